@@ -1,0 +1,48 @@
+# What CI calls too. Everything is set up in .venv and target/; Python 3.11+ and Rust are needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+
+.PHONY: test test-rust test-python lint demo wheel clean
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/pip install --quiet --group dev click rich
+	touch $@
+
+# The engine with its assertions, for tests.
+$(VENV)/engine-dev: $(VENV)/ready $(RUST_SOURCES)
+	$(BIN)/maturin develop --quiet
+	rm -f $(VENV)/engine-release
+	touch $@
+
+# The engine as users have it, for the demonstration and benches.
+$(VENV)/engine-release: $(VENV)/ready $(RUST_SOURCES)
+	$(BIN)/maturin develop --quiet --release
+	rm -f $(VENV)/engine-dev
+	touch $@
+
+test: test-rust test-python
+
+test-rust:
+	cargo test --workspace --quiet
+
+test-python: $(VENV)/engine-dev
+	$(BIN)/pytest -q
+
+lint: $(VENV)/engine-dev
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check python tests
+	$(BIN)/ruff format --check python tests
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest mqstore._native --ignore-disjoint-bases
+
+wheel: $(VENV)/ready
+	$(BIN)/maturin build --release --out dist
+	$(BIN)/maturin sdist --out dist
+
+clean:
+	rm -rf $(VENV) target dist

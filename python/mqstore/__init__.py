@@ -1,0 +1,154 @@
+"""Apache RocketMQ 4.9.3's message store: read, search, write, recover.
+
+The directory on disk is RocketMQ's, byte for byte: what Java 4.9.3 wrote is opened here, and what is
+written here Java 4.9.3 opens.
+
+    >>> import mqstore
+    >>> with mqstore.open("/tmp/store", mode="rw") as store:        # doctest: +SKIP
+    ...     store.put("orders", b"first", keys="order-1")
+    ...     for message in store.topic("orders"):
+    ...         print(message.keys, bytes(message.body))
+"""
+
+import os
+from collections.abc import Callable
+
+from mqstore import _native
+from mqstore._native import Arrival, GetMessageResult, Message, PutMessageResult
+from mqstore.errors import (
+    DamagedStoreError,
+    DiskFullError,
+    FlushDiskTimeoutError,
+    FlushFailedError,
+    MessageIllegalError,
+    MQStoreError,
+    OffsetOutOfRangeError,
+    OptionError,
+    PutError,
+    ReadOnlyError,
+    RecordError,
+    ServiceNotAvailableError,
+    StoreClosedError,
+    StoreIOError,
+    StoreLayoutError,
+    StoreLockedError,
+    StoreNotFoundError,
+    UnsupportedStoreError,
+)
+from mqstore.options import StoreOptions, parse_conf
+from mqstore.status import GetMessageStatus, PutMessageStatus
+from mqstore.store.message_store import MessageStore
+from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
+
+__all__ = [
+    "Arrival",
+    "DamagedStoreError",
+    "DiskFullError",
+    "FlushDiskTimeoutError",
+    "FlushFailedError",
+    "GetMessageResult",
+    "GetMessageStatus",
+    "MQStoreError",
+    "Message",
+    "MessageExtBatch",
+    "MessageExtBrokerInner",
+    "MessageIllegalError",
+    "MessageStore",
+    "OffsetOutOfRangeError",
+    "OptionError",
+    "PutError",
+    "PutMessageResult",
+    "PutMessageStatus",
+    "ReadOnlyError",
+    "RecordError",
+    "ServiceNotAvailableError",
+    "StoreClosedError",
+    "StoreIOError",
+    "StoreLayoutError",
+    "StoreLockedError",
+    "StoreNotFoundError",
+    "StoreOptions",
+    "UnsupportedStoreError",
+    "open",
+]
+
+
+def open(
+    path: str | os.PathLike[str],
+    mode: str = "r",
+    *,
+    compat: bool = False,
+    on_damage: str = "raise",
+    conf: str | os.PathLike[str] | None = None,
+    pread: bool | None = None,
+    clock: Callable[[], int] | None = None,
+    born_host: str | None = None,
+    store_host: str | None = None,
+    **options: object,
+) -> MessageStore:
+    """Opens a store.
+
+    With ``mode="r"`` nothing on the disk changes: what recovery and dispatch would do happens in
+    memory, so that damaged, incomplete and live stores can be read as far as they go. With
+    ``mode="rw"`` a missing or empty folder becomes a new store; putting, dispatch and flushing start,
+    and nothing else does.
+
+    Args:
+        path: The store's folder.
+        mode: ``"r"`` or ``"rw"``.
+        compat: Give 4.9.3's answers (look-ups, bounds, statuses) where the two differ visibly.
+        on_damage: What ``"rw"`` does where valid records follow a bad one: ``"raise"``, or
+            ``"truncate"`` to lose them as 4.9.3 does.
+        conf: A ``broker.conf`` to take options from; those given here come first.
+        pread: Read without mappings, which survives a file that is cut off by somebody else. The
+            default is to do so where another process has the store open, or it lies on a network
+            disk.
+        clock: Gives the time in milliseconds; the machine's by default.
+        born_host: Where messages that are put come from; ``127.0.0.1:0`` by default.
+        store_host: Where they are stored: ``brokerIP1`` and ``listenPort`` by default.
+        **options: RocketMQ's options, in its spelling or in Python's.
+
+    Raises:
+        StoreNotFoundError: ``mode="r"`` and there is no store.
+        StoreLockedError: ``mode="rw"`` and somebody has it open for writing.
+        DamagedStoreError: ``mode="rw"`` and the log is damaged with valid records behind.
+        StoreLayoutError: ``mode="rw"`` and a file or folder is not as it must be.
+        UnsupportedStoreError: the layout is another version's.
+        OptionError: an option does not exist or has a value that does not work.
+        StoreIOError: the operating system refused something.
+    """
+    if mode not in {"r", "rw"}:
+        raise _bad_option("mode", mode, '"r" or "rw"')
+    if on_damage not in {"raise", "truncate"}:
+        raise _bad_option("on_damage", on_damage, '"raise" or "truncate"')
+    from_conf = StoreOptions.of(path, parse_conf(conf), lenient=True) if conf is not None else None
+    given = options if from_conf is None else _beside(from_conf) | options
+    chosen = StoreOptions.of(path, given)
+    if pread is None:
+        pread = mode == "r" and _needs_pread(chosen)
+    return MessageStore(
+        chosen,
+        mode=mode,
+        compat=compat,
+        truncate_on_damage=on_damage == "truncate",
+        pread=pread,
+        clock=clock,
+        born_host=born_host or "127.0.0.1:0",
+        store_host=store_host or f"{chosen.broker_ip1}:{chosen.listen_port}",
+    )
+
+
+def _beside(options: StoreOptions) -> dict[str, object]:
+    return {name: value for name, value in vars(options).items() if name != "store_path_root_dir"}
+
+
+def _bad_option(option: str, value: object, expected: str) -> OptionError:
+    error = OptionError(f"option {option}={value!r}: expected {expected}")
+    error.option, error.value = option, str(value)
+    return error
+
+
+def _needs_pread(options: StoreOptions) -> bool:
+    root = options.store_path_root_dir
+    writer = _native.locked_by(os.path.join(root, "lock"), os.path.join(root, "mqstore"))
+    return writer is not None or any(_native.on_network_disk(path) for path in options.commit_log_paths())

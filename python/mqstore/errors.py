@@ -1,0 +1,158 @@
+"""What can go wrong. Everything mqstore raises on purpose is an :class:`MQStoreError`."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mqstore._native import PutMessageResult
+    from mqstore.status import PutMessageStatus
+
+__all__ = [
+    "DamagedStoreError",
+    "DiskFullError",
+    "FlushDiskTimeoutError",
+    "FlushFailedError",
+    "MQStoreError",
+    "MessageIllegalError",
+    "OffsetOutOfRangeError",
+    "OptionError",
+    "PutError",
+    "ReadOnlyError",
+    "RecordError",
+    "ServiceNotAvailableError",
+    "StoreClosedError",
+    "StoreIOError",
+    "StoreLayoutError",
+    "StoreLockedError",
+    "StoreNotFoundError",
+    "UnsupportedStoreError",
+]
+
+
+class MQStoreError(Exception):
+    """The root of all of mqstore's exceptions."""
+
+
+class StoreNotFoundError(MQStoreError):
+    """There is no store where one was to be opened."""
+
+    path: str
+    """Where it was looked for."""
+
+
+class StoreLayoutError(MQStoreError):
+    """A file or folder is not what a RocketMQ 4.9.3 store has there."""
+
+    path: str
+    """The file or folder."""
+    expected: str
+    """What a store has there."""
+    found: str
+    """What is there."""
+
+
+class UnsupportedStoreError(MQStoreError):
+    """The store's layout is another version's."""
+
+    path: str
+    """The file or folder."""
+    found: str
+    """The layout's name."""
+
+
+class StoreLockedError(MQStoreError):
+    """Another process, or another object in this one, has the store open for writing."""
+
+    path: str
+    """The lock file."""
+    holder: str
+    """Who holds it, as far as it can be found out."""
+
+
+class DamagedStoreError(MQStoreError):
+    """Valid records follow a bad one, so that cutting the log there would lose them.
+
+    Nothing was changed. Open with ``on_damage="truncate"`` to lose them, read with ``mode="r"``,
+    which reads around the place, or repair the store.
+    """
+
+    path: str
+    """The log file."""
+    offset: int
+    """Physical offset of the first bad record."""
+    next_valid: int
+    """Physical offset of the next valid record."""
+
+
+class RecordError(MQStoreError):
+    """Bytes that should be a record are none."""
+
+    path: str | None = None
+    """The log file, where the bytes come from one."""
+    offset: int | None = None
+    """Physical offset of the record, where the bytes come from a log."""
+
+
+class OptionError(MQStoreError, ValueError):
+    """An option has a value that does not work, or there is no such option."""
+
+    option: str
+    """The option."""
+    value: str
+    """Its value."""
+
+
+class ReadOnlyError(MQStoreError):
+    """The store was opened with ``mode="r"``, which changes nothing."""
+
+
+class StoreClosedError(MQStoreError):
+    """The store is closed."""
+
+
+class FlushFailedError(MQStoreError):
+    """A write or a flush failed before: what the disk holds is unknown until the store is reopened."""
+
+
+class StoreIOError(MQStoreError, OSError):
+    """The operating system refused a file operation. ``errno`` and ``filename`` say which and where."""
+
+    def __str__(self) -> str:
+        """The engine's sentence, which names operation and file."""
+        return str(self.args[0]) if self.args else ""
+
+
+class DiskFullError(StoreIOError):
+    """The disk, or the user's share of it, is full."""
+
+
+class OffsetOutOfRangeError(MQStoreError, IndexError):
+    """The log or a queue holds nothing at an offset."""
+
+    offset: int
+    """The offset that was asked for."""
+    min: int
+    """The first that there is."""
+    max: int
+    """The end."""
+
+
+class PutError(MQStoreError):
+    """A message was not stored."""
+
+    status: "PutMessageStatus | str"
+    """4.9.3's status for it."""
+
+
+class MessageIllegalError(PutError, ValueError):
+    """The message cannot be stored: its topic, properties or size are out of bounds."""
+
+
+class ServiceNotAvailableError(PutError):
+    """The store takes no messages now."""
+
+
+class FlushDiskTimeoutError(MQStoreError, TimeoutError):
+    """The message is stored, but the disk did not confirm it within ``syncFlushTimeout``."""
+
+    result: "PutMessageResult"
+    """Where the message went."""

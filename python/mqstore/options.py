@@ -1,0 +1,310 @@
+"""The options of a store, under RocketMQ's names.
+
+Every field of 4.9.3's ``MessageStoreConfig`` is here with its default, and those of ``BrokerConfig``
+that concern a store. An option can be given as RocketMQ writes it (``mappedFileSizeCommitLog``) or in
+Python's spelling (``mapped_file_size_commit_log``), and both can come from a ``broker.conf``.
+"""
+
+import dataclasses
+import difflib
+import os
+import re
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from mqstore.errors import OptionError
+
+__all__ = ["StoreOptions", "parse_conf", "parse_delay_levels", "snake_case"]
+
+_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_CQ_STORE_UNIT_SIZE = 20
+
+
+def snake_case(name: str) -> str:
+    """RocketMQ's spelling of an option in Python's: ``checkCRCOnRecover`` → ``check_crc_on_recover``."""
+    name = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
+    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
+
+
+def parse_delay_levels(levels: str) -> list[int]:
+    """The delay levels of ``messageDelayLevel`` in milliseconds, the first being level 1.
+
+    Raises:
+        OptionError: a level is not a number with one of the units s, m, h, d.
+    """
+    found = []
+    for level in levels.split():
+        unit = _UNIT_MS.get(level[-1:])
+        if unit is None or not level[:-1].isdigit():
+            raise _bad("messageDelayLevel", levels, f"{level!r} is no number with a unit of s, m, h or d")
+        found.append(unit * int(level[:-1]))
+    return found
+
+
+def parse_conf(path: str | os.PathLike[str]) -> dict[str, str]:
+    """The properties of a ``broker.conf``: ``key=value`` lines; ``#`` and ``!`` begin comments.
+
+    Raises:
+        OptionError: a line has no ``=`` or ``:``.
+    """
+    found: dict[str, str] = {}
+    text = Path(path).read_text(encoding="utf-8")
+    for number, line in enumerate(text.replace("\\\n", "").splitlines(), 1):
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#!":
+            continue
+        match = re.match(r"([^=:\s]+)\s*[=:]\s*(.*)", stripped)
+        if match is None:
+            raise _bad(f"{path}, line {number}", stripped, "expected key=value")
+        found[match[1]] = match[2]
+    return found
+
+
+def _bad(option: str, value: object, reason: str) -> OptionError:
+    error = OptionError(f"option {option}={value}: {reason}")
+    error.option, error.value = option, str(value)
+    return error
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreOptions:
+    """The options of a store. Times are in milliseconds and sizes in bytes unless said otherwise.
+
+    What an option means is RocketMQ's documentation's to say. Those that a store here has no use for
+    (its locks are others, it has no DLedger) are accepted, so that a ``broker.conf`` can be given as
+    it is; ``enable_d_leger_commit_log`` is refused when it is on.
+    """
+
+    # ---- MessageStoreConfig
+    store_path_root_dir: str
+    store_path_commit_log: str | None = None
+    read_only_commit_log_store_paths: str | None = None
+    mapped_file_size_commit_log: int = 1 << 30
+    mapped_file_size_consume_queue: int = 300_000 * _CQ_STORE_UNIT_SIZE
+    enable_consume_queue_ext: bool = False
+    mapped_file_size_consume_queue_ext: int = 48 << 20
+    bit_map_length_consume_queue_ext: int = 64
+    flush_interval_commit_log: int = 500
+    commit_interval_commit_log: int = 200
+    use_reentrant_lock_when_put_message: bool = True
+    flush_commit_log_timed: bool = True
+    flush_interval_consume_queue: int = 1000
+    clean_resource_interval: int = 10_000
+    delete_commit_log_files_interval: int = 100
+    delete_consume_queue_files_interval: int = 100
+    destroy_maped_file_interval_forcibly: int = 120_000
+    redelete_hanged_file_interval: int = 120_000
+    delete_when: str = "04"
+    disk_max_used_space_ratio: int = 75
+    file_reserved_time: int = 72
+    """Hours."""
+    put_msg_index_hight_water: int = 600_000
+    max_message_size: int = 4 << 20
+    check_crc_on_recover: bool = True
+    flush_commit_log_least_pages: int = 4
+    commit_commit_log_least_pages: int = 4
+    flush_least_pages_when_warm_maped_file: int = 4096
+    flush_consume_queue_least_pages: int = 2
+    flush_commit_log_thorough_interval: int = 10_000
+    commit_commit_log_thorough_interval: int = 200
+    flush_consume_queue_thorough_interval: int = 60_000
+    max_transfer_bytes_on_message_in_memory: int = 256 << 10
+    max_transfer_count_on_message_in_memory: int = 32
+    max_transfer_bytes_on_message_in_disk: int = 64 << 10
+    max_transfer_count_on_message_in_disk: int = 8
+    access_message_in_memory_max_ratio: int = 40
+    """Percent."""
+    message_index_enable: bool = True
+    max_hash_slot_num: int = 5_000_000
+    max_index_num: int = 20_000_000
+    max_msgs_num_batch: int = 64
+    message_index_safe: bool = False
+    ha_listen_port: int = 10912
+    ha_send_heartbeat_interval: int = 5000
+    ha_housekeeping_interval: int = 20_000
+    ha_transfer_batch_size: int = 32 << 10
+    ha_master_address: str | None = None
+    ha_slave_fallbehind_max: int = 256 << 20
+    broker_role: str = "ASYNC_MASTER"
+    flush_disk_type: str = "ASYNC_FLUSH"
+    sync_flush_timeout: int = 5000
+    slave_timeout: int = 3000
+    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    flush_delay_offset_interval: int = 10_000
+    clean_file_forcibly_enable: bool = True
+    warm_maped_file_enable: bool = False
+    offset_check_in_slave: bool = False
+    debug_lock_enable: bool = False
+    duplication_enable: bool = False
+    disk_fall_recorded: bool = True
+    os_page_cache_busy_time_out_mills: int = 1000
+    default_query_max_num: int = 32
+    transient_store_pool_enable: bool = False
+    transient_store_pool_size: int = 5
+    fast_fail_if_no_buffer_in_store_pool: bool = False
+    enable_d_leger_commit_log: bool = False
+    d_leger_group: str | None = None
+    d_leger_peers: str | None = None
+    d_leger_self_id: str | None = None
+    preferred_leader_id: str | None = None
+    enable_batch_push: bool = False
+    enable_schedule_message_stats: bool = True
+    enable_lmq: bool = False
+    enable_multi_dispatch: bool = False
+    max_lmq_consume_queue_num: int = 20_000
+    enable_schedule_async_deliver: bool = False
+    schedule_async_deliver_max_pending_limit: int = 2000
+    schedule_async_deliver_max_resend_num2_blocked: int = 3
+    # ---- BrokerConfig
+    broker_ip1: str = field(default="127.0.0.1", metadata={"broker": True})
+    listen_port: int = field(default=10911, metadata={"broker": True})
+    broker_id: int = field(default=0, metadata={"broker": True})
+    default_topic_queue_nums: int = field(default=8, metadata={"broker": True})
+    long_polling_enable: bool = field(default=True, metadata={"broker": True})
+    short_polling_time_mills: int = field(default=1000, metadata={"broker": True})
+    # ---- mqstore
+    max_open_queue_files: int = 512
+    """Most files of queues that are open at once; colder ones are closed."""
+
+    def __post_init__(self) -> None:
+        """Refuses values that contradict each other or are out of range.
+
+        Raises:
+            OptionError: names the option and its value.
+        """
+        for name, allowed in (
+            ("broker_role", ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")),
+            ("flush_disk_type", ("ASYNC_FLUSH", "SYNC_FLUSH")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise _bad(name, getattr(self, name), f"expected one of {', '.join(allowed)}")
+        for option in dataclasses.fields(self):
+            value = getattr(self, option.name)
+            if isinstance(value, int) and not isinstance(value, bool) and value < 0:
+                raise _bad(option.name, value, "it is not negative")
+        if self.enable_d_leger_commit_log:
+            raise _bad("enableDLegerCommitLog", "true", "a DLedger log has another format and is not supported")
+        if self.transient_store_pool_enable and self.flush_disk_type == "SYNC_FLUSH":
+            raise _bad("transientStorePoolEnable", "true", "it goes with flushDiskType=ASYNC_FLUSH alone, as in 4.9.3")
+        if self.access_message_in_memory_max_ratio > 100:
+            raise _bad("accessMessageInMemoryMaxRatio", self.access_message_in_memory_max_ratio, "it is a percentage")
+        parse_delay_levels(self.message_delay_level)
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str], given: Mapping[str, object], *, lenient: bool = False) -> Self:
+        """Options for a store in a folder, from values under either spelling.
+
+        Values can be text, as a ``broker.conf`` has them. With ``lenient`` names that are no option
+        of a store are passed over, as a ``broker.conf`` has many.
+
+        Raises:
+            OptionError: there is no such option, or its value does not work.
+        """
+        known = {option.name: option for option in dataclasses.fields(cls)}
+        kinds = typing.get_type_hints(cls)
+        values: dict[str, Any] = {}
+        for name, value in given.items():
+            option = snake_case(name)
+            if option not in known:
+                if lenient:
+                    continue
+                near = difflib.get_close_matches(option, known, 1)
+                raise _bad(name, value, "there is no such option" + (f"; {near[0]}?" if near else ""))
+            values[option] = _convert(name, value, kinds[option])
+        values["store_path_root_dir"] = os.fspath(path)
+        return cls(**values)
+
+    @property
+    def is_sync_flush(self) -> bool:
+        """Whether a put waits for the disk."""
+        return self.flush_disk_type == "SYNC_FLUSH"
+
+    def commit_log_paths(self) -> list[str]:
+        """The folders of the log."""
+        given = self.store_path_commit_log
+        return _paths(given) if given else [os.path.join(self.store_path_root_dir, "commitlog")]
+
+    def engine(self, *, compat: bool, truncate_on_damage: bool, pread: bool) -> "EngineOptions":
+        """What the engine goes by."""
+        names = {option.name for option in dataclasses.fields(EngineOptions)}
+        shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        rounded_up = -(-self.mapped_file_size_consume_queue // _CQ_STORE_UNIT_SIZE) * _CQ_STORE_UNIT_SIZE
+        shared |= {
+            "store_path_commit_log": self.commit_log_paths(),
+            "read_only_commit_log_store_paths": _paths(self.read_only_commit_log_store_paths or ""),
+            "mapped_file_size_consume_queue": rounded_up,
+            "delay_levels_ms": parse_delay_levels(self.message_delay_level),
+            "sync_flush": self.is_sync_flush,
+            "is_slave": self.broker_role == "SLAVE",
+            "compat": compat,
+            "truncate_on_damage": truncate_on_damage,
+            "pread": pread,
+        }
+        return EngineOptions(**shared)
+
+
+def _paths(given: str) -> list[str]:
+    return [path.strip() for path in given.split(",") if path.strip()]
+
+
+def _convert(name: str, value: object, kind: Any) -> object:
+    if typing.get_origin(kind) is types.UnionType:
+        if value is None:
+            return None
+        kind = typing.get_args(kind)[0]
+    if kind is bool and isinstance(value, str) and value.lower() in {"true", "false"}:
+        return value.lower() == "true"
+    if kind is int and isinstance(value, str) and re.fullmatch(r"-?\d+", value.strip()):
+        return int(value)
+    if kind is str and isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+        return value
+    raise _bad(name, value, f"expected {kind.__name__}, found {type(value).__name__}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """What the engine goes by; see the engine's ``StoreConfig``."""
+
+    store_path_root_dir: str
+    store_path_commit_log: list[str]
+    read_only_commit_log_store_paths: list[str]
+    mapped_file_size_commit_log: int
+    mapped_file_size_consume_queue: int
+    enable_consume_queue_ext: bool
+    mapped_file_size_consume_queue_ext: int
+    message_index_enable: bool
+    message_index_safe: bool
+    max_hash_slot_num: int
+    max_index_num: int
+    max_message_size: int
+    max_msgs_num_batch: int
+    check_crc_on_recover: bool
+    enable_lmq: bool
+    enable_multi_dispatch: bool
+    max_lmq_consume_queue_num: int
+    duplication_enable: bool
+    delay_levels_ms: list[int]
+    transient_store_pool_enable: bool
+    transient_store_pool_size: int
+    fast_fail_if_no_buffer_in_store_pool: bool
+    warm_maped_file_enable: bool
+    sync_flush: bool
+    flush_commit_log_timed: bool
+    is_slave: bool
+    max_transfer_bytes_on_message_in_memory: int
+    max_transfer_count_on_message_in_memory: int
+    max_transfer_bytes_on_message_in_disk: int
+    max_transfer_count_on_message_in_disk: int
+    access_message_in_memory_max_ratio: int
+    os_page_cache_busy_time_out_mills: int
+    offset_check_in_slave: bool
+    compat: bool
+    truncate_on_damage: bool
+    pread: bool
+    max_open_queue_files: int

@@ -1,0 +1,21 @@
+"""The threads of a store: each decides when, and one engine call without the GIL does the pass."""
+
+from mqstore.services.allocate import AllocateMappedFileService
+from mqstore.services.commit import CommitRealTimeService
+from mqstore.services.flush import (
+    FlushConsumeQueueService,
+    FlushRealTimeService,
+    GroupCommitService,
+)
+from mqstore.services.reput import ReputMessageService
+from mqstore.services.service import ServiceThread
+
+__all__ = [
+    "AllocateMappedFileService",
+    "CommitRealTimeService",
+    "FlushConsumeQueueService",
+    "FlushRealTimeService",
+    "GroupCommitService",
+    "ReputMessageService",
+    "ServiceThread",
+]

@@ -1,0 +1,75 @@
+"""Flushing. Source: ``FlushRealTimeService``, ``GroupCommitService``, ``FlushConsumeQueueService``."""
+
+import time
+from typing import TYPE_CHECKING
+
+from mqstore.services.service import ServiceThread
+
+if TYPE_CHECKING:
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["FlushConsumeQueueService", "FlushRealTimeService", "GroupCommitService"]
+
+
+def _now_ms() -> float:
+    return time.monotonic() * 1000
+
+
+class FlushRealTimeService(ServiceThread):
+    """Flushes the log every so often, once enough pages are full; now and then all of it."""
+
+    def __init__(self, store: "MessageStore") -> None:
+        """A service of a store, not started yet."""
+        super().__init__(store)
+        self._last_thorough_ms = _now_ms()
+
+    def make_pass(self, store: "MessageStore") -> None:
+        """Waits for the interval, or for a put where flushing does not go by time, and flushes."""
+        options = store.options
+        if options.flush_commit_log_timed:
+            self.wait(options.flush_interval_commit_log)
+        else:
+            store._wait_flush_requested(options.flush_interval_commit_log)
+        if self._stopping.is_set():
+            return
+        least_pages = options.flush_commit_log_least_pages
+        if _now_ms() >= self._last_thorough_ms + options.flush_commit_log_thorough_interval:
+            self._last_thorough_ms = _now_ms()
+            least_pages = 0
+        store._flush_commit_log(least_pages)
+
+
+class GroupCommitService(ServiceThread):
+    """Flushes as soon as a put waits for it: one flush serves all that came in meanwhile."""
+
+    _MAX_WAIT_MS = 10
+
+    def make_pass(self, store: "MessageStore") -> None:
+        """Waits for a put that waits, flushes, and wakes the asyncio tasks that wait for it."""
+        store._aio_flushed(store._group_commit(self._MAX_WAIT_MS))
+
+    def failed(self, store: "MessageStore", error: BaseException) -> None:
+        """A failed flush is final: everybody who waits is told."""
+        store._aio_flush_failed(error)
+        super().failed(store, error)
+
+
+class FlushConsumeQueueService(ServiceThread):
+    """Flushes queues with enough to flush, and now and then everything with the checkpoint."""
+
+    def __init__(self, store: "MessageStore") -> None:
+        """A service of a store, not started yet."""
+        super().__init__(store)
+        self._last_thorough_ms = _now_ms()
+
+    def make_pass(self, store: "MessageStore") -> None:
+        """Waits for the interval and flushes."""
+        options = store.options
+        self.wait(options.flush_interval_consume_queue)
+        if self._stopping.is_set():
+            return
+        if _now_ms() >= self._last_thorough_ms + options.flush_consume_queue_thorough_interval:
+            self._last_thorough_ms = _now_ms()
+            store._flush_everything()
+        else:
+            store._flush_consume_queues(options.flush_consume_queue_least_pages)

@@ -1,0 +1,1 @@
+"""The store: life cycle, put, get, query, and what is read of it."""

@@ -1,0 +1,275 @@
+"""The store as Python has it: the engine, its services and its life cycle."""
+
+import atexit
+import logging
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mqstore import _native
+from mqstore._native import Arrival, Message, PutMessageResult
+from mqstore.options import StoreOptions
+from mqstore.services import (
+    AllocateMappedFileService,
+    CommitRealTimeService,
+    FlushConsumeQueueService,
+    FlushRealTimeService,
+    GroupCommitService,
+    ReputMessageService,
+    ServiceThread,
+)
+from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
+from mqstore.store.topics import TopicConfigManager
+
+__all__ = ["MessageStore"]
+
+_log = logging.getLogger("mqstore")
+_open_stores: "weakref.WeakSet[MessageStore]" = weakref.WeakSet()
+
+
+class MessageStore(_native.Store):
+    """An open store. Made by :func:`mqstore.open`.
+
+    It has 4.9.3's operations under their names in Python's spelling, and shorter ways beside them.
+    Any number of threads may use it. It is a context manager: leaving the block closes it.
+    """
+
+    options: StoreOptions
+    """What it was opened with."""
+    mode: str
+    """``"r"`` or ``"rw"``."""
+    compat: bool
+    """Whether it gives 4.9.3's answers where the two differ visibly."""
+
+    def __new__(
+        cls,
+        options: StoreOptions,
+        *,
+        mode: str,
+        compat: bool,
+        truncate_on_damage: bool,
+        pread: bool,
+        clock: Callable[[], int] | None,
+        born_host: str,
+        store_host: str,
+    ) -> Self:
+        """Opens the engine: recovery, and dispatch of what is missing."""
+        store = super().__new__(
+            cls,
+            options.engine(compat=compat, truncate_on_damage=truncate_on_damage, pread=pread),
+            writable=mode == "rw",
+            clock=clock,
+            born_host=born_host,
+            store_host=store_host,
+            sync_flush_timeout_ms=options.sync_flush_timeout,
+        )
+        store.options, store.mode, store.compat = options, mode, compat
+        return store
+
+    def __init__(self, options: StoreOptions, **_given: object) -> None:
+        """Starts the services."""
+        self._services: list[ServiceThread] = []
+        self._listeners: list[Callable[[list[Arrival]], None]] = []
+        self._closing = threading.Lock()
+        self._topics: TopicConfigManager | None = None
+        if self.compat:
+            # 4.9.3 makes the queues of all delay levels when it loads their offsets.
+            for level in range(len(options.message_delay_level.split())):
+                self._make_queue("SCHEDULE_TOPIC_XXXX", level)
+        if self.mode == "rw":
+            self._topics = TopicConfigManager(self.path / "config" / "topics.json", self._replace_config, self.now)
+            self._start_services()
+        _open_stores.add(self)
+
+    def _start_services(self) -> None:
+        kinds: list[type[ServiceThread]] = [ReputMessageService, FlushConsumeQueueService, AllocateMappedFileService]
+        kinds.append(GroupCommitService if self.options.is_sync_flush else FlushRealTimeService)
+        if self.options.transient_store_pool_enable:
+            kinds.append(CommitRealTimeService)
+        self._services = [kind(self) for kind in kinds]
+        for service in self._services:
+            service.start()
+
+    @property
+    def path(self) -> Path:
+        """The store's folder."""
+        return Path(self.options.store_path_root_dir)
+
+    # ---- life cycle -------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Flushes everything, stops the services and closes the store; a second call does nothing.
+
+        Messages and buffers that were given out stay valid.
+
+        Raises:
+            MQStoreError: something could not be flushed. The store is closed all the same; the next
+                opening recovers as after a crash.
+        """
+        with self._closing:
+            for service in self._services:
+                service.stop()
+            self._stop_passes()
+            for service in self._services:
+                service.join_stopped()
+            self._services = []
+            _open_stores.discard(self)
+            self._close()
+
+    def destroy(self) -> None:
+        """Removes log, queues and index from the disk and closes the store.
+
+        Raises:
+            ReadOnlyError: the store was opened to read.
+        """
+        if self.mode == "rw":
+            for service in self._services:
+                service.stop()
+            self._stop_passes()
+            for service in self._services:
+                service.join_stopped()
+            self._services = []
+        self._destroy()
+        self.close()
+
+    def __enter__(self) -> Self:
+        """The store itself."""
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        """Closes the store."""
+        self.close()
+
+    def __del__(self) -> None:
+        """A store that is dropped without being closed is closed here, with a warning."""
+        if getattr(self, "_services", None) and not self.is_closed:
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=1)
+            self.close()
+
+    def __repr__(self) -> str:
+        """Folder, mode and state."""
+        state = "closed" if self.is_closed else self.mode
+        return f"<MessageStore {self.options.store_path_root_dir} {state}>"
+
+    # ---- 4.9.3's puts -----------------------------------------------------------------------
+
+    def put_message(self, message: MessageExtBrokerInner) -> PutMessageResult:
+        """Puts one message, every field in the caller's hand. Source: ``putMessage``.
+
+        Never raises for what a message is or what the store can do now: the result's status says it.
+        """
+        return self._put_message(
+            message.topic,
+            message.queue_id,
+            message.body,
+            message.properties,
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            born_timestamp=message.born_timestamp,
+            born_host=message.born_host,
+            store_host=message.store_host,
+            reconsume_times=message.reconsume_times,
+            prepared_transaction_offset=message.prepared_transaction_offset,
+        )
+
+    def put_messages(self, batch: MessageExtBatch) -> PutMessageResult:
+        """Puts a batch: in one file, visible at once or not at all. Source: ``putMessages``.
+
+        Raises:
+            ValueError: a message's properties are longer than a batch's encoding allows.
+        """
+        body = _native.encode_messages([(bytes(body), flag, dict(given)) for body, flag, given in batch.messages])
+        return self._put_messages(
+            batch.topic,
+            batch.queue_id,
+            body,
+            batch.properties,
+            sys_flag=batch.sys_flag,
+            born_timestamp=batch.born_timestamp,
+            born_host=batch.born_host,
+            store_host=batch.store_host,
+            reconsume_times=batch.reconsume_times,
+        )
+
+    def _on_new_topic(self, topic: str) -> int:
+        """The number of queues of a topic that is put to for the first time."""
+        if self._topics is None:
+            return 1
+        return self._topics.get_or_add(topic, self.options.default_topic_queue_nums).write_queue_nums
+
+    # ---- reading ----------------------------------------------------------------------------
+
+    def select_one_message_by_offset(self, commit_log_offset: int) -> Message | None:
+        """The message that begins at an offset of the log. Source: ``selectOneMessageByOffset``."""
+        return self.look_message_by_offset(commit_log_offset)
+
+    def flush(self) -> int:
+        """Brings log, queues, index and checkpoint to the disk; gives the flushed offset.
+
+        Raises:
+            StoreIOError: the disk did not take it; the store takes no messages from then on.
+        """
+        self._flush_everything()
+        return self.get_flushed_where()
+
+    def refresh(self) -> int:
+        """Sees what the writer of a store that is only read has added; gives how many messages.
+
+        Raises:
+            StoreClosedError: the store is closed.
+        """
+        return self._refresh() if self.mode == "r" else self._reput()
+
+    # ---- listening --------------------------------------------------------------------------
+
+    def add_listener(self, listener: Callable[[list[Arrival]], None]) -> Callable[[], None]:
+        """Calls a function with what has become visible in its queue, a batch a call.
+
+        It is called from the dispatch thread; what it raises is logged, and changes nothing. Gives a
+        function that takes the listener off again.
+        """
+        self._listeners.append(listener)
+        self._set_listening(True)
+
+        def remove() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+            if not self._listeners:
+                self._set_listening(False)
+
+        return remove
+
+    def _tell_listeners(self, arrivals: list[Arrival]) -> None:
+        for listener in list(self._listeners):
+            try:
+                listener(arrivals)
+            except Exception:
+                _log.exception("a listener of %s failed", self.path)
+
+    # ---- asyncio's side of the group commit ----------------------------------------------------
+
+    def _aio_flushed(self, offset: int) -> None:
+        """The log is on the disk up to here."""
+
+    def _aio_flush_failed(self, error: BaseException) -> None:
+        """It will not get there any more."""
+
+
+def _close_all(stores: Iterable[MessageStore]) -> None:
+    for store in list(stores):
+        try:
+            store.close()
+        except Exception:
+            _log.exception("%s could not be closed when the interpreter ended", store.path)
+
+
+atexit.register(_close_all, _open_stores)

@@ -1,0 +1,46 @@
+"""Messages to put, as 4.9.3's operations take them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["MessageExtBatch", "MessageExtBrokerInner"]
+
+
+@dataclass(kw_only=True)
+class MessageExtBrokerInner:
+    """A message for :meth:`~mqstore.MessageStore.put_message`, every field in the caller's hand.
+
+    Times are in milliseconds. Hosts are written ``1.2.3.4:5`` or ``[1::2]:5``; ``None`` takes the
+    store's. Properties are a mapping, written in the order in which Java's ``HashMap`` would give it,
+    or the string as it is stored.
+    """
+
+    topic: str
+    queue_id: int = 0
+    body: bytes = b""
+    properties: Mapping[str, str] | str | bytes = field(default_factory=dict)
+    flag: int = 0
+    sys_flag: int = 0
+    born_timestamp: int | None = None
+    born_host: str | None = None
+    store_host: str | None = None
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+
+
+@dataclass(kw_only=True)
+class MessageExtBatch:
+    """A batch for :meth:`~mqstore.MessageStore.put_messages`: one topic, one queue.
+
+    ``messages`` are body, flag and properties of each; ``properties`` are appended to those of each.
+    """
+
+    topic: str
+    queue_id: int = 0
+    messages: Sequence[tuple[bytes, int, Mapping[str, str]]] = ()
+    properties: Mapping[str, str] | str | bytes = field(default_factory=dict)
+    sys_flag: int = 0
+    born_timestamp: int | None = None
+    born_host: str | None = None
+    store_host: str | None = None
+    reconsume_times: int = 0

@@ -1,0 +1,112 @@
+//! The checkpoint file, and beside it the positions that it cannot say.
+//!
+//! Times and positions are set once what they cover is on the disk, and only then.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result};
+use crate::format::checkpoint::{CHECKPOINT_FIELDS_SIZE, CHECKPOINT_FILE_SIZE, CheckpointTimes};
+use crate::format::positions::{DurablePositions, POSITIONS_FILE_SIZE};
+use crate::fs::{FileSystem, OpenMode};
+use crate::num;
+
+/// Times and positions, as they stand and as they are on the disk.
+#[derive(Debug)]
+pub struct StoreCheckpoint {
+    fs: Arc<dyn FileSystem>,
+    path: PathBuf,
+    positions_path: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    times: CheckpointTimes,
+    positions: DurablePositions,
+}
+
+impl StoreCheckpoint {
+    /// Reads a store's checkpoint. A missing or short file holds zeros.
+    ///
+    /// # Errors
+    /// Where a file is there and can't be read.
+    pub fn load(
+        fs: Arc<dyn FileSystem>,
+        path: PathBuf,
+        own_dir: &Path,
+    ) -> Result<(Self, Option<DurablePositions>)> {
+        let positions_path = own_dir.join("positions");
+        let times = read::<CHECKPOINT_FIELDS_SIZE>(&*fs, &path)?;
+        let times = times.and_then(|bytes| CheckpointTimes::read(&bytes)).unwrap_or_default();
+        let positions = read::<POSITIONS_FILE_SIZE>(&*fs, &positions_path)?;
+        let positions = positions.and_then(|bytes| DurablePositions::read(&bytes));
+        let state = Mutex::new(State { times, positions: DurablePositions::default() });
+        Ok((Self { fs, path, positions_path, state }, positions))
+    }
+
+    /// The times.
+    #[must_use]
+    pub fn times(&self) -> CheckpointTimes {
+        self.state.lock().times
+    }
+
+    /// Every message of the log up to this store time is on the disk. 0 says nothing.
+    pub fn set_physic_msg_timestamp(&self, timestamp: i64) {
+        if timestamp > 0 {
+            self.state.lock().times.physic_msg_timestamp = timestamp;
+        }
+    }
+
+    /// Every unit of messages up to this store time is on the disk. 0 says nothing.
+    pub fn set_logics_msg_timestamp(&self, timestamp: i64) {
+        if timestamp > 0 {
+            self.state.lock().times.logics_msg_timestamp = timestamp;
+        }
+    }
+
+    /// The last full index file, with messages up to this store time, is on the disk. 0 says nothing.
+    pub fn set_index_msg_timestamp(&self, timestamp: i64) {
+        if timestamp > 0 {
+            self.state.lock().times.index_msg_timestamp = timestamp;
+        }
+    }
+
+    /// Moves the positions.
+    pub fn set_positions(&self, positions: DurablePositions) {
+        self.state.lock().positions = positions;
+    }
+
+    /// Brings times and positions to the disk.
+    ///
+    /// # Errors
+    /// Where a file can't be written.
+    pub fn flush(&self) -> Result<()> {
+        let state = self.state.lock();
+        self.write(&self.path, &state.times.to_bytes(), CHECKPOINT_FILE_SIZE)?;
+        self.write(&self.positions_path, &state.positions.to_bytes(), POSITIONS_FILE_SIZE)
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8], file_size: usize) -> Result<()> {
+        let handle = self.fs.open(path, OpenMode::Create).map_err(Error::io("open", path))?;
+        let found = handle.metadata().map_err(Error::io("look at", path))?;
+        if found.len != num::offset(file_size) {
+            handle.set_len(num::offset(file_size)).map_err(Error::io("set the size of", path))?;
+        }
+        handle.write_at(bytes, 0).map_err(Error::io("write", path))?;
+        handle.sync_data().map_err(Error::io("flush", path))
+    }
+}
+
+fn read<const N: usize>(fs: &dyn FileSystem, path: &Path) -> Result<Option<[u8; N]>> {
+    let handle = match fs.open(path, OpenMode::Read) {
+        Ok(handle) => handle,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("open", path)(error)),
+    };
+    let mut bytes = [0; N];
+    let count = handle.read_at(&mut bytes, 0).map_err(Error::io("read", path))?;
+    Ok((count == N).then_some(bytes))
+}

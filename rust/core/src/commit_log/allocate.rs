@@ -1,0 +1,272 @@
+//! Space for the log, ahead of the writer.
+//!
+//! Blocks are reserved before they are written through a mapping, so that a full disk is an error
+//! from an append and never a signal that ends the process. A background pass keeps some steps
+//! ahead, has their pages ready, and makes the next file before it is needed; where it is late the
+//! append does it itself. Steps grow with what was written, so that an empty store is small.
+//! Source for what is made when: `AllocateMappedFileService`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::CommitLog;
+use super::append::{AppendRefusal, Wait};
+use crate::error::{Error, Result};
+use crate::fs::FileHandle;
+use crate::mmap::mapped_file::MappedFile;
+use crate::mmap::region::{OS_PAGE_SIZE, Region};
+use crate::num;
+
+/// Smallest and largest step in which blocks are reserved.
+const MIN_STEP: u64 = 1 << 20;
+const MAX_STEP: u64 = 64 << 20;
+
+/// The file that is appended to.
+#[derive(Debug)]
+pub(super) struct ActiveFile {
+    file: Arc<MappedFile>,
+    handle: Arc<dyn FileHandle>,
+    /// The file's mapping.
+    region: Arc<Region>,
+    /// Where records are written to: the mapping, or a buffer of the transient store pool.
+    target: Arc<Region>,
+    /// Up to which offset of the log blocks are reserved.
+    reserved: AtomicU64,
+}
+
+impl ActiveFile {
+    pub(super) fn file_from_offset(&self) -> u64 {
+        self.file.file_from_offset()
+    }
+
+    pub(super) fn end_offset(&self) -> u64 {
+        self.file.end_offset()
+    }
+
+    pub(super) fn reserved_offset(&self) -> u64 {
+        self.reserved.load(Ordering::Acquire)
+    }
+
+    /// Writes bytes for which room was reserved.
+    #[inline]
+    pub(super) fn write(&self, position: usize, bytes: &[u8]) {
+        let fits = self.target.write(position, bytes);
+        debug_assert!(fits, "room for the record was reserved");
+    }
+
+    fn reserve(&self, up_to: u64) -> Result<()> {
+        let reserved = self.reserved_offset();
+        let up_to = up_to.min(self.end_offset());
+        if up_to > reserved {
+            self.handle
+                .allocate(reserved - self.file_from_offset(), up_to - reserved)
+                .map_err(Error::io("reserve space in", self.file.path()))?;
+            self.reserved.fetch_max(up_to, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    /// Makes pages of the mapping present. Failing to do so costs time at the first write, no more.
+    fn populate(&self, from: u64, to: u64) {
+        let at = num::index((from - self.file_from_offset()) / OS_PAGE_SIZE * OS_PAGE_SIZE);
+        let end = num::index(to - self.file_from_offset());
+        let _best_effort = self.handle.populate(&self.region, at, end.saturating_sub(at));
+    }
+}
+
+/// The next file and the background pass's bell.
+#[derive(Debug, Default)]
+pub(super) struct Allocator {
+    /// Held while a file is made, so that append and background pass never make the same one.
+    making: Mutex<()>,
+    state: Mutex<AllocatorState>,
+    bell: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct AllocatorState {
+    current: Option<Arc<ActiveFile>>,
+    next: Option<Arc<ActiveFile>>,
+    /// Whether an append asked for more than is reserved.
+    asked: bool,
+    /// Rolled files whose pages are still locked in memory.
+    to_unlock: Vec<Arc<Region>>,
+}
+
+impl CommitLog {
+    /// Opens a file of the log for appending.
+    pub(super) fn activate(&self, file: Arc<MappedFile>) -> Result<Arc<ActiveFile>> {
+        let handle = file.handle()?;
+        let region = file.region()?;
+        // A file that was there when the store was opened is written through its mapping, as in 4.9.3.
+        let target = Arc::clone(&region);
+        let reserved =
+            AtomicU64::new(file.file_from_offset().max(self.wrote_offset().min(file.end_offset())));
+        let active = Arc::new(ActiveFile { file, handle, region, target, reserved });
+        self.allocator.state.lock().current = Some(Arc::clone(&active));
+        Ok(active)
+    }
+
+    /// The file behind the one that is full, made ahead or now.
+    pub(super) fn next_active(&self, from_offset: u64, wait: Wait) -> Result<Arc<ActiveFile>, AppendRefusal> {
+        let prepared =
+            || self.allocator.state.lock().next.take_if(|next| next.file_from_offset() == from_offset);
+        let next = match prepared() {
+            Some(next) => next,
+            None if wait == Wait::Try => return Err(AppendRefusal::WouldBlock),
+            None => {
+                let _making = self.allocator.making.lock();
+                match prepared() {
+                    Some(next) => next,
+                    None => self.make_file(from_offset).map_err(AppendRefusal::NoSpace)?,
+                }
+            }
+        };
+        self.files.push(Arc::clone(&next.file));
+        let mut state = self.allocator.state.lock();
+        if let Some(full) = state.current.replace(Arc::clone(&next))
+            && self.config.warm_mapped_file_enable
+        {
+            state.to_unlock.push(Arc::clone(&full.region));
+        }
+        Ok(next)
+    }
+
+    /// Makes a file of full size, with its first step reserved and its name on the disk.
+    fn make_file(&self, from_offset: u64) -> Result<Arc<ActiveFile>> {
+        if let Some(transient) = &self.transient
+            && self.config.fast_fail_if_no_buffer_in_store_pool
+            && !self.config.is_slave
+            && transient.available_buffer_count() == 0
+        {
+            return Err(Error::Option {
+                option: "transientStorePoolSize",
+                value: self.config.transient_store_pool_size.to_string(),
+                reason: "no buffer is left for a new log file, and fastFailIfNoBufferInStorePool is on"
+                    .into(),
+            });
+        }
+        let file = self.files.create(from_offset)?;
+        let made = self.prepare_file(&file);
+        if made.is_err() {
+            // A file without blocks would only be in the way of the next attempt.
+            let _already_failing = file.delete();
+        }
+        made
+    }
+
+    fn prepare_file(&self, file: &Arc<MappedFile>) -> Result<Arc<ActiveFile>> {
+        let handle = file.handle()?;
+        let region = file.region()?;
+        let target = match &self.transient {
+            None => Arc::clone(&region),
+            Some(transient) => transient.buffer_for(file).unwrap_or_else(|| Arc::clone(&region)),
+        };
+        let reserved = AtomicU64::new(file.file_from_offset());
+        let active = ActiveFile { file: Arc::clone(file), handle, region, target, reserved };
+        active.reserve(file.file_from_offset() + self.step())?;
+        self.files.sync_dirs()?;
+        if self.config.warm_mapped_file_enable {
+            active.reserve(file.end_offset())?;
+            active.populate(file.file_from_offset(), file.end_offset());
+            let _best_effort = active.region.lock();
+        }
+        Ok(Arc::new(active))
+    }
+
+    /// How much is reserved at a time: as much as was written already, within bounds.
+    fn step(&self) -> u64 {
+        let since = self.wrote_offset().saturating_sub(self.min_offset().unwrap_or(0));
+        since.clamp(MIN_STEP, MAX_STEP)
+    }
+
+    /// Sees to it that blocks are reserved up to an offset, and rings for more when they run short.
+    pub(super) fn reserve_blocks(
+        &self,
+        active: &ActiveFile,
+        up_to: u64,
+        wait: Wait,
+    ) -> Result<(), AppendRefusal> {
+        let reserved = active.reserved_offset();
+        if up_to > reserved {
+            if wait == Wait::Try {
+                return Err(AppendRefusal::WouldBlock);
+            }
+            active.reserve(up_to.max(reserved + self.step())).map_err(AppendRefusal::NoSpace)?;
+        }
+        if reserved < active.end_offset() && up_to + self.step() / 2 > reserved {
+            self.ring_allocator();
+        }
+        Ok(())
+    }
+
+    fn ring_allocator(&self) {
+        let mut state = self.allocator.state.lock();
+        if !state.asked {
+            state.asked = true;
+            self.allocator.bell.notify_one();
+        }
+    }
+
+    /// One pass of the background allocation: waits at most `max_wait` for an append to ask, then
+    /// reserves the next step and makes the next file when the current one nears its end.
+    ///
+    /// # Errors
+    /// Where space can't be had. That is no failure yet: the append that needs it will say so.
+    pub fn allocate_pass(&self, max_wait: Duration) -> Result<()> {
+        let (current, to_unlock) = {
+            let mut state = self.allocator.state.lock();
+            if !state.asked {
+                self.allocator.bell.wait_for(&mut state, max_wait);
+            }
+            if !std::mem::take(&mut state.asked) {
+                return Ok(());
+            }
+            (state.current.clone(), std::mem::take(&mut state.to_unlock))
+        };
+        for region in to_unlock {
+            let _best_effort = region.unlock();
+        }
+        let Some(current) = current else { return Ok(()) };
+        let (reserved, wrote, step) = (current.reserved_offset(), self.wrote_offset(), self.step());
+        if wrote + 2 * step > reserved {
+            current.reserve(reserved + step)?;
+            current.populate(reserved, current.reserved_offset());
+        }
+        if current.reserved_offset() == current.end_offset() && current.file.file_size() >= 2 * MIN_STEP {
+            self.prepare_next(&current)?;
+        }
+        Ok(())
+    }
+
+    fn prepare_next(&self, current: &Arc<ActiveFile>) -> Result<()> {
+        let _making = self.allocator.making.lock();
+        let wanted = {
+            let state = self.allocator.state.lock();
+            state.next.is_none() && state.current.as_ref().is_some_and(|now| Arc::ptr_eq(now, current))
+        };
+        if wanted {
+            let next = self.make_file(current.end_offset())?;
+            next.populate(next.file_from_offset(), next.reserved_offset());
+            self.allocator.state.lock().next = Some(next);
+        }
+        Ok(())
+    }
+
+    /// Wakes a background pass that waits, so that it can end.
+    pub fn wake_allocator(&self) {
+        self.allocator.bell.notify_all();
+    }
+
+    /// Removes the file that was made ahead and not used.
+    ///
+    /// # Errors
+    /// Where it can't be removed.
+    pub fn discard_prepared_file(&self) -> Result<()> {
+        let next = self.allocator.state.lock().next.take();
+        next.map_or(Ok(()), |next| next.file.delete())
+    }
+}

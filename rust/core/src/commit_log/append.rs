@@ -1,0 +1,343 @@
+//! Appending: the one place where messages enter the log.
+//!
+//! A record is written straight into its file's mapping, piece by piece, and becomes visible with
+//! the store of one position. Everything that can take long (a new file, space, another writer's
+//! lock) is refused with [`AppendRefusal::WouldBlock`] to a caller that asks with [`Wait::Try`]; it
+//! asks again with [`Wait::Block`] when it may wait. Source: `CommitLog.asyncPutMessage` and
+//! `DefaultAppendMessageCallback`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::CommitLog;
+use super::allocate::ActiveFile;
+use super::topic_queue::{QueueRef, TopicQueueTable};
+use crate::error::{Error, Result};
+use crate::format::message::{self, END_FILE_MIN_BLANK_LENGTH, MAX_PROPERTIES_LENGTH, Place, RecordFields};
+use crate::format::sys_flag;
+use crate::num;
+
+/// What the append lock guards.
+#[derive(Debug, Default)]
+pub(super) struct Appender {
+    active: Option<Arc<ActiveFile>>,
+    pub(super) topic_queues: TopicQueueTable,
+    last_store_timestamp: i64,
+}
+
+impl Appender {
+    pub(super) fn reset(&mut self, store_timestamp: i64) {
+        self.active = None;
+        self.last_store_timestamp = store_timestamp;
+    }
+}
+
+/// Whether an append may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// For the lock, a new file, space on the disk.
+    Block,
+    /// For nothing.
+    Try,
+}
+
+/// Where a record's store time comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreTime {
+    /// The clock, under the lock.
+    Now,
+    /// The record had one before.
+    Kept(i64),
+}
+
+/// Why nothing was appended.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendRefusal {
+    /// Only with [`Wait::Try`]: ask again and wait.
+    #[error("the append would have to wait")]
+    WouldBlock,
+    /// The record, or the batch as a whole, fits no log file.
+    #[error("{size} bytes and the 8 that end a file do not fit a log file of {file_size} bytes")]
+    FitsNoFile {
+        /// Bytes of the record or the batch.
+        size: u64,
+        /// Bytes of a log file.
+        file_size: u64,
+    },
+    /// The properties became too long when the further queues' offsets were added.
+    #[error("properties have at most {MAX_PROPERTIES_LENGTH} bytes, these have {size}")]
+    Properties {
+        /// Bytes.
+        size: usize,
+    },
+    /// No file could be made, or no space reserved.
+    #[error(transparent)]
+    NoSpace(Error),
+    /// The store takes no messages.
+    #[error(transparent)]
+    Unavailable(Error),
+}
+
+/// A record to append.
+#[derive(Debug, Clone, Copy)]
+pub struct NewRecord<'a> {
+    /// What is in it.
+    pub fields: RecordFields<'a>,
+    /// Its store time.
+    pub store_time: StoreTime,
+}
+
+/// Where a record went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// Its physical offset.
+    pub wrote_offset: u64,
+    /// Its size.
+    pub wrote_bytes: u32,
+    /// Its store time, in milliseconds.
+    pub store_timestamp: i64,
+    /// Its queue offset.
+    pub logics_offset: i64,
+}
+
+impl CommitLog {
+    /// Appends one record.
+    ///
+    /// # Errors
+    /// An [`AppendRefusal`]; nothing was appended then.
+    pub fn append(&self, record: &NewRecord<'_>, wait: Wait) -> Result<Appended, AppendRefusal> {
+        self.with_appender(wait, |appender, now| {
+            self.reserve(appender, num::offset(record.fields.record_size()), wait)?;
+            self.write_record(appender, record, now)
+        })
+    }
+
+    /// Appends one record whose properties depend on the queues' next offsets: `encode` gives them
+    /// under the lock, and `advance` moves those offsets once the record is in the log.
+    ///
+    /// # Errors
+    /// An [`AppendRefusal`]; nothing was appended then.
+    pub fn append_with_properties(
+        &self,
+        base: &NewRecord<'_>,
+        wait: Wait,
+        encode: impl FnOnce(&TopicQueueTable) -> Vec<u8>,
+        advance: impl FnOnce(&mut TopicQueueTable),
+    ) -> Result<Appended, AppendRefusal> {
+        self.with_appender(wait, |appender, now| {
+            let properties = encode(&appender.topic_queues);
+            if properties.len() > MAX_PROPERTIES_LENGTH {
+                return Err(AppendRefusal::Properties { size: properties.len() });
+            }
+            let record =
+                NewRecord { fields: RecordFields { properties: &properties, ..base.fields }, ..*base };
+            self.reserve(appender, num::offset(record.fields.record_size()), wait)?;
+            let appended = self.write_record(appender, &record, now)?;
+            advance(&mut appender.topic_queues);
+            Ok(appended)
+        })
+    }
+
+    /// Appends a batch: all of it stands in one file, and is visible at once or not at all.
+    ///
+    /// # Errors
+    /// An [`AppendRefusal`]; nothing was appended then.
+    pub fn append_batch(
+        &self,
+        records: &[NewRecord<'_>],
+        wait: Wait,
+    ) -> Result<Vec<Appended>, AppendRefusal> {
+        let size: usize = records.iter().map(|record| record.fields.record_size()).sum();
+        self.with_appender(wait, |appender, now| {
+            self.reserve(appender, num::offset(size), wait)?;
+            self.write_records(appender, records, now)
+        })
+    }
+
+    /// Appends records one after another under one lock; a file may end between two of them. On a
+    /// refusal those before it are in the log: their number is the length of what `done` holds.
+    ///
+    /// # Errors
+    /// An [`AppendRefusal`] of the record that could not be appended.
+    pub fn append_all(
+        &self,
+        records: &[NewRecord<'_>],
+        done: &mut Vec<Appended>,
+        wait: Wait,
+    ) -> Result<(), AppendRefusal> {
+        self.with_appender(wait, |appender, now| {
+            let mut rest = records;
+            while let Some(first) = rest.first() {
+                self.reserve(appender, num::offset(first.fields.record_size()), wait)?;
+                let fitting = self.fitting_count(appender, rest);
+                let (now_fitting, later) = rest.split_at(fitting.max(1).min(rest.len()));
+                done.extend(self.write_records(appender, now_fitting, now)?);
+                rest = later;
+            }
+            Ok(())
+        })
+    }
+
+    fn with_appender<T>(
+        &self,
+        wait: Wait,
+        append: impl FnOnce(&mut Appender, i64) -> Result<T, AppendRefusal>,
+    ) -> Result<T, AppendRefusal> {
+        let mut appender = match (self.appender.try_lock(), wait) {
+            (Some(appender), _) => appender,
+            (None, Wait::Try) => return Err(AppendRefusal::WouldBlock),
+            (None, Wait::Block) => self.appender.lock(),
+        };
+        self.poison.check().map_err(AppendRefusal::Unavailable)?;
+        let now = self.clock.now_ms();
+        self.begin_time_in_lock.store(now, Ordering::Relaxed);
+        let outcome = append(&mut appender, now);
+        self.begin_time_in_lock.store(0, Ordering::Relaxed);
+        outcome
+    }
+
+    /// Makes room for `size` bytes and the blank behind them: rolls to the next file where the
+    /// current one has none, and sees to it that blocks are reserved before they are written.
+    fn reserve(&self, appender: &mut Appender, size: u64, wait: Wait) -> Result<(), AppendRefusal> {
+        let file_size = self.files.file_size();
+        let needed = size + END_FILE_MIN_BLANK_LENGTH as u64;
+        if needed > file_size {
+            return Err(AppendRefusal::FitsNoFile { size, file_size });
+        }
+        let mut wrote = self.wrote_offset();
+        let active = match &appender.active {
+            Some(active) if wrote + needed <= active.end_offset() => Arc::clone(active),
+            Some(full) => {
+                let next = self.next_active(full.end_offset(), wait)?;
+                self.fill_blank(full, wrote);
+                next
+            }
+            None => self.open_active(wrote, needed, wait)?,
+        };
+        appender.active = Some(Arc::clone(&active));
+        if wrote < active.file_from_offset() {
+            wrote = active.file_from_offset();
+            self.publish(wrote);
+        }
+        self.reserve_blocks(&active, wrote + needed, wait)
+    }
+
+    /// The file in which the log's end lies, opened for the first append after the store was.
+    fn open_active(&self, wrote: u64, needed: u64, wait: Wait) -> Result<Arc<ActiveFile>, AppendRefusal> {
+        if wait == Wait::Try {
+            return Err(AppendRefusal::WouldBlock);
+        }
+        let Some(file) = self.files.last().filter(|file| wrote < file.end_offset()) else {
+            let file_size = self.files.file_size();
+            return self.next_active(wrote.next_multiple_of(file_size), wait);
+        };
+        let active = self.activate(file).map_err(AppendRefusal::NoSpace)?;
+        if wrote + needed <= active.end_offset() {
+            return Ok(active);
+        }
+        self.reserve_blocks(&active, wrote + END_FILE_MIN_BLANK_LENGTH as u64, wait)?;
+        let next = self.next_active(active.end_offset(), wait)?;
+        self.fill_blank(&active, wrote);
+        Ok(next)
+    }
+
+    /// Writes the blank into what is left of a file and moves the position behind it.
+    fn fill_blank(&self, full: &ActiveFile, wrote: u64) {
+        let remaining = num::index(full.end_offset().saturating_sub(wrote));
+        if remaining >= END_FILE_MIN_BLANK_LENGTH {
+            full.write(self.position(wrote), &message::blank(remaining));
+        }
+        self.publish(full.end_offset());
+    }
+
+    /// How many of the records fit into what is left of the active file, and of its reserved blocks.
+    fn fitting_count(&self, appender: &Appender, records: &[NewRecord<'_>]) -> usize {
+        let Some(active) = &appender.active else { return 0 };
+        let mut end = self.wrote_offset() + END_FILE_MIN_BLANK_LENGTH as u64;
+        let limit = active.end_offset().min(active.reserved_offset());
+        records
+            .iter()
+            .take_while(|record| {
+                end += num::offset(record.fields.record_size());
+                end <= limit
+            })
+            .count()
+    }
+
+    fn write_record(
+        &self,
+        appender: &mut Appender,
+        record: &NewRecord<'_>,
+        now: i64,
+    ) -> Result<Appended, AppendRefusal> {
+        let wrote_offset = self.wrote_offset();
+        let appended = self.write_one(appender, record, now, wrote_offset)?;
+        self.publish_with_time(wrote_offset + u64::from(appended.wrote_bytes), appended.store_timestamp);
+        Ok(appended)
+    }
+
+    fn write_records(
+        &self,
+        appender: &mut Appender,
+        records: &[NewRecord<'_>],
+        now: i64,
+    ) -> Result<Vec<Appended>, AppendRefusal> {
+        let mut at = self.wrote_offset();
+        let mut done = Vec::with_capacity(records.len());
+        for record in records {
+            let appended = self.write_one(appender, record, now, at)?;
+            at += u64::from(appended.wrote_bytes);
+            done.push(appended);
+        }
+        if let Some(last) = done.last() {
+            self.publish_with_time(at, last.store_timestamp);
+        }
+        Ok(done)
+    }
+
+    fn write_one(
+        &self,
+        appender: &mut Appender,
+        record: &NewRecord<'_>,
+        now: i64,
+        wrote_offset: u64,
+    ) -> Result<Appended, AppendRefusal> {
+        let Some(active) = &appender.active else { return Err(AppendRefusal::WouldBlock) };
+        let store_timestamp = match record.store_time {
+            // Look-ups by time search sorted times, and recovery finds its file by them.
+            StoreTime::Now if self.config.compat => now,
+            StoreTime::Now => now.max(appender.last_store_timestamp),
+            StoreTime::Kept(time) => time,
+        };
+        let fields = &record.fields;
+        let queue = QueueRef { topic: fields.topic, queue_id: fields.queue_id };
+        let in_queue = sys_flag::enters_consume_queue(fields.sys_flag);
+        let logics_offset = if in_queue { appender.topic_queues.next_offset(queue) } else { 0 };
+        let place = Place { queue_offset: logics_offset, physical_offset: wrote_offset, store_timestamp };
+        let mut at = self.position(wrote_offset);
+        fields.write(place, |bytes| {
+            active.write(at, bytes);
+            at += bytes.len();
+        });
+        if in_queue {
+            appender.topic_queues.set(queue, logics_offset + 1);
+        }
+        appender.last_store_timestamp = store_timestamp;
+        let wrote_bytes = num::int_as_bits(num::java_int(fields.record_size()));
+        Ok(Appended { wrote_offset, wrote_bytes, store_timestamp, logics_offset })
+    }
+
+    fn publish(&self, wrote: u64) {
+        self.positions.wrote.store(wrote, Ordering::Release);
+        if self.transient.is_none()
+            && let Some(published) = self.published()
+        {
+            published.set_wrote(wrote);
+        }
+    }
+
+    fn publish_with_time(&self, wrote: u64, store_timestamp: i64) {
+        self.publish(wrote);
+        self.positions.store_timestamp.store(store_timestamp, Ordering::Release);
+    }
+}

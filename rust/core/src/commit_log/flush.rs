@@ -1,0 +1,176 @@
+//! Flushing: from the page cache to the disk.
+//!
+//! A pass flushes what was written since the last one. With synchronous flush, puts hand in the
+//! offset that they wait for, one pass serves all that came in meanwhile, and each waits until the
+//! flushed position passes its offset or its time is up. Source: `FlushRealTimeService`,
+//! `GroupCommitService`, `MappedFile.flush`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::CommitLog;
+use crate::error::{Error, Result};
+use crate::mmap::mapped_file::MappedFile;
+use crate::mmap::region::OS_PAGE_SIZE;
+use crate::num;
+
+/// What a pass did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlushOutcome {
+    /// Behind the last byte that is on the disk.
+    pub flushed_offset: u64,
+    /// Every message of this store time or earlier is on the disk; the checkpoint's physic time.
+    pub store_timestamp: i64,
+    /// Whether anything was flushed.
+    pub flushed_some: bool,
+}
+
+/// Who flushes, and who waits for it.
+#[derive(Debug, Default)]
+pub(super) struct Flusher {
+    flushing: Mutex<()>,
+    committing: Mutex<()>,
+    requests: Mutex<Requests>,
+    /// Rung when an offset is handed in.
+    requested: Condvar,
+    /// Rung when the flushed position has moved.
+    flushed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Requests {
+    /// The highest offset that somebody waits for.
+    up_to: u64,
+    /// Somebody wants a pass without waiting for it, or the service to end.
+    woken: bool,
+}
+
+impl Flusher {
+    pub(super) fn committing(&self) -> MutexGuard<'_, ()> {
+        self.committing.lock()
+    }
+}
+
+impl CommitLog {
+    /// One flush pass. With `least_pages` above 0 it flushes only once that many pages are full or a
+    /// file is, which is how the asynchronous flush gathers work.
+    ///
+    /// # Errors
+    /// Where the disk did not take it; the store takes no messages from then on.
+    pub fn flush(&self, least_pages: u64) -> Result<FlushOutcome> {
+        let _one_at_a_time = self.flusher.flushing.lock();
+        self.poison.check()?;
+        let store_timestamp = self.last_store_timestamp();
+        let (from, to) = (self.flushed_offset(), self.max_offset());
+        let fills_a_file = from / self.files.file_size() != to / self.files.file_size();
+        let enough =
+            least_pages == 0 || fills_a_file || to / OS_PAGE_SIZE - from / OS_PAGE_SIZE >= least_pages;
+        if from < to && enough {
+            self.poison.watch("flush", self.flush_range(from, to))?;
+            drop(self.flusher.requests.lock()); // a waiter is either before its check or asleep by now
+            self.flusher.flushed.notify_all();
+        }
+        let flushed_offset = self.flushed_offset();
+        if let Some(published) = self.published() {
+            published.set_flushed(flushed_offset);
+        }
+        // Of what a pass left for later only the time of the last complete pass is known.
+        let store_timestamp = if flushed_offset >= to { store_timestamp } else { 0 };
+        Ok(FlushOutcome { flushed_offset, store_timestamp, flushed_some: flushed_offset > from })
+    }
+
+    fn flush_range(&self, from: u64, to: u64) -> Result<()> {
+        let mut at = from;
+        while at < to {
+            let Some(file) = self.files.find(at) else {
+                // The file was removed by retention, or the log's end lies just behind its last file.
+                at = self.roll_next_file(at).min(to);
+                self.positions.flushed.store(at, Ordering::Release);
+                continue;
+            };
+            let end = to.min(file.end_offset());
+            self.flush_file(&file, at, end)?;
+            self.positions.flushed.store(end, Ordering::Release);
+            at = end;
+        }
+        Ok(())
+    }
+
+    fn flush_file(&self, file: &Arc<MappedFile>, from: u64, to: u64) -> Result<()> {
+        let handle = file.handle()?;
+        if self.transient.is_some() {
+            // What was committed is in the page cache without a mapping.
+            return handle.sync_data().map_err(Error::io("flush", file.path()));
+        }
+        let start = (from - file.file_from_offset()) / OS_PAGE_SIZE * OS_PAGE_SIZE;
+        let len = to - file.file_from_offset() - start;
+        let region = file.region()?;
+        handle
+            .flush_mapped(&region, num::index(start), num::index(len))
+            .map_err(Error::io("flush", file.path()))
+    }
+
+    /// Hands in an offset that has to get to the disk, without waiting for it.
+    pub fn request_flush(&self, offset: u64) {
+        let mut requests = self.flusher.requests.lock();
+        if offset > requests.up_to {
+            requests.up_to = offset;
+            self.flusher.requested.notify_one();
+        }
+    }
+
+    /// Waits until an offset that was handed in is on the disk. Gives whether it is, before the time
+    /// is up.
+    ///
+    /// # Errors
+    /// Where a flush failed.
+    pub fn wait_flushed(&self, offset: u64, timeout: Duration) -> Result<bool> {
+        let deadline = Instant::now() + timeout;
+        let mut requests = self.flusher.requests.lock();
+        loop {
+            if self.flushed_offset() >= offset {
+                return Ok(true);
+            }
+            self.poison.check()?;
+            if self.flusher.flushed.wait_until(&mut requests, deadline).timed_out() {
+                return Ok(self.flushed_offset() >= offset);
+            }
+        }
+    }
+
+    /// Waits at most `max_wait` for an offset to be handed in that is not on the disk yet.
+    pub fn wait_flush_requested(&self, max_wait: Duration) {
+        let mut requests = self.flusher.requests.lock();
+        if requests.up_to <= self.flushed_offset() && !requests.woken {
+            self.flusher.requested.wait_for(&mut requests, max_wait);
+        }
+        requests.woken = false;
+    }
+
+    /// One pass of the group commit: waits at most `max_wait` for an offset to be handed in, then
+    /// flushes everything.
+    ///
+    /// # Errors
+    /// Where the disk did not take it. Everybody who waits is told.
+    pub fn group_commit_pass(&self, max_wait: Duration) -> Result<FlushOutcome> {
+        self.wait_flush_requested(max_wait);
+        if self.transient.is_some() {
+            self.commit(0)?;
+        }
+        let outcome = self.flush(0);
+        if outcome.is_err() {
+            drop(self.flusher.requests.lock());
+            self.flusher.flushed.notify_all();
+        }
+        outcome
+    }
+
+    /// Wakes a group commit pass that waits.
+    pub fn wake_flusher(&self) {
+        self.flusher.requests.lock().woken = true;
+        self.flusher.requested.notify_all();
+    }
+}

@@ -1,0 +1,277 @@
+//! Walking the log record by record.
+//!
+//! Everything that reads the log from one end to the other goes through here: recovery, dispatch,
+//! selections, rebuilds, verification. A walk starts at a record's boundary; behind a bad record
+//! [`next_record`] finds where records go on.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::format::be;
+use crate::format::message::{
+    self, Check, Decoded, END_FILE_MIN_BLANK_LENGTH, FIXED_SIZE, MAGIC_CODE_AT, MESSAGE_MAGIC_CODE,
+    MESSAGE_MAGIC_CODE_V2, Record, RecordFault,
+};
+use crate::mmap::file_queue::FileQueue;
+use crate::mmap::mapped_file::MappedFile;
+use crate::num;
+
+/// Bytes that are read at a time where files are read and not mapped.
+const READ_AHEAD: u64 = 8 << 20;
+
+/// How a walk ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScanEnd {
+    /// At the offset to which it was to go, or at the end of the last file.
+    Reached(u64),
+    /// The visitor stopped it before the record at this offset.
+    Stopped(u64),
+    /// At a place that holds no record.
+    Fault {
+        /// The place.
+        offset: u64,
+        /// What is wrong there.
+        fault: RecordFault,
+    },
+    /// At a file that is missing.
+    Missing(u64),
+}
+
+/// Whether a record can be served at all: beside what decoding checks, it stands where it says and
+/// its topic can be a topic.
+///
+/// # Errors
+/// The fault.
+pub fn check_record(record: &Record<'_>, offset: u64) -> std::result::Result<(), RecordFault> {
+    record.check_offset(offset)?;
+    check_topic(record.topic)
+}
+
+/// Whether a topic can be one of a store: it becomes a folder's name.
+///
+/// # Errors
+/// The fault.
+pub fn check_topic(topic: &[u8]) -> std::result::Result<(), RecordFault> {
+    let bad =
+        topic.is_empty() || topic == b"." || topic == b".." || memchr::memchr2(b'/', 0, topic).is_some();
+    if bad { Err(RecordFault::Topic { len: u32::try_from(topic.len()).unwrap_or(u32::MAX) }) } else { Ok(()) }
+}
+
+/// Walks the records from `from`, a boundary, up to `to`.
+///
+/// # Errors
+/// Where a file can't be read, or the visitor's own.
+pub fn scan(
+    files: &FileQueue,
+    from: u64,
+    to: u64,
+    check: Check,
+    mut visit: impl FnMut(u64, &Record<'_>, &[u8]) -> Result<ControlFlow<()>>,
+) -> Result<ScanEnd> {
+    let mut offset = from;
+    while offset < to {
+        let Some(file) = files.find(offset) else {
+            let behind_last = files.last().is_none_or(|last| offset >= last.end_offset());
+            return Ok(if behind_last { ScanEnd::Reached(offset) } else { ScanEnd::Missing(offset) });
+        };
+        match scan_file(&file, offset, to, check, &mut visit)? {
+            ScanEnd::Reached(end) => offset = end,
+            end => return Ok(end),
+        }
+    }
+    Ok(ScanEnd::Reached(offset))
+}
+
+/// Walks the records of one file. [`ScanEnd::Reached`] with the file's end means: go on behind it.
+fn scan_file(
+    file: &Arc<MappedFile>,
+    from: u64,
+    to: u64,
+    check: Check,
+    visit: &mut impl FnMut(u64, &Record<'_>, &[u8]) -> Result<ControlFlow<()>>,
+) -> Result<ScanEnd> {
+    let end = to.min(file.end_offset());
+    let mut offset = from;
+    let mut window_size = READ_AHEAD;
+    while offset < end {
+        let wanted = (end - offset).min(window_size);
+        let window = file.slice(offset - file.file_from_offset(), wanted)?;
+        let is_whole = wanted == end - offset || num::offset(window.len()) < wanted;
+        let start = offset;
+        loop {
+            let rest = window.get(num::index(offset - start)..).unwrap_or_default();
+            if rest.is_empty() {
+                break;
+            }
+            match message::decode(rest, check).and_then(|decoded| {
+                if let Decoded::Message(record) = &decoded {
+                    check_record(record, offset)?;
+                }
+                Ok(decoded)
+            }) {
+                Ok(Decoded::Blank { .. }) => return Ok(ScanEnd::Reached(file.end_offset())),
+                Ok(Decoded::Message(record)) => {
+                    let bytes = rest.get(..record.total_size as usize).unwrap_or_default();
+                    if visit(offset, &record, bytes)?.is_break() {
+                        return Ok(ScanEnd::Stopped(offset));
+                    }
+                    offset = record.next_offset(offset);
+                }
+                // The window may have cut the record.
+                Err(RecordFault::TooShort { needed, .. }) if !is_whole => {
+                    window_size = READ_AHEAD.max(needed);
+                    break;
+                }
+                Err(fault) => return Ok(ScanEnd::Fault { offset, fault }),
+            }
+        }
+        if offset == start && is_whole {
+            let fault = RecordFault::TooShort { needed: FIXED_SIZE as u64, found: num::offset(window.len()) };
+            return Ok(ScanEnd::Fault { offset, fault });
+        }
+    }
+    Ok(ScanEnd::Reached(end))
+}
+
+/// The first record that checks out at or behind an offset that is no record's boundary: magic
+/// code, own offset, lengths and body CRC agree. `None` where no such record follows.
+///
+/// A body may hold bytes that look like a record of just that place, so what this finds counts as
+/// found only where the walk that goes on from it holds, or where nothing worse than refusing to
+/// cut depends on it.
+///
+/// # Errors
+/// Where a file can't be read.
+pub fn next_record(files: &FileQueue, from: u64, to: u64) -> Result<Option<u64>> {
+    for file in files.files().iter() {
+        if file.end_offset() <= from || file.file_from_offset() >= to {
+            continue;
+        }
+        if let Some(found) = next_record_in_file(file, from.max(file.file_from_offset()), to)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+fn next_record_in_file(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<Option<u64>> {
+    const OVERLAP: u64 = FIXED_SIZE as u64;
+    let end = to.min(file.end_offset());
+    let handle = file.handle()?;
+    let mut at = from;
+    while at < end {
+        // Reserved blocks that were never written read as zeros and can be long: skip them.
+        let position = at - file.file_from_offset();
+        let Some(data) = handle.next_data(position).map_err(Error::io("look for data in", file.path()))?
+        else {
+            break;
+        };
+        at = at.max(file.file_from_offset() + data);
+        if at >= end {
+            break;
+        }
+        let len = READ_AHEAD.min(end - at);
+        let window = file.slice(at - file.file_from_offset(), len)?;
+        if let Some(found) = find_in_window(file, &window, at, end)? {
+            return Ok(Some(found));
+        }
+        if len < READ_AHEAD || num::offset(window.len()) < len {
+            break;
+        }
+        at += len - OVERLAP;
+    }
+    Ok(None)
+}
+
+fn find_in_window(file: &Arc<MappedFile>, window: &[u8], at: u64, end: u64) -> Result<Option<u64>> {
+    // Both magic codes of a message share their first three bytes.
+    let [a, b, c, _] = MESSAGE_MAGIC_CODE.to_be_bytes();
+    for found in memchr::memmem::find_iter(window, &[a, b, c]) {
+        let Some(start) = found.checked_sub(MAGIC_CODE_AT) else { continue };
+        let is_magic = be::i32_at(window, found)
+            .is_some_and(|code| code == MESSAGE_MAGIC_CODE || code == MESSAGE_MAGIC_CODE_V2);
+        let offset = at + num::offset(start);
+        if is_magic && size_in_file(file, offset, end, Check::BodyCrc)?.is_some() {
+            return Ok(Some(offset));
+        }
+    }
+    Ok(None)
+}
+
+/// The size of the record at an offset; `None` where none stands there that checks out, its body
+/// included.
+///
+/// # Errors
+/// Where the file can't be read.
+pub fn size_at(files: &FileQueue, offset: u64) -> Result<Option<u32>> {
+    files.find(offset).map_or(Ok(None), |file| size_in_file(&file, offset, file.end_offset(), Check::BodyCrc))
+}
+
+/// The size of the record at an offset, whatever its body; `None` where its sizes, magic code and
+/// own offset do not agree.
+///
+/// # Errors
+/// Where the file can't be read.
+pub fn structure_size_at(files: &FileQueue, offset: u64) -> Result<Option<u32>> {
+    files
+        .find(offset)
+        .map_or(Ok(None), |file| size_in_file(&file, offset, file.end_offset(), Check::Structure))
+}
+
+fn size_in_file(file: &Arc<MappedFile>, offset: u64, end: u64, check: Check) -> Result<Option<u32>> {
+    let position = offset - file.file_from_offset();
+    let head = file.slice(position, 4)?;
+    let Some(size) = be::i32_at(&head, 0).and_then(num::from_java_int) else { return Ok(None) };
+    if offset + u64::from(size) > end {
+        return Ok(None);
+    }
+    let bytes = file.slice(position, u64::from(size))?;
+    Ok(match message::decode(&bytes, check) {
+        Ok(Decoded::Message(record)) if check_record(&record, offset).is_ok() => Some(size),
+        _ => None,
+    })
+}
+
+/// Whether nothing but zeros, or fewer bytes than a blank takes, stand between two offsets of a file.
+///
+/// # Errors
+/// Where the file can't be read.
+pub fn is_zero(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<bool> {
+    let handle = file.handle()?;
+    let mut at = from;
+    while at < to {
+        let position = at - file.file_from_offset();
+        let Some(data) = handle.next_data(position).map_err(Error::io("look for data in", file.path()))?
+        else {
+            break;
+        };
+        at = at.max(file.file_from_offset() + data);
+        if at >= to {
+            break;
+        }
+        let window = file.slice(at - file.file_from_offset(), READ_AHEAD.min(to - at))?;
+        if window.is_empty() {
+            break;
+        }
+        if window.iter().any(|&byte| byte != 0) {
+            return Ok(false);
+        }
+        at += num::offset(window.len());
+    }
+    Ok(true)
+}
+
+/// The error for a place that holds no record.
+#[must_use]
+pub fn fault_error(files: &FileQueue, offset: u64, fault: RecordFault) -> Error {
+    let path = files.find(offset).map_or_else(PathBuf::new, |file| file.path().to_path_buf());
+    Error::Record { path, offset, fault }
+}
+
+/// Bytes that a file must have left for a record to follow.
+#[must_use]
+pub const fn leaves_room(remaining: u64) -> bool {
+    remaining >= END_FILE_MIN_BLANK_LENGTH as u64
+}

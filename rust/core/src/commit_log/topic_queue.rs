@@ -1,0 +1,81 @@
+//! The next offset of each topic's queue: what `CommitLog.topicQueueTable` is in 4.9.3.
+
+use std::hash::{Hash, Hasher};
+
+use hashbrown::{Equivalent, HashMap};
+
+/// A topic's queue, borrowed.
+#[derive(Debug, Clone, Copy)]
+pub struct QueueRef<'a> {
+    /// The topic.
+    pub topic: &'a [u8],
+    /// The queue.
+    pub queue_id: i32,
+}
+
+/// A topic's queue, owned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueKey {
+    /// The topic.
+    pub topic: Box<[u8]>,
+    /// The queue.
+    pub queue_id: i32,
+}
+
+impl Hash for QueueRef<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(self.topic);
+        state.write_i32(self.queue_id);
+    }
+}
+
+impl Hash for QueueKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        QueueRef { topic: &self.topic, queue_id: self.queue_id }.hash(state);
+    }
+}
+
+impl Equivalent<QueueKey> for QueueRef<'_> {
+    fn equivalent(&self, key: &QueueKey) -> bool {
+        self.queue_id == key.queue_id && *self.topic == *key.topic
+    }
+}
+
+impl From<QueueRef<'_>> for QueueKey {
+    fn from(queue: QueueRef<'_>) -> Self {
+        Self { topic: queue.topic.into(), queue_id: queue.queue_id }
+    }
+}
+
+/// The next offset of each queue.
+#[derive(Debug, Default)]
+pub struct TopicQueueTable {
+    next: HashMap<QueueKey, i64>,
+}
+
+impl TopicQueueTable {
+    /// The offset that the queue's next message gets.
+    #[must_use]
+    pub fn next_offset(&self, queue: QueueRef<'_>) -> i64 {
+        self.next.get(&queue).copied().unwrap_or(0)
+    }
+
+    /// Moves a queue's next offset.
+    pub fn set(&mut self, queue: QueueRef<'_>, next_offset: i64) {
+        match self.next.get_mut(&queue) {
+            Some(next) => *next = next_offset,
+            None => _ = self.next.insert(queue.into(), next_offset),
+        }
+    }
+
+    /// Forgets a queue: its next message starts again at 0.
+    pub fn remove(&mut self, queue: QueueRef<'_>) {
+        self.next.remove(&queue);
+    }
+
+    /// How many queues have had a message.
+    #[must_use]
+    pub fn queue_count(&self) -> usize {
+        self.next.len()
+    }
+}

@@ -1,0 +1,65 @@
+//! Replacing a small file as a whole: a reader, and a crash, see the old content or the new one.
+//!
+//! As RocketMQ does it, the content before is kept beside the file as `.bak`; unlike there, the file
+//! itself is never missing in between. Source: `MixAll.string2File`.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::fs::{FileSystem, OpenMode};
+use crate::num;
+
+/// Replaces a file's content.
+///
+/// # Errors
+/// Where a file can't be written or renamed; the file has its old content then.
+pub fn replace(fs: &dyn FileSystem, path: &Path, content: &[u8]) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        fs.create_dir_all(folder).map_err(Error::io("make the folder", folder))?;
+    }
+    let before = read(fs, path)?;
+    let new = beside(path, ".tmp");
+    write(fs, &new, content)?;
+    if let Some(before) = before.filter(|before| !before.is_empty()) {
+        let (bak, bak_new) = (beside(path, ".bak"), beside(path, ".bak.tmp"));
+        write(fs, &bak_new, &before)?;
+        fs.rename(&bak_new, &bak).map_err(Error::io("rename to", bak))?;
+    }
+    fs.rename(&new, path).map_err(Error::io("rename to", path))?;
+    match path.parent() {
+        Some(folder) => fs.sync_dir(folder).map_err(Error::io("sync the folder", folder)),
+        None => Ok(()),
+    }
+}
+
+/// A file's content; `None` where there is no file.
+///
+/// # Errors
+/// Where it is there and can't be read.
+pub fn read(fs: &dyn FileSystem, path: &Path) -> Result<Option<Vec<u8>>> {
+    let handle = match fs.open(path, OpenMode::Read) {
+        Ok(handle) => handle,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("open", path)(error)),
+    };
+    let found = handle.metadata().map_err(Error::io("look at", path))?;
+    let mut content = vec![0; num::index(found.len)];
+    let count = handle.read_at(&mut content, 0).map_err(Error::io("read", path))?;
+    content.truncate(count);
+    Ok(Some(content))
+}
+
+fn write(fs: &dyn FileSystem, path: &Path, content: &[u8]) -> Result<()> {
+    let handle = fs.open(path, OpenMode::Create).map_err(Error::io("create", path))?;
+    handle
+        .set_len(0)
+        .and_then(|()| handle.write_at(content, 0))
+        .and_then(|()| handle.sync_data())
+        .map_err(Error::io("write", path))
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}

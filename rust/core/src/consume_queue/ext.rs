@@ -1,0 +1,69 @@
+//! A queue's extension: units that do not fit into twenty bytes. Source: `ConsumeQueueExt`.
+
+use super::tailed_files::{Found, TailedFiles};
+use crate::error::Result;
+use crate::format::cq_ext_unit::{self, CqExtUnit, END_BLANK_DATA_LENGTH, END_OF_FILE, MAX_EXT_UNIT_SIZE};
+use crate::num;
+
+/// The extension of one queue.
+#[derive(Debug)]
+pub(crate) struct ConsumeQueueExt {
+    pub(crate) units: TailedFiles,
+}
+
+impl ConsumeQueueExt {
+    pub(crate) fn new(units: TailedFiles) -> Self {
+        Self { units }
+    }
+
+    /// Appends a unit and gives its address; `None` where it is too large for a file.
+    pub(crate) fn put(&mut self, unit: &CqExtUnit) -> Option<i64> {
+        let bytes = unit.to_bytes()?;
+        let file_size = self.units.file_size();
+        let size = num::offset(bytes.len());
+        if size + END_BLANK_DATA_LENGTH as u64 > file_size {
+            return None;
+        }
+        let left = file_size - self.units.end() % file_size;
+        if size + END_BLANK_DATA_LENGTH as u64 > left {
+            let mut filler = vec![0; num::index(left)];
+            if let Some(mark) = filler.first_chunk_mut::<2>() {
+                *mark = END_OF_FILE.to_be_bytes();
+            }
+            self.units.append(&filler);
+        }
+        let address = cq_ext_unit::decorate(self.units.end());
+        self.units.append(&bytes);
+        Some(address)
+    }
+
+    /// The unit at an address; `None` where there is none.
+    pub(crate) fn get(&self, address: i64) -> Result<Option<CqExtUnit>> {
+        let Some(offset) = cq_ext_unit::undecorate(address) else { return Ok(None) };
+        let Some(found) = self.units.find(offset, MAX_EXT_UNIT_SIZE as u64) else { return Ok(None) };
+        Ok(match found {
+            Found::InTail(bytes) => CqExtUnit::read(&bytes),
+            Found::InFile(file, position, len) => CqExtUnit::read(&file.slice(position, len)?),
+        })
+    }
+
+    /// Cuts everything behind the unit at an address; all of it where no unit is left to point here.
+    pub(crate) fn truncate_by_max_address(&mut self, max_address: Option<i64>) -> Result<()> {
+        let end = match max_address {
+            None => self.units.start(),
+            Some(address) => match (cq_ext_unit::undecorate(address), self.get(address)?) {
+                (Some(offset), Some(unit)) => offset + num::offset(unit.size()),
+                _ => return Ok(()),
+            },
+        };
+        self.units.truncate(end.min(self.units.end()))
+    }
+
+    /// Removes files that lie wholly before the unit at an address.
+    pub(crate) fn truncate_by_min_address(&self, min_address: i64) -> Result<()> {
+        if let Some(offset) = cq_ext_unit::undecorate(min_address) {
+            self.units.delete_before(offset)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,211 @@
+//! Finding a queue's unit by time or by place in the log.
+
+use super::{ConsumeQueue, UNIT};
+use crate::commit_log::CommitLog;
+use crate::error::Result;
+use crate::format::cq_unit::CqUnit;
+use crate::num;
+
+/// Which unit a look-up by time gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Boundary {
+    /// The one whose time is nearest; of several of one time the first.
+    Nearest,
+    /// The first whose time is not before.
+    Lower,
+    /// The last whose time is not behind.
+    Upper,
+}
+
+impl ConsumeQueue {
+    /// The index of the unit that a time stands for. With [`Boundary::Lower`] it is the queue's end
+    /// where all are earlier; with [`Boundary::Upper`] the unit before the first where all are later
+    /// is given as the first. 0 in a queue without messages.
+    ///
+    /// # Errors
+    /// Where queue or log can't be read.
+    pub fn offset_by_time(&self, log: &CommitLog, timestamp: i64, boundary: Boundary) -> Result<u64> {
+        let (min, max) = (self.min_offset_in_queue(), self.max_offset_in_queue());
+        if max == 0 {
+            return Ok(0);
+        }
+        match boundary {
+            Boundary::Lower => self.first_at_time(log, min, max, timestamp),
+            Boundary::Upper => {
+                let behind = self.first_at_time(log, min, max, timestamp.saturating_add(1))?;
+                Ok(behind.saturating_sub(1).max(min))
+            }
+            Boundary::Nearest => {
+                let right = self.first_at_time(log, min, max, timestamp)?;
+                let left = right.saturating_sub(1).max(min);
+                if right == max || left == right {
+                    return Ok(left.min(right));
+                }
+                let time_of = |index| self.store_time(log, index);
+                let (Some(before), Some(behind)) = (time_of(left)?, time_of(right)?) else {
+                    return Ok(right);
+                };
+                Ok(if timestamp - before > behind - timestamp || behind == timestamp { right } else { left })
+            }
+        }
+    }
+
+    /// The first index in a range whose message was stored at a time or later, else the range's end.
+    fn first_at_time(&self, log: &CommitLog, min: u64, max: u64, timestamp: i64) -> Result<u64> {
+        let (mut low, mut high) = (min, max);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            // A unit without a readable message says nothing: the next one that has one decides.
+            let mut probe = middle;
+            let mut time = None;
+            while probe < high && time.is_none() {
+                time = self.store_time(log, probe)?;
+                probe += 1;
+            }
+            match time {
+                Some(time) if time < timestamp => low = probe,
+                _ => high = middle,
+            }
+        }
+        Ok(low)
+    }
+
+    /// When the message of a unit was stored.
+    fn store_time(&self, log: &CommitLog, index: u64) -> Result<Option<i64>> {
+        let Some((offset, size)) = self.unit(index)?.and_then(|unit| unit.place()) else { return Ok(None) };
+        let time = log.pickup_store_timestamp(offset, size)?;
+        Ok((time >= 0).then_some(time))
+    }
+
+    /// 4.9.3's answer: it looks in the first file that was changed at the time or later, and there
+    /// only. Source: `getOffsetInQueueByTime`.
+    ///
+    /// # Errors
+    /// Where queue or log can't be read.
+    pub fn offset_by_time_compat(&self, log: &CommitLog, timestamp: i64) -> Result<u64> {
+        let (file, end) = {
+            let state = self.state.lock();
+            let files = state.units.files();
+            (files.by_modified_time(timestamp)?, state.units.end())
+        };
+        // What is in memory lies in a file that a 4.9.3 store would have changed just now.
+        let (from, file_end) = match &file {
+            Some(file) => (file.file_from_offset(), file.end_offset().min(end)),
+            None => {
+                let file_size = self.state.lock().units.file_size();
+                (end.saturating_sub(1) / file_size * file_size, end)
+            }
+        };
+        let (first, last) = (from / UNIT, file_end / UNIT);
+        if last <= first {
+            return Ok(0);
+        }
+        let min_phy_offset = num::java_long(log.min_offset().unwrap_or(0));
+        let mut low = self.min_offset_in_queue().max(first);
+        let mut high = last; // exclusive
+        let mut left: Option<(u64, Option<i64>)> = None;
+        let mut right: Option<(u64, i64)> = None;
+        while low < high {
+            // 4.9.3 takes the middle of byte positions, both ends included.
+            let middle = first + (low - first + high - 1 - first) / 2;
+            let Some(unit) = self.unit(middle)? else { return Ok(0) };
+            if unit.physical_offset < min_phy_offset {
+                low = middle + 1;
+                left = Some((middle, left.and_then(|(_, time)| time)));
+                continue;
+            }
+            let time = unit_time(log, &unit)?;
+            if time < 0 {
+                return Ok(0);
+            } else if time == timestamp {
+                return Ok(middle);
+            } else if time > timestamp {
+                high = middle;
+                right = Some((middle, time));
+            } else {
+                low = middle + 1;
+                left = Some((middle, Some(time)));
+            }
+        }
+        Ok(match (left, right) {
+            (Some((_, None)) | None, Some((right, _))) => right,
+            // 4.9.3 divides the file's offset minus 1 by the unit's size.
+            (Some((_, None)) | None, None) => first.saturating_sub(1),
+            (Some((left, Some(_))), None) => left,
+            (Some((left, Some(before))), Some((right, behind))) => {
+                if timestamp - before > behind - timestamp { right } else { left }
+            }
+        })
+    }
+
+    /// The index of the first unit whose message stands at a place in the log or behind it; the
+    /// queue's end where there is none.
+    ///
+    /// # Errors
+    /// Where the queue can't be read.
+    pub fn first_unit_at(&self, phy_offset: u64) -> Result<u64> {
+        let (start, end) = {
+            let state = self.state.lock();
+            (state.units.start() / UNIT, state.units.end() / UNIT)
+        };
+        let (mut low, mut high) = (start, end);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let mut probe = middle;
+            let mut place = None;
+            while probe < high && place.is_none() {
+                place = self.unit(probe)?.and_then(|unit| unit.place());
+                probe += 1;
+            }
+            match place {
+                Some((offset, _)) if offset < phy_offset => low = probe,
+                _ => high = middle,
+            }
+        }
+        // Blank units before the first that has a message belong to no message.
+        while low < end && self.unit(low)?.is_some_and(|unit| unit.is_blank()) {
+            low += 1;
+        }
+        Ok(low)
+    }
+
+    /// Moves the first offset to the first unit whose message is still in the log.
+    /// Source: `correctMinOffset`.
+    ///
+    /// # Errors
+    /// Where the queue can't be read.
+    pub fn correct_min_offset(&self, min_phy_offset: u64) -> Result<()> {
+        let first = if self.compat {
+            self.first_unit_at_compat(min_phy_offset)?
+        } else {
+            Some(self.first_unit_at(min_phy_offset)?)
+        };
+        let Some(first) = first else { return Ok(()) };
+        self.min_offset.store(first, std::sync::atomic::Ordering::Release);
+        if let Some(unit) = self.unit(first)?
+            && let Some(ext) = &self.state.lock().ext
+        {
+            ext.truncate_by_min_address(unit.tags_code)?;
+        }
+        Ok(())
+    }
+
+    /// As 4.9.3 finds it: in the first file alone, blank units counting as messages at offset 0.
+    fn first_unit_at_compat(&self, min_phy_offset: u64) -> Result<Option<u64>> {
+        let (start, in_file) = {
+            let state = self.state.lock();
+            (state.units.start() / UNIT, num::index(state.units.file_size() / UNIT))
+        };
+        let min_phy_offset = num::java_long(min_phy_offset);
+        let units = self.raw_units(start, in_file)?;
+        let found = units.iter().position(|unit| unit.physical_offset >= min_phy_offset);
+        Ok(found.map(|at| start + num::offset(at)))
+    }
+}
+
+fn unit_time(log: &CommitLog, unit: &CqUnit) -> Result<i64> {
+    match (num::from_java_long(unit.physical_offset), num::from_java_int(unit.size)) {
+        (Some(offset), Some(size)) => log.pickup_store_timestamp(offset, size),
+        _ => Ok(-1),
+    }
+}

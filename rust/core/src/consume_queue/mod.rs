@@ -1,0 +1,320 @@
+//! A consume queue: the messages of one topic's queue, as units of twenty bytes that point into the
+//! log. Source: `ConsumeQueue`.
+
+mod ext;
+mod lookup;
+mod recover;
+pub mod table;
+mod tailed_files;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::error::Result;
+use crate::format::cq_ext_unit::{CqExtUnit, is_ext_addr};
+use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
+use crate::mmap::mapped_file::MappedFile;
+use crate::num;
+
+pub use lookup::Boundary;
+
+use ext::ConsumeQueueExt;
+use tailed_files::{Found, TailedFiles};
+
+const UNIT: u64 = CQ_STORE_UNIT_SIZE as u64;
+/// A tail of this size is written to the files at once.
+const SPILL_SIZE: usize = 16 << 10;
+
+/// A queue.
+#[derive(Debug)]
+pub struct ConsumeQueue {
+    topic: Box<str>,
+    queue_id: i32,
+    compat: bool,
+    state: Mutex<State>,
+    /// Index of the first unit whose message is still in the log.
+    min_offset: AtomicU64,
+    /// Index behind the last unit.
+    max_offset: AtomicU64,
+    /// Where the record of the last unit ends in the log; -1 before the first.
+    max_physic_offset: AtomicI64,
+    /// Whether it is on the table's list of queues with something to spill.
+    listed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    units: TailedFiles,
+    ext: Option<ConsumeQueueExt>,
+}
+
+/// What became of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PutUnit {
+    /// Appended; this many bytes are in memory now.
+    Appended {
+        /// Bytes of the tail.
+        tail_len: usize,
+    },
+    /// It was there already.
+    Repeated,
+}
+
+/// A unit to append.
+#[derive(Debug, Clone, Copy)]
+pub struct NewUnit {
+    /// What it holds.
+    pub unit: CqUnit,
+    /// Its index, as the record says.
+    pub cq_offset: i64,
+    /// Store time of the message, for the extension.
+    pub store_timestamp: i64,
+}
+
+impl ConsumeQueue {
+    fn new(topic: &str, queue_id: i32, compat: bool, units: TailedFiles, ext: Option<TailedFiles>) -> Self {
+        let max_offset = AtomicU64::new(units.end() / UNIT);
+        let ext = ext.map(ConsumeQueueExt::new);
+        Self {
+            topic: topic.into(),
+            queue_id,
+            compat,
+            state: Mutex::new(State { units, ext }),
+            min_offset: AtomicU64::new(0),
+            max_offset,
+            max_physic_offset: AtomicI64::new(-1),
+            listed: AtomicBool::new(false),
+        }
+    }
+
+    /// The topic.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// The queue's number.
+    #[must_use]
+    pub const fn queue_id(&self) -> i32 {
+        self.queue_id
+    }
+
+    /// Index of the first unit whose message is still in the log.
+    #[must_use]
+    pub fn min_offset_in_queue(&self) -> u64 {
+        self.min_offset.load(Ordering::Acquire)
+    }
+
+    /// Index behind the last unit.
+    #[inline]
+    #[must_use]
+    pub fn max_offset_in_queue(&self) -> u64 {
+        self.max_offset.load(Ordering::Acquire)
+    }
+
+    /// Units from the first whose message is still in the log on.
+    #[must_use]
+    pub fn message_total_in_queue(&self) -> u64 {
+        self.max_offset_in_queue().saturating_sub(self.min_offset_in_queue())
+    }
+
+    /// Where the record of the last unit ends in the log; -1 before the first.
+    #[must_use]
+    pub fn max_physic_offset(&self) -> i64 {
+        self.max_physic_offset.load(Ordering::Acquire)
+    }
+
+    /// Appends a unit in the log's order. Source: `putMessagePositionInfo`.
+    ///
+    /// # Errors
+    /// Where the files can't take what no longer has room in memory; the unit is kept all the same.
+    pub fn put(&self, new: NewUnit) -> Result<PutUnit> {
+        self.put_unit(new, true)
+    }
+
+    fn put_unit(&self, new: NewUnit, with_ext: bool) -> Result<PutUnit> {
+        if new.unit.end() <= self.max_physic_offset() {
+            return Ok(PutUnit::Repeated);
+        }
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let expected = num::from_java_long(new.cq_offset).unwrap_or(0);
+        if expected != 0 {
+            if state.units.is_empty() {
+                self.begin_at(state, expected);
+            }
+            let current = state.units.end() / UNIT;
+            if expected < current {
+                return Ok(PutUnit::Repeated);
+            }
+            // 4.9.3 puts the unit where the queue ends, so that it and all behind it are found
+            // under a wrong offset.
+            if !self.compat {
+                (current..expected).for_each(|_| state.units.append(&CqUnit::PRE_BLANK.to_bytes()));
+            }
+        }
+        let mut unit = new.unit;
+        if let Some(ext) = state.ext.as_mut().filter(|_| with_ext) {
+            let ext_unit = CqExtUnit {
+                tags_code: unit.tags_code,
+                msg_store_time: new.store_timestamp,
+                filter_bit_map: Vec::new(),
+            };
+            unit.tags_code = ext.put(&ext_unit).unwrap_or(unit.tags_code);
+        }
+        state.units.append(&unit.to_bytes());
+        self.max_physic_offset.store(unit.end(), Ordering::Release);
+        self.max_offset.store(state.units.end() / UNIT, Ordering::Release);
+        if state.units.tail_len() >= SPILL_SIZE {
+            spill(state)?;
+        }
+        Ok(PutUnit::Appended { tail_len: state.units.tail_len() })
+    }
+
+    /// Appends a unit of a message of another topic: those have no part in the extension.
+    /// Source: `doDispatchLmqQueue`.
+    ///
+    /// # Errors
+    /// As for [`ConsumeQueue::put`].
+    pub fn put_light(&self, new: NewUnit) -> Result<PutUnit> {
+        self.put_unit(new, false)
+    }
+
+    /// A queue whose first message is not its number 0 begins with blank units, from its file's
+    /// start on. Source: `fillPreBlank`.
+    fn begin_at(&self, state: &mut State, expected: u64) {
+        let units_in_file = state.units.file_size() / UNIT;
+        let blanks = expected % units_in_file;
+        state.units.begin_at((expected - blanks) * UNIT);
+        (0..blanks).for_each(|_| state.units.append(&CqUnit::PRE_BLANK.to_bytes()));
+        self.min_offset.store(expected, Ordering::Release);
+    }
+
+    /// Units from an index on, at most `count` and at most to the end of their file, as in 4.9.3.
+    /// Empty where there are none. Source: `getIndexBuffer`.
+    ///
+    /// # Errors
+    /// Where the file can't be read.
+    pub fn units(&self, from: u64, count: usize) -> Result<Vec<CqUnit>> {
+        if from < self.min_offset_in_queue() {
+            return Ok(Vec::new());
+        }
+        self.raw_units(from, count)
+    }
+
+    fn raw_units(&self, from: u64, count: usize) -> Result<Vec<CqUnit>> {
+        let Some(offset) = from.checked_mul(UNIT) else { return Ok(Vec::new()) };
+        let found = self.state.lock().units.find(offset, num::offset(count) * UNIT);
+        let read = |bytes: &[u8]| bytes.chunks_exact(CQ_STORE_UNIT_SIZE).filter_map(CqUnit::read).collect();
+        Ok(match found {
+            None => Vec::new(),
+            Some(Found::InTail(bytes)) => read(&bytes),
+            Some(Found::InFile(file, position, len)) => read(&file.slice(position, len)?),
+        })
+    }
+
+    /// The unit at an index.
+    ///
+    /// # Errors
+    /// Where the file can't be read.
+    pub fn unit(&self, index: u64) -> Result<Option<CqUnit>> {
+        Ok(self.raw_units(index, 1)?.first().copied())
+    }
+
+    /// The index at which the file behind the one of `index` begins.
+    #[must_use]
+    pub fn roll_next_file(&self, index: u64) -> u64 {
+        let units_in_file = self.state.lock().units.file_size() / UNIT;
+        index + units_in_file - index % units_in_file
+    }
+
+    /// The tag's hash of a unit, whether it is in the unit or in the extension. `None` where the
+    /// extension does not have it.
+    ///
+    /// # Errors
+    /// Where the extension can't be read.
+    pub fn tags_code(&self, unit: &CqUnit) -> Result<Option<i64>> {
+        if !is_ext_addr(unit.tags_code) {
+            return Ok(Some(unit.tags_code));
+        }
+        let state = self.state.lock();
+        let Some(ext) = &state.ext else { return Ok(Some(unit.tags_code)) };
+        Ok(ext.get(unit.tags_code)?.map(|unit| unit.tags_code))
+    }
+
+    /// The unit's part in the extension.
+    ///
+    /// # Errors
+    /// Where the extension can't be read.
+    pub fn ext(&self, address: i64) -> Result<Option<CqExtUnit>> {
+        self.state.lock().ext.as_ref().map_or(Ok(None), |ext| ext.get(address))
+    }
+
+    /// The queue's files, oldest first.
+    #[must_use]
+    pub fn files(&self) -> Arc<Vec<Arc<MappedFile>>> {
+        self.state.lock().units.files().files()
+    }
+
+    /// Bytes that are in memory only.
+    #[must_use]
+    pub fn tail_len(&self) -> usize {
+        self.state.lock().units.tail_len()
+    }
+
+    /// Writes what is in memory to the files. Gives whether there was something.
+    ///
+    /// # Errors
+    /// Where a file can't be made or written.
+    pub fn spill(&self) -> Result<bool> {
+        spill(&mut self.state.lock())
+    }
+
+    /// Removes files that lie wholly before the log's first message, and moves the first offset.
+    /// Gives how many were removed.
+    ///
+    /// # Errors
+    /// Where a file can't be read or removed.
+    pub fn delete_expired_file(&self, min_phy_offset: u64) -> Result<usize> {
+        let first_alive = self.first_unit_at(min_phy_offset)?;
+        let deleted = self.state.lock().units.delete_before(first_alive * UNIT)?;
+        self.correct_min_offset(min_phy_offset)?;
+        Ok(deleted)
+    }
+
+    /// Removes the queue's files and all units.
+    ///
+    /// # Errors
+    /// Where a file can't be removed.
+    pub fn destroy(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        self.max_physic_offset.store(-1, Ordering::Release);
+        self.min_offset.store(0, Ordering::Release);
+        self.max_offset.store(0, Ordering::Release);
+        state.units.destroy()?;
+        state.ext.as_mut().map_or(Ok(()), |ext| ext.units.destroy())
+    }
+
+    /// Touches every page of the queue's files, so that the first look-ups find them in memory.
+    ///
+    /// # Errors
+    /// Where a file can't be mapped.
+    pub fn warm_up(&self) -> Result<()> {
+        for file in self.files().iter() {
+            let region = file.region()?;
+            let _best_effort = region.will_need(0, region.len());
+        }
+        Ok(())
+    }
+}
+
+/// The extension goes first: a unit on disk never points at nothing.
+fn spill(state: &mut State) -> Result<bool> {
+    let mut spilled = false;
+    if let Some(ext) = &mut state.ext {
+        spilled |= ext.units.spill()?;
+    }
+    Ok(state.units.spill()? | spilled)
+}

@@ -1,0 +1,163 @@
+//! Where a queue ends, when a store is opened.
+//!
+//! Nothing in a queue's files says how many units they hold: behind the last one the file reads as
+//! zeros, or as what was cut off before. So the end is searched for, and the units next to it are
+//! held against the log. Source for what 4.9.3 trusts: `ConsumeQueue.recover` and
+//! `truncateDirtyLogicFiles`.
+
+use std::sync::atomic::Ordering;
+
+use super::{ConsumeQueue, UNIT};
+use crate::error::Result;
+use crate::format::cq_ext_unit::is_ext_addr;
+use crate::format::cq_unit::CqUnit;
+use crate::num;
+
+/// How many of the newest files are read unit by unit after an unclean stop, as in 4.9.3.
+const CHECKED_FILE_COUNT: u64 = 3;
+/// Units that are read at a time.
+const CHUNK: usize = 16 << 10;
+
+impl ConsumeQueue {
+    /// After a clean stop: finds the end by halving, then takes units off it until one agrees with
+    /// the log (`agrees` gets the unit and its index).
+    ///
+    /// # Errors
+    /// Where a file can't be read.
+    pub(crate) fn recover_clean(&self, agrees: impl Fn(&CqUnit, u64) -> Result<bool>) -> Result<()> {
+        let (start, file_end) = self.bounds();
+        let (mut low, mut high) = (start, file_end);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.unit(middle)?.is_some_and(|unit| unit.is_written()) {
+                low = middle + 1
+            } else {
+                high = middle
+            }
+        }
+        let mut end = low;
+        while end > start {
+            let Some(last) = self.unit(end - 1)? else { break };
+            if last.is_blank() || agrees(&last, end - 1)? {
+                break;
+            }
+            end -= 1;
+        }
+        self.set_end(end)
+    }
+
+    /// After an unclean stop: keeps the units of records below `dispatched_to`, as far as they are
+    /// in order. Gives where dispatch has to begin for this queue when that is earlier.
+    ///
+    /// # Errors
+    /// Where a file can't be read.
+    pub(crate) fn recover_up_to(&self, dispatched_to: u64) -> Result<Option<u64>> {
+        let (start, file_end) = self.bounds();
+        let units_in_file = self.units_in_file();
+        let first_file =
+            (file_end.div_ceil(units_in_file)).saturating_sub(CHECKED_FILE_COUNT) * units_in_file;
+        let mut index = first_file.max(start);
+        let mut previous_end = -1;
+        let mut garbage = false;
+        'files: while index < file_end {
+            let units = self.raw_units(index, CHUNK)?;
+            if units.is_empty() {
+                break;
+            }
+            for unit in &units {
+                let is_zero = unit.physical_offset == 0 && unit.size == 0 && unit.tags_code == 0;
+                if unit.is_blank() {
+                    index += 1;
+                    continue;
+                }
+                let in_order = unit.is_written() && unit.physical_offset >= previous_end;
+                if !in_order || unit.physical_offset >= num::java_long(dispatched_to) {
+                    garbage = !in_order && !is_zero;
+                    break 'files;
+                }
+                previous_end = unit.end();
+                index += 1;
+            }
+        }
+        self.set_end(index)?;
+        let redispatch = num::from_java_long(self.max_physic_offset()).unwrap_or(0);
+        Ok((garbage && redispatch < dispatched_to).then_some(redispatch))
+    }
+
+    /// Cuts off units of records at or behind the log's end, in memory. Gives whether there were any.
+    ///
+    /// # Errors
+    /// Where a file can't be read.
+    pub(crate) fn cut_behind(&self, log_end: u64) -> Result<bool> {
+        if self.max_physic_offset() <= num::java_long(log_end) {
+            return Ok(false);
+        }
+        let (start, mut end) = self.bounds();
+        while end > start {
+            let Some(last) = self.unit(end - 1)? else { break };
+            if !last.is_blank() && last.end() <= num::java_long(log_end) {
+                break;
+            }
+            end -= 1;
+        }
+        self.set_end(end)?;
+        Ok(true)
+    }
+
+    /// Zeroes and flushes what stands behind the end, and removes later files.
+    ///
+    /// # Errors
+    /// Where a file can't be written or removed.
+    pub(crate) fn trim(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        let end = state.units.end();
+        state.units.truncate(end)?;
+        let last_address = self.last_ext_address(end / UNIT, &state)?;
+        match &mut state.ext {
+            Some(ext) => ext.truncate_by_max_address(last_address),
+            None => Ok(()),
+        }
+    }
+
+    fn last_ext_address(&self, end: u64, state: &super::State) -> Result<Option<i64>> {
+        let start = state.units.start() / UNIT;
+        let mut index = end;
+        while index > start {
+            index -= 1;
+            let unit = match state.units.find(index * UNIT, UNIT) {
+                Some(super::Found::InTail(bytes)) => CqUnit::read(&bytes),
+                Some(super::Found::InFile(file, position, len)) => CqUnit::read(&file.slice(position, len)?),
+                None => None,
+            };
+            match unit {
+                Some(unit) if is_ext_addr(unit.tags_code) => return Ok(Some(unit.tags_code)),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        Ok(None)
+    }
+
+    fn set_end(&self, end: u64) -> Result<()> {
+        self.state.lock().units.set_end(end * UNIT);
+        self.max_offset.store(end, Ordering::Release);
+        let (start, _) = self.bounds();
+        let mut index = end;
+        let mut physic = -1;
+        while index > start && physic < 0 {
+            index -= 1;
+            physic = self.unit(index)?.filter(|unit| !unit.is_blank()).map_or(-1, |unit| unit.end());
+        }
+        self.max_physic_offset.store(physic, Ordering::Release);
+        Ok(())
+    }
+
+    fn bounds(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.units.start() / UNIT, state.units.end() / UNIT)
+    }
+
+    fn units_in_file(&self) -> u64 {
+        self.state.lock().units.file_size() / UNIT
+    }
+}

@@ -1,0 +1,393 @@
+//! All queues of a store, and what is done to all of them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hashbrown::HashMap;
+use parking_lot::{Mutex, RwLock};
+
+use super::tailed_files::TailedFiles;
+use super::{ConsumeQueue, NewUnit, PutUnit, UNIT};
+use crate::commit_log::topic_queue::{QueueKey, QueueRef};
+use crate::config::StoreConfig;
+use crate::error::{Error, Result};
+use crate::format::java_string;
+use crate::fs::FileSystem;
+use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
+use crate::mmap::map_budget::MapBudget;
+use crate::mmap::mapped_file::{Access, MappedFile};
+
+/// The prefix of light queues' topics.
+pub const LMQ_PREFIX: &str = "%LMQ%";
+/// Bytes in memory over all queues, above which all are written to their files.
+const SPILL_BUDGET: usize = 64 << 20;
+/// More files than this are brought to the disk by one sync of their file system.
+const SYNC_ALL_ABOVE: usize = 256;
+
+/// The queues of a store.
+#[derive(Debug)]
+pub struct QueueTable {
+    config: Arc<StoreConfig>,
+    fs: Arc<dyn FileSystem>,
+    access: Access,
+    memory_only: bool,
+    file_size: u64,
+    budget: Arc<MapBudget>,
+    queues: RwLock<HashMap<QueueKey, Arc<ConsumeQueue>>>,
+    /// Queues that may have something in memory.
+    unspilled: Mutex<Vec<Arc<ConsumeQueue>>>,
+    /// Queues that may have something in their files that is not on the disk.
+    unflushed: Mutex<Vec<Arc<ConsumeQueue>>>,
+    in_memory: AtomicUsize,
+    lmq_count: AtomicUsize,
+}
+
+/// What a store's folder of queues holds.
+#[derive(Debug, Default)]
+pub struct QueueListing {
+    /// By topic and queue.
+    queues: BTreeMap<(String, i32), Listing>,
+    /// What is no queue's, and why.
+    pub faults: Vec<Stray>,
+    /// Bytes of a file, from the first that there is.
+    pub file_size: Option<u64>,
+}
+
+impl QueueListing {
+    /// Lists a store's queues.
+    ///
+    /// # Errors
+    /// Where a folder can't be read.
+    pub fn read(fs: &dyn FileSystem, root: &Path) -> Result<Self> {
+        let mut listing = Self::default();
+        for (topic, queue_id, folder) in queue_folders(fs, root)? {
+            let files = Listing::read(fs, [&folder])?;
+            listing.file_size = listing.file_size.or(files.file_size());
+            listing.queues.insert((topic, queue_id), files);
+        }
+        if let Some(file_size) = listing.file_size {
+            listing.faults = listing.queues.values().flat_map(|files| files.faults(file_size)).collect();
+        } else {
+            listing.faults = listing.queues.values().flat_map(|files| files.strays.clone()).collect();
+        }
+        Ok(listing)
+    }
+
+    /// Whether there is a queue of this topic and number.
+    #[must_use]
+    pub fn contains(&self, topic: &str, queue_id: i32) -> bool {
+        self.queues.contains_key(&(topic.to_owned(), queue_id))
+    }
+
+    /// How many queues there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Whether there is no queue.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.queues.is_empty()
+    }
+}
+
+/// The folders `topic/queue` below a folder; what has other names is passed over, as in 4.9.3.
+fn queue_folders(fs: &dyn FileSystem, root: &Path) -> Result<Vec<(String, i32, PathBuf)>> {
+    let mut found = Vec::new();
+    if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
+        return Ok(found);
+    }
+    for topic in fs.read_dir(root).map_err(Error::io("list", root))? {
+        let folder = root.join(&topic.name);
+        if !topic.is_dir {
+            continue;
+        }
+        for queue in fs.read_dir(&folder).map_err(Error::io("list", &folder))? {
+            if let (true, Ok(queue_id)) = (queue.is_dir, queue.name.parse()) {
+                found.push((topic.name.clone(), queue_id, folder.join(&queue.name)));
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl QueueTable {
+    /// The queues of a listing.
+    ///
+    /// # Errors
+    /// Where a queue's extension can't be listed.
+    pub fn new(
+        config: Arc<StoreConfig>,
+        fs: Arc<dyn FileSystem>,
+        access: Access,
+        listing: &QueueListing,
+    ) -> Result<Self> {
+        let table = Self {
+            memory_only: access != Access::MapWrite,
+            file_size: listing.file_size.unwrap_or(config.mapped_file_size_consume_queue),
+            budget: MapBudget::new(config.max_open_queue_files),
+            config,
+            fs,
+            access,
+            queues: RwLock::default(),
+            unspilled: Mutex::default(),
+            unflushed: Mutex::default(),
+            in_memory: AtomicUsize::new(0),
+            lmq_count: AtomicUsize::new(0),
+        };
+        for ((topic, queue_id), files) in &listing.queues {
+            let queue = table.make(topic, *queue_id, files)?;
+            let key = QueueKey { topic: topic.as_bytes().into(), queue_id: *queue_id };
+            table.queues.write().insert(key, queue);
+        }
+        Ok(table)
+    }
+
+    fn make(&self, topic: &str, queue_id: i32, files: &Listing) -> Result<Arc<ConsumeQueue>> {
+        if topic.starts_with(LMQ_PREFIX) {
+            self.lmq_count.fetch_add(1, Ordering::Relaxed);
+        }
+        let options = |root: PathBuf, file_size| FileQueueOptions {
+            paths: vec![root.join(topic).join(queue_id.to_string())],
+            read_only_paths: Vec::new(),
+            file_size,
+            access: self.access,
+            budget: Some(Arc::clone(&self.budget)),
+        };
+        let tailed = |options, listing: &Listing| {
+            TailedFiles::new(FileQueue::new(Arc::clone(&self.fs), options, listing), self.memory_only)
+        };
+        let units = tailed(options(self.config.store_path_consume_queue(), self.file_size), files);
+        let ext = if self.config.enable_consume_queue_ext {
+            let options = options(
+                self.config.store_path_consume_queue_ext(),
+                self.config.mapped_file_size_consume_queue_ext,
+            );
+            let listing = Listing::read(&*self.fs, &options.paths)?;
+            Some(tailed(options, &listing))
+        } else {
+            None
+        };
+        Ok(Arc::new(ConsumeQueue::new(topic, queue_id, self.config.compat, units, ext)))
+    }
+
+    /// A queue that there is.
+    #[must_use]
+    pub fn get(&self, queue: QueueRef<'_>) -> Option<Arc<ConsumeQueue>> {
+        self.queues.read().get(&queue).cloned()
+    }
+
+    /// A queue, made where there was none.
+    ///
+    /// # Errors
+    /// Where the files of its extension can't be listed.
+    pub fn get_or_make(&self, queue: QueueRef<'_>) -> Result<Arc<ConsumeQueue>> {
+        if let Some(found) = self.get(queue) {
+            return Ok(found);
+        }
+        // A topic that is no UTF-8 has the folder of the text that Java makes of it.
+        let topic = java_string::decode(queue.topic);
+        let decoded = QueueRef { topic: topic.as_bytes(), queue_id: queue.queue_id };
+        if let Some(found) = self.get(decoded) {
+            return Ok(found);
+        }
+        let mut queues = self.queues.write();
+        if let Some(found) = queues.get(&decoded) {
+            return Ok(Arc::clone(found));
+        }
+        let made = self.make(&topic, queue.queue_id, &Listing::default())?;
+        queues.insert(decoded.into(), Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// All queues, by topic as Java orders strings, then by number.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<ConsumeQueue>> {
+        let mut all: Vec<_> = self.queues.read().values().cloned().collect();
+        all.sort_by(|a, b| java_string::compare(a.topic(), b.topic()).then(a.queue_id().cmp(&b.queue_id())));
+        all
+    }
+
+    /// How many queues there are.
+    #[must_use]
+    pub fn queue_count(&self) -> usize {
+        self.queues.read().len()
+    }
+
+    /// How many of them are light queues.
+    #[must_use]
+    pub fn lmq_count(&self) -> usize {
+        self.lmq_count.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of a queue file.
+    #[must_use]
+    pub const fn file_size(&self) -> u64 {
+        self.file_size
+    }
+
+    /// Appends a unit to a queue.
+    ///
+    /// # Errors
+    /// Where files can't take what no longer has room in memory.
+    pub fn put(&self, queue: &Arc<ConsumeQueue>, new: NewUnit) -> Result<PutUnit> {
+        let outcome = queue.put(new);
+        self.list(queue)?;
+        outcome
+    }
+
+    /// Remembers that a queue may have something in memory, and writes all of that to the files
+    /// where it has become too much.
+    ///
+    /// # Errors
+    /// Where a file can't be made or written.
+    pub fn list(&self, queue: &Arc<ConsumeQueue>) -> Result<()> {
+        if self.memory_only {
+            return Ok(());
+        }
+        if !queue.listed.swap(true, Ordering::AcqRel) {
+            self.unspilled.lock().push(Arc::clone(queue));
+        }
+        if self.in_memory.fetch_add(super::CQ_STORE_UNIT_SIZE, Ordering::Relaxed) > SPILL_BUDGET {
+            self.spill_all()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is in memory to the files, of all queues.
+    ///
+    /// # Errors
+    /// Where a file can't be made or written; what could not be written stays in memory.
+    pub fn spill_all(&self) -> Result<()> {
+        self.in_memory.store(0, Ordering::Relaxed);
+        let queues = std::mem::take(&mut *self.unspilled.lock());
+        let mut outcome = Ok(());
+        for queue in &queues {
+            // Cleared first: a unit that comes in meanwhile lists the queue again.
+            queue.listed.store(false, Ordering::Release);
+            if let Err(error) = queue.spill() {
+                if !queue.listed.swap(true, Ordering::AcqRel) {
+                    self.unspilled.lock().push(Arc::clone(queue));
+                }
+                outcome = outcome.and(Err(error));
+            }
+        }
+        self.unflushed.lock().extend(queues);
+        outcome
+    }
+
+    /// Brings files of queues to the disk: of those with at least `least_pages` pages to bring, and
+    /// with 0 of all. What is in memory is written to the files first.
+    ///
+    /// # Errors
+    /// Where the disk did not take it.
+    pub fn flush(&self, least_pages: u64) -> Result<()> {
+        self.spill_all()?;
+        let mut queues = std::mem::take(&mut *self.unflushed.lock());
+        queues.sort_by_key(|queue| Arc::as_ptr(queue).addr());
+        queues.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        let (due, later): (Vec<_>, Vec<_>) = queues.into_iter().partition(|queue| {
+            let state = queue.state.lock();
+            least_pages == 0 || state.units.has_unflushed_pages(least_pages)
+        });
+        self.unflushed.lock().extend(later);
+        let outcome = self.flush_queues(&due);
+        if outcome.is_err() {
+            self.unflushed.lock().extend(due);
+        }
+        outcome
+    }
+
+    fn flush_queues(&self, queues: &[Arc<ConsumeQueue>]) -> Result<()> {
+        let mut files: Vec<Arc<MappedFile>> = Vec::new();
+        let mut ends = Vec::with_capacity(queues.len());
+        for queue in queues {
+            let state = queue.state.lock();
+            let (unflushed, end) = state.units.unflushed();
+            files.extend(unflushed);
+            let ext_end = state.ext.as_ref().map(|ext| {
+                let (unflushed, end) = ext.units.unflushed();
+                files.extend(unflushed);
+                end
+            });
+            ends.push((end, ext_end));
+        }
+        self.sync_files(&files)?;
+        for (queue, (end, ext_end)) in queues.iter().zip(ends) {
+            let mut state = queue.state.lock();
+            state.units.set_flushed(end);
+            if let (Some(ext), Some(end)) = (&mut state.ext, ext_end) {
+                ext.units.set_flushed(end);
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_files(&self, files: &[Arc<MappedFile>]) -> Result<()> {
+        if files.len() > SYNC_ALL_ABOVE {
+            let root = &self.config.store_path_root_dir;
+            return self.fs.sync_all(root).map_err(Error::io("sync the file system of", root));
+        }
+        let mut folders: Vec<&Path> = Vec::new();
+        for file in files {
+            file.handle()?.sync_data().map_err(Error::io("flush", file.path()))?;
+            // Up to the store's folder: the queue's folder and its topic's may be new.
+            folders.extend(file.path().ancestors().skip(1).take(3));
+        }
+        folders.sort_unstable();
+        folders.dedup();
+        folders
+            .iter()
+            .try_for_each(|folder| self.fs.sync_dir(folder).map_err(Error::io("sync the folder", *folder)))
+    }
+
+    /// Takes a queue out of the store and removes its files.
+    ///
+    /// # Errors
+    /// Where a file can't be removed.
+    pub fn destroy(&self, queue: &Arc<ConsumeQueue>) -> Result<()> {
+        let key = QueueRef { topic: queue.topic().as_bytes(), queue_id: queue.queue_id() };
+        self.queues.write().remove(&key);
+        if queue.topic().starts_with(LMQ_PREFIX) {
+            self.lmq_count.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.unspilled.lock().retain(|listed| !Arc::ptr_eq(listed, queue));
+        self.unflushed.lock().retain(|listed| !Arc::ptr_eq(listed, queue));
+        queue.destroy()?;
+        if !self.memory_only {
+            self.remove_folders(queue)?;
+        }
+        Ok(())
+    }
+
+    fn remove_folders(&self, queue: &ConsumeQueue) -> Result<()> {
+        for root in [self.config.store_path_consume_queue(), self.config.store_path_consume_queue_ext()] {
+            let topic = root.join(queue.topic());
+            for folder in [topic.join(queue.queue_id().to_string()), topic] {
+                let is_empty = match self.fs.metadata(&folder).map_err(Error::io("look at", &folder))? {
+                    Some(_) => self.fs.read_dir(&folder).map_err(Error::io("list", &folder))?.is_empty(),
+                    None => false,
+                };
+                if is_empty {
+                    self.fs.remove_dir(&folder).map_err(Error::io("remove the folder", &folder))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Files of queues that are open.
+    #[must_use]
+    pub fn open_file_count(&self) -> usize {
+        self.budget.open_count()
+    }
+
+    /// Units of a queue file.
+    #[must_use]
+    pub const fn units_in_file(&self) -> u64 {
+        self.file_size / UNIT
+    }
+}

@@ -1,0 +1,220 @@
+//! Files put end to end whose newest bytes are still in memory.
+//!
+//! A queue's units are derived from the log, so nothing is lost when those in memory are: they are
+//! dispatched again. Gathering them makes dispatch to 100,000 queues as cheap as to one, and a store
+//! that is only read keeps there for good what its files are missing.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::mmap::file_queue::FileQueue;
+use crate::mmap::mapped_file::MappedFile;
+use crate::num;
+
+/// Files and a tail.
+#[derive(Debug)]
+pub(crate) struct TailedFiles {
+    files: FileQueue,
+    /// Behind the last byte that is in the files; the tail begins here.
+    in_files: u64,
+    tail: Vec<u8>,
+    /// Behind the last byte that is on the disk.
+    flushed: u64,
+    /// Whether the files are only read, so that the tail stays in memory.
+    memory_only: bool,
+}
+
+/// What a place in tailed files holds, up to the end of its file at the most.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// In a file, from the position on, so many bytes.
+    InFile(Arc<MappedFile>, u64, u64),
+    /// In memory; copied.
+    InTail(Vec<u8>),
+}
+
+impl TailedFiles {
+    pub(crate) fn new(files: FileQueue, memory_only: bool) -> Self {
+        let in_files = files.last().map_or(0, |last| last.end_offset());
+        Self { files, in_files, tail: Vec::new(), flushed: in_files, memory_only }
+    }
+
+    pub(crate) fn files(&self) -> &FileQueue {
+        &self.files
+    }
+
+    pub(crate) fn file_size(&self) -> u64 {
+        self.files.file_size()
+    }
+
+    /// The offset of the first byte that is kept.
+    pub(crate) fn start(&self) -> u64 {
+        self.files.min_offset().unwrap_or(self.in_files)
+    }
+
+    /// The offset behind the last byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.in_files + num::offset(self.tail.len())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start() == self.end()
+    }
+
+    pub(crate) fn tail_len(&self) -> usize {
+        self.tail.len()
+    }
+
+    /// Whether something is in memory that belongs into the files.
+    pub(crate) fn has_unspilled(&self) -> bool {
+        !self.memory_only && !self.tail.is_empty()
+    }
+
+    /// Lets an empty queue begin at an offset other than 0, the first of a file.
+    pub(crate) fn begin_at(&mut self, file_from_offset: u64) {
+        self.in_files = file_from_offset;
+        self.flushed = file_from_offset;
+    }
+
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(bytes);
+    }
+
+    /// Up to `len` bytes from an offset on; none behind the end or before the start.
+    pub(crate) fn find(&self, offset: u64, len: u64) -> Option<Found> {
+        let file_end = offset - offset % self.file_size() + self.file_size();
+        let end = self.end().min(file_end).min(offset.saturating_add(len));
+        if offset >= end {
+            return None;
+        }
+        if offset >= self.in_files {
+            let at = num::index(offset - self.in_files);
+            return self
+                .tail
+                .get(at..num::index(end - self.in_files))
+                .map(|bytes| Found::InTail(bytes.to_vec()));
+        }
+        let file = self.files.find(offset)?;
+        let position = offset - file.file_from_offset();
+        Some(Found::InFile(file, position, end.min(self.in_files) - offset))
+    }
+
+    /// Writes the tail into the files. Gives whether there was one.
+    pub(crate) fn spill(&mut self) -> Result<bool> {
+        if !self.has_unspilled() {
+            return Ok(false);
+        }
+        let mut done = 0;
+        while let Some(rest) = self.tail.get(done..).filter(|rest| !rest.is_empty()) {
+            let at = self.in_files + num::offset(done);
+            match self.write(at, rest) {
+                Ok(count) => done += count,
+                Err(error) => {
+                    self.spilled(done);
+                    return Err(error);
+                }
+            }
+        }
+        self.spilled(done);
+        Ok(true)
+    }
+
+    fn spilled(&mut self, count: usize) {
+        self.tail.drain(..count);
+        self.in_files += num::offset(count);
+        if self.tail.is_empty() {
+            self.tail = Vec::new();
+        }
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<usize> {
+        let file = match self.files.find(at) {
+            Some(file) => file,
+            None => {
+                let file = self.files.create(at - at % self.file_size())?;
+                self.files.push(Arc::clone(&file));
+                file
+            }
+        };
+        let count = bytes.len().min(num::index(file.end_offset() - at));
+        let bytes = bytes.get(..count).unwrap_or_default();
+        let position = at - file.file_from_offset();
+        file.handle()?.write_at(bytes, position).map_err(Error::io("write", file.path()))?;
+        Ok(count)
+    }
+
+    /// The files with bytes that are not on the disk yet, and the offset up to which they would be.
+    pub(crate) fn unflushed(&self) -> (Vec<Arc<MappedFile>>, u64) {
+        let files = self.files.files();
+        let behind = |file: &&Arc<MappedFile>| {
+            file.end_offset() > self.flushed && file.file_from_offset() < self.in_files
+        };
+        let files = if self.flushed < self.in_files {
+            files.iter().filter(behind).cloned().collect()
+        } else {
+            Vec::new()
+        };
+        (files, self.in_files)
+    }
+
+    /// Whether as much as this many pages is not on the disk.
+    pub(crate) fn has_unflushed_pages(&self, least_pages: u64) -> bool {
+        let page = crate::mmap::region::OS_PAGE_SIZE;
+        let fills_a_file = self.flushed / self.file_size() != self.in_files / self.file_size();
+        self.flushed < self.in_files
+            && (fills_a_file || self.in_files / page - self.flushed / page >= least_pages)
+    }
+
+    pub(crate) fn set_flushed(&mut self, flushed: u64) {
+        self.flushed = self.flushed.max(flushed.min(self.in_files));
+    }
+
+    /// Sets where the valid bytes of the files end, as recovery found it, without touching them.
+    pub(crate) fn set_end(&mut self, end: u64) {
+        self.tail = Vec::new();
+        self.in_files = end;
+        self.flushed = end;
+    }
+
+    /// Cuts everything behind an offset: what is cut is zeroed and flushed, later files go.
+    pub(crate) fn truncate(&mut self, end: u64) -> Result<()> {
+        if end >= self.in_files {
+            self.tail.truncate(num::index(end - self.in_files));
+            if end > self.in_files {
+                return Ok(());
+            }
+        }
+        self.set_end(end);
+        if self.memory_only {
+            return Ok(());
+        }
+        let files = self.files.files();
+        let later: Vec<_> = files.iter().filter(|file| file.file_from_offset() >= end).cloned().collect();
+        self.files.delete(&later)?;
+        if let Some(last) = self.files.last() {
+            last.zero_from(end - last.file_from_offset())?;
+        }
+        Ok(())
+    }
+
+    /// Removes files from the disk that lie wholly before an offset, the newest aside.
+    pub(crate) fn delete_before(&self, offset: u64) -> Result<usize> {
+        let files = self.files.files();
+        let (_, older) = files.split_last().map_or((None, &[][..]), |(last, older)| (Some(last), older));
+        let gone: Vec<_> = older.iter().take_while(|file| file.end_offset() <= offset).cloned().collect();
+        self.files.delete(&gone)?;
+        Ok(gone.len())
+    }
+
+    /// Removes everything.
+    pub(crate) fn destroy(&mut self) -> Result<()> {
+        self.set_end(0);
+        let files = self.files.files();
+        if self.memory_only {
+            self.files.forget(&files)
+        } else {
+            self.files.delete(&files)?
+        }
+        Ok(())
+    }
+}

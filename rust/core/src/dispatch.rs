@@ -1,0 +1,356 @@
+//! Dispatch: from the records of the log to units of the queues and entries of the index.
+//!
+//! One pass walks the log from where the last one stopped to its end. Source: `ReputMessageService`,
+//! `CommitLogDispatcherBuildConsumeQueue` and `CommitLogDispatcherBuildIndex`.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::commit_log::CommitLog;
+use crate::commit_log::scan::{self, ScanEnd};
+use crate::commit_log::topic_queue::QueueRef;
+use crate::config::StoreConfig;
+use crate::consume_queue::table::{LMQ_PREFIX, QueueTable};
+use crate::consume_queue::{ConsumeQueue, NewUnit};
+use crate::error::Result;
+use crate::format::cq_unit::CqUnit;
+use crate::format::index::TopicHash;
+use crate::format::java_string::{decode, hash_code};
+use crate::format::message::{Check, Record, RecordFault};
+use crate::format::properties::DispatchProperties;
+use crate::format::sys_flag;
+use crate::index::IndexService;
+use crate::index::file::IndexFile;
+use crate::num;
+
+/// Where delayed messages wait.
+pub const SCHEDULE_TOPIC: &[u8] = b"SCHEDULE_TOPIC_XXXX";
+/// Arrivals that wait to be fetched; older ones go when nobody fetches them.
+const MAX_ARRIVALS: usize = 1 << 20;
+
+/// What dispatch reads from and writes to.
+#[derive(Debug, Clone, Copy)]
+pub struct DispatchTargets<'a> {
+    /// The options.
+    pub config: &'a StoreConfig,
+    /// Where records come from.
+    pub log: &'a CommitLog,
+    /// Where units go.
+    pub queues: &'a QueueTable,
+    /// Where keys go; `None` without an index.
+    pub index: Option<&'a IndexService>,
+}
+
+/// A message that has become visible in its queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The queue.
+    pub queue_id: i32,
+    /// The queue's end behind the message.
+    pub max_offset: i64,
+    /// The tag's hash.
+    pub tags_code: i64,
+    /// When it was stored, in milliseconds.
+    pub store_timestamp: i64,
+}
+
+/// A part of the log that holds no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// Where it begins.
+    pub from: u64,
+    /// Where records go on.
+    pub to: u64,
+    /// What is wrong at its begin; `None` where a file is missing.
+    pub fault: Option<RecordFault>,
+}
+
+/// How far dispatch is, and what it saw.
+#[derive(Debug, Default)]
+pub struct Dispatcher {
+    /// Every record below is dispatched.
+    reput_from_offset: AtomicU64,
+    /// Store time of the last dispatched message; stored after the position.
+    store_timestamp: AtomicI64,
+    message_count: AtomicU64,
+    listening: AtomicBool,
+    /// Held by the pass that is under way.
+    passing: Mutex<()>,
+    arrivals: Mutex<Vec<Arrival>>,
+    gaps: Mutex<Vec<Gap>>,
+    /// Index files that have become full and are not on the disk yet.
+    filled: Mutex<Vec<Arc<IndexFile>>>,
+}
+
+/// The queue that the last record went to: the next one often goes to it or has its topic.
+#[derive(Default)]
+struct LastQueue(Option<Arc<ConsumeQueue>>);
+
+impl Dispatcher {
+    /// Every record below this offset is dispatched.
+    #[must_use]
+    pub fn reput_from_offset(&self) -> u64 {
+        self.reput_from_offset.load(Ordering::Acquire)
+    }
+
+    /// Sets where dispatch goes on.
+    pub fn set_reput_from_offset(&self, offset: u64) {
+        self.reput_from_offset.store(offset, Ordering::Release);
+    }
+
+    /// Store time of the last dispatched message.
+    #[must_use]
+    pub fn store_timestamp(&self) -> i64 {
+        self.store_timestamp.load(Ordering::Acquire)
+    }
+
+    /// Messages dispatched since the store was opened.
+    #[must_use]
+    pub fn message_count(&self) -> u64 {
+        self.message_count.load(Ordering::Relaxed)
+    }
+
+    /// Keeps arrivals from now on, or no longer.
+    pub fn set_listening(&self, listening: bool) {
+        self.listening.store(listening, Ordering::Release);
+        if !listening {
+            self.arrivals.lock().clear();
+        }
+    }
+
+    /// The arrivals since the last call.
+    #[must_use]
+    pub fn take_arrivals(&self) -> Vec<Arrival> {
+        std::mem::take(&mut *self.arrivals.lock())
+    }
+
+    /// Parts of the log that dispatch passed over.
+    #[must_use]
+    pub fn gaps(&self) -> Vec<Gap> {
+        self.gaps.lock().clone()
+    }
+
+    /// Index files that have become full since the last call.
+    #[must_use]
+    pub fn take_filled(&self) -> Vec<Arc<IndexFile>> {
+        std::mem::take(&mut *self.filled.lock())
+    }
+
+    /// Dispatches up to the log's end, or up to the confirm offset. Gives how many messages.
+    ///
+    /// # Errors
+    /// Where the log can't be read, or queue or index can't be written: the record at which it
+    /// stopped is dispatched again by the next pass, which changes nothing that is there already.
+    pub fn pass(&self, targets: DispatchTargets<'_>) -> Result<u64> {
+        let _one_at_a_time = self.passing.lock();
+        let before = self.message_count();
+        let mut position = self.reput_from_offset();
+        if let Some(min) = targets.log.min_offset()
+            && position < min
+        {
+            position = min;
+            self.set_reput_from_offset(position);
+        }
+        let end = self.limit(targets);
+        let mut last = LastQueue::default();
+        let outcome = self.walk(targets, position, end, &mut last);
+        if let Some(index) = targets.index {
+            index.write_header();
+        }
+        outcome.map(|()| self.message_count() - before)
+    }
+
+    fn limit(&self, targets: DispatchTargets<'_>) -> u64 {
+        let end = targets.log.max_offset();
+        if !targets.config.duplication_enable {
+            return end;
+        }
+        num::from_java_long(targets.log.confirm_offset()).map_or(0, |confirmed| end.min(confirmed))
+    }
+
+    fn walk(&self, targets: DispatchTargets<'_>, from: u64, end: u64, last: &mut LastQueue) -> Result<()> {
+        let mut position = from;
+        while position < end {
+            let log_end = targets.log.max_offset();
+            let reached =
+                scan::scan(targets.log.files(), position, log_end, Check::Structure, |offset, record, _| {
+                    if offset >= end {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    self.dispatch(targets, offset, record, last)?;
+                    self.reput_from_offset.store(record.next_offset(offset), Ordering::Release);
+                    self.store_timestamp.store(record.store_timestamp, Ordering::Release);
+                    self.message_count.fetch_add(1, Ordering::Relaxed);
+                    Ok(ControlFlow::Continue(()))
+                })?;
+            position = match reached {
+                ScanEnd::Reached(offset) | ScanEnd::Stopped(offset) => {
+                    self.set_reput_from_offset(offset.min(log_end));
+                    return Ok(());
+                }
+                // What a master sends ends in the middle of a record: the rest is under way.
+                ScanEnd::Fault { .. } if targets.config.is_slave => return Ok(()),
+                ScanEnd::Fault { offset, fault } => self.pass_over(targets, offset, Some(fault))?,
+                ScanEnd::Missing(offset) => self.pass_over(targets, offset, None)?,
+            };
+        }
+        Ok(())
+    }
+
+    /// 4.9.3 passes over everything to the end of the file or of the log; here dispatch goes on with
+    /// the next record that checks out.
+    fn pass_over(&self, targets: DispatchTargets<'_>, from: u64, fault: Option<RecordFault>) -> Result<u64> {
+        let end = targets.log.max_offset();
+        let to = scan::next_record(targets.log.files(), from + 1, end)?.unwrap_or(end);
+        self.gaps.lock().push(Gap { from, to, fault });
+        self.set_reput_from_offset(to);
+        Ok(to)
+    }
+
+    fn dispatch(
+        &self,
+        targets: DispatchTargets<'_>,
+        offset: u64,
+        record: &Record<'_>,
+        last: &mut LastQueue,
+    ) -> Result<()> {
+        let properties = DispatchProperties::of(record.properties);
+        if sys_flag::enters_consume_queue(record.sys_flag) {
+            self.dispatch_to_queues(targets, offset, record, &properties, last)?;
+        }
+        if let Some(index) = targets.index {
+            let hashes = if sys_flag::enters_index(record.sys_flag) {
+                let topic = TopicHash::of(record.topic);
+                Some(properties.index_keys().map(move |key| topic.key(key)))
+            } else {
+                None
+            };
+            let hashes = hashes.into_iter().flatten();
+            let outcome = index.build_index(hashes, offset, record.store_timestamp)?;
+            self.filled.lock().extend(outcome.filled);
+        }
+        Ok(())
+    }
+
+    fn dispatch_to_queues(
+        &self,
+        targets: DispatchTargets<'_>,
+        offset: u64,
+        record: &Record<'_>,
+        properties: &DispatchProperties<'_>,
+        last: &mut LastQueue,
+    ) -> Result<()> {
+        let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
+        let tags_code = tags_code(targets.config, record, properties);
+        let unit = CqUnit {
+            physical_offset: num::java_long(offset),
+            size: num::java_int(record.total_size as usize),
+            tags_code,
+        };
+        let new = NewUnit { unit, cq_offset: record.queue_offset, store_timestamp: record.store_timestamp };
+        targets.queues.put(last.find(targets.queues, queue)?, new)?;
+        self.arrived(record.topic, record.queue_id, new);
+        if targets.config.enable_multi_dispatch {
+            for (topic, queue_id, cq_offset) in multi_queues(targets.config, record.queue_id, properties) {
+                if scan::check_topic(topic).is_err() {
+                    continue;
+                }
+                let queue = targets.queues.get_or_make(QueueRef { topic, queue_id })?;
+                let new = NewUnit { cq_offset, ..new };
+                queue.put_light(new)?;
+                targets.queues.list(&queue)?;
+                self.arrived(topic, queue_id, new);
+            }
+        }
+        Ok(())
+    }
+
+    fn arrived(&self, topic: &[u8], queue_id: i32, new: NewUnit) {
+        if !self.listening.load(Ordering::Acquire) {
+            return;
+        }
+        let mut arrivals = self.arrivals.lock();
+        if arrivals.len() >= MAX_ARRIVALS {
+            arrivals.drain(..MAX_ARRIVALS / 2);
+        }
+        arrivals.push(Arrival {
+            topic: decode(topic).into(),
+            queue_id,
+            max_offset: new.cq_offset + 1,
+            tags_code: new.unit.tags_code,
+            store_timestamp: new.store_timestamp,
+        });
+    }
+}
+
+impl LastQueue {
+    fn find<'a>(&'a mut self, queues: &QueueTable, queue: QueueRef<'_>) -> Result<&'a Arc<ConsumeQueue>> {
+        let is_last = |last: &mut Arc<ConsumeQueue>| {
+            last.queue_id() == queue.queue_id && last.topic().as_bytes() == queue.topic
+        };
+        let known = self.0.take_if(is_last);
+        Ok(self.0.insert(match known {
+            Some(last) => last,
+            None => queues.get_or_make(queue)?,
+        }))
+    }
+}
+
+/// What a unit holds beside place and size: the tag's hash, or in the schedule topic the time of
+/// delivery. Source: `CommitLog.checkMessageAndReturnSize`.
+#[must_use]
+pub fn tags_code(config: &StoreConfig, record: &Record<'_>, properties: &DispatchProperties<'_>) -> i64 {
+    let tags_code = properties.tags.map_or(0, |tags| i64::from(hash_code(tags)));
+    if record.topic != SCHEDULE_TOPIC {
+        return tags_code;
+    }
+    let level = properties.delay.and_then(|delay| std::str::from_utf8(delay).ok()?.parse::<i32>().ok());
+    match level.map(|level| level.min(config.max_delay_level())) {
+        Some(level) if level > 0 => config.deliver_timestamp(level, record.store_timestamp),
+        _ => tags_code,
+    }
+}
+
+/// The further queues of a message: topic, queue, offset. Empty where the two properties do not
+/// agree. Source: `multiDispatchLmqQueue`.
+#[must_use]
+pub fn multi_queues<'a>(
+    config: &StoreConfig,
+    queue_id: i32,
+    properties: &DispatchProperties<'a>,
+) -> Vec<(&'a [u8], i32, i64)> {
+    let (Some(names), Some(offsets)) = (properties.multi_dispatch, properties.multi_queue_offset) else {
+        return Vec::new();
+    };
+    let names = split_java(names);
+    let offsets: Vec<i64> = split_java(offsets)
+        .into_iter()
+        .filter_map(|offset| std::str::from_utf8(offset).ok()?.parse().ok())
+        .collect();
+    if names.len() != offsets.len() {
+        return Vec::new();
+    }
+    let queue_id_of = |name: &[u8]| if is_light(config, name) { 0 } else { queue_id };
+    names.into_iter().zip(offsets).map(|(name, offset)| (name, queue_id_of(name), offset)).collect()
+}
+
+/// Whether a queue named in a message is a light queue, which has the number 0 alone.
+#[must_use]
+pub fn is_light(config: &StoreConfig, name: &[u8]) -> bool {
+    config.enable_lmq && name.starts_with(LMQ_PREFIX.as_bytes())
+}
+
+/// Java's `split(",")`: empty parts at the end do not count.
+#[must_use]
+pub fn split_java(text: &[u8]) -> Vec<&[u8]> {
+    let mut parts: Vec<&[u8]> = text.split(|&byte| byte == b',').collect();
+    while parts.last().is_some_and(|last| last.is_empty()) {
+        parts.pop();
+    }
+    parts
+}

@@ -1,0 +1,141 @@
+//! What can go wrong, each with what a person needs to act on it.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::format::message::RecordFault;
+
+/// The engine's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of the engine.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused a file operation.
+    #[error("{operation} {path}: {source}", path = path.display())]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A store, or a part of it that must be there, is missing.
+    #[error("no store at {path}: {reason}", path = path.display())]
+    NotFound {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// What is missing.
+        reason: String,
+    },
+    /// The directory or a file in it is not what a RocketMQ 4.9.3 store has there.
+    #[error("{path}: expected {expected}, found {found}", path = path.display())]
+    Layout {
+        /// The file or folder.
+        path: PathBuf,
+        /// What a store has there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// The store's layout is another version's.
+    #[error("{path}: {found} is not readable here: {reason}", path = path.display())]
+    Unsupported {
+        /// The file or folder.
+        path: PathBuf,
+        /// The layout's name.
+        found: &'static str,
+        /// Why, and what to do.
+        reason: &'static str,
+    },
+    /// A record that should be whole is not.
+    #[error("{path} at {offset}: {fault}", path = path.display())]
+    Record {
+        /// The log file.
+        path: PathBuf,
+        /// The physical offset of the record.
+        offset: u64,
+        /// What is wrong with it.
+        #[source]
+        fault: RecordFault,
+    },
+    /// The log has valid records behind a damaged place, so that cutting there would lose them.
+    #[error(
+        "{path} at {offset}: {fault}; valid records follow at {next_valid}, \
+         so nothing was cut: open with on_damage=\"truncate\" to lose them, or repair the store",
+        path = path.display()
+    )]
+    Damaged {
+        /// The log file.
+        path: PathBuf,
+        /// The physical offset of the first bad record.
+        offset: u64,
+        /// What is wrong with it.
+        #[source]
+        fault: RecordFault,
+        /// The physical offset of the next valid record.
+        next_valid: u64,
+    },
+    /// Another process has the store open for writing.
+    #[error("{path}: already open for writing by {holder}", path = path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// Who holds it, as far as it can be found out.
+        holder: String,
+    },
+    /// An option has a value that does not work.
+    #[error("option {option}={value}: {reason}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// Why it does not work.
+        reason: String,
+    },
+    /// The store was opened for reading.
+    #[error("{path}: opened with mode=\"r\", which changes nothing", path = path.display())]
+    ReadOnly {
+        /// The store.
+        path: PathBuf,
+    },
+    /// The store is closed.
+    #[error("the store is closed")]
+    Closed,
+    /// A flush or a write failed before; what the disk holds is unknown until the store is reopened.
+    #[error("an earlier {operation} failed, reopen the store: {reason}")]
+    Poisoned {
+        /// What failed.
+        operation: &'static str,
+        /// How.
+        reason: String,
+    },
+    /// A place in the log that holds nothing readable.
+    #[error("expected a record at offset {offset}, the log holds {min} to {max}")]
+    OutOfRange {
+        /// The offset that was asked for.
+        offset: u64,
+        /// The log's first.
+        min: u64,
+        /// The log's end.
+        max: u64,
+    },
+}
+
+impl Error {
+    /// An error of the operating system with what was tried on which file.
+    pub(crate) fn io(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { operation, path, source }
+    }
+
+    /// Whether the disk, or the user's share of it, is full.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. }
+            if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+    }
+}

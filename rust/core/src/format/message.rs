@@ -1,0 +1,488 @@
+//! One record of the commit log: a message, or the blank that fills a file's end.
+//!
+//! | bytes   | field | |
+//! |---------|-------|-|
+//! | 4       | total size | of the whole record |
+//! | 4       | magic code | `0xDAA320A7`; `0xDAA320AB` in RocketMQ 5 where the topic is long |
+//! | 4       | body CRC | CRC-32 of the stored body, its top bit cleared |
+//! | 4       | queue id | |
+//! | 4       | flag | the user's |
+//! | 8       | queue offset | its unit's index in its queue |
+//! | 8       | physical offset | where this record stands in the log |
+//! | 4       | sys flag | see [`sys_flag`](super::sys_flag) |
+//! | 8       | born timestamp | milliseconds |
+//! | 8 or 20 | born host | see [`host`](super::host) |
+//! | 8       | store timestamp | milliseconds |
+//! | 8 or 20 | store host | |
+//! | 4       | reconsume times | |
+//! | 8       | prepared transaction offset | |
+//! | 4       | body length | |
+//! | n       | body | |
+//! | 1       | topic length | 2 bytes behind RocketMQ 5's magic code |
+//! | n       | topic | |
+//! | 2       | properties length | |
+//! | n       | properties | see [`properties`](super::properties) |
+//!
+//! The blank that fills a file: 4 bytes of remaining size (itself included), 4 bytes of magic code
+//! `0xCBD43194`, and whatever follows. A record therefore leaves at least eight bytes of its file.
+//!
+//! Source: `CommitLog.checkMessageAndReturnSize`, `MessageExtEncoder` and `MessageVersion`.
+
+use super::be::{FieldReader, FieldWriter};
+use super::host::{self, Host};
+use super::sys_flag;
+use crate::num;
+
+/// The magic code of a message, as Java's `int`.
+pub const MESSAGE_MAGIC_CODE: i32 = -626_843_481;
+/// The magic code of a RocketMQ 5 message whose topic length takes two bytes.
+pub const MESSAGE_MAGIC_CODE_V2: i32 = -626_843_477;
+/// The magic code of the blank at a file's end.
+pub const BLANK_MAGIC_CODE: i32 = -875_286_124;
+/// What every file keeps free at its end for the blank.
+pub const END_FILE_MIN_BLANK_LENGTH: usize = 4 + 4;
+/// Longest topic in bytes: its length is a Java `byte`.
+pub const MAX_TOPIC_LENGTH: usize = 127;
+/// Longest property string in bytes: its length is a Java `short`.
+pub const MAX_PROPERTIES_LENGTH: usize = 32_767;
+
+/// Where the magic code stands.
+pub const MAGIC_CODE_AT: usize = 4;
+/// Where the queue offset stands.
+pub const QUEUE_OFFSET_AT: usize = 20;
+/// Where the physical offset stands.
+pub const PHYSICAL_OFFSET_AT: usize = 28;
+/// Where the system flag stands.
+pub const SYS_FLAG_AT: usize = 36;
+/// Where the born host stands; what follows it moves with its size.
+const BORN_HOST_AT: usize = 48;
+const _: () = assert!(MAGIC_CODE_AT + 4 + 4 + 4 + 4 == QUEUE_OFFSET_AT);
+const _: () = assert!(QUEUE_OFFSET_AT + 8 == PHYSICAL_OFFSET_AT && PHYSICAL_OFFSET_AT + 8 == SYS_FLAG_AT);
+const _: () = assert!(SYS_FLAG_AT + 4 + 8 == BORN_HOST_AT);
+
+/// Bytes before the body, with two IPv6 hosts.
+const MAX_HEAD_SIZE: usize = BORN_HOST_AT + host::V6_SIZE + 8 + host::V6_SIZE + 4 + 8 + 4;
+/// Bytes of a record beside its body, topic, properties and what IPv6 hosts add.
+pub const FIXED_SIZE: usize = BORN_HOST_AT + host::V4_SIZE + 8 + host::V4_SIZE + 4 + 8 + 4 + 1 + 2;
+const _: () = assert!(FIXED_SIZE == 91 && MAX_HEAD_SIZE == 112);
+
+/// Bytes of a record. Source: `CommitLog.calMsgLength`.
+#[must_use]
+pub const fn record_size(sys_flag: i32, body_len: usize, topic_len: usize, properties_len: usize) -> usize {
+    let born = host::size(sys_flag & sys_flag::BORNHOST_V6 != 0) - host::V4_SIZE;
+    let store = host::size(sys_flag & sys_flag::STOREHOST_V6 != 0) - host::V4_SIZE;
+    FIXED_SIZE + born + store + body_len + topic_len + properties_len
+}
+
+/// Where the store timestamp of a record with this flag stands.
+#[must_use]
+pub const fn store_timestamp_at(sys_flag: i32) -> usize {
+    BORN_HOST_AT + host::size(sys_flag & sys_flag::BORNHOST_V6 != 0)
+}
+
+/// The body CRC that a record holds: CRC-32 without its top bit (`UtilAll.crc32`).
+#[must_use]
+pub fn body_crc(body: &[u8]) -> i32 {
+    num::bits_as_int(crc32fast::hash(body) & 0x7FFF_FFFF)
+}
+
+/// Why bytes are no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RecordFault {
+    /// The bytes end before the record does.
+    #[error("expected a record of {needed} bytes, found only {found} bytes to the end")]
+    TooShort {
+        /// Bytes that the record needs.
+        needed: u64,
+        /// Bytes that are there.
+        found: u64,
+    },
+    /// Neither a message nor a blank starts here.
+    #[error("expected magic code 0xdaa320a7, found {found:#010x}")]
+    MagicCode {
+        /// What stands there.
+        found: u32,
+    },
+    /// The total size can't be a record's.
+    #[error("expected a total size of at least {FIXED_SIZE}, found {found}")]
+    TotalSize {
+        /// What stands there.
+        found: i32,
+    },
+    /// The lengths inside do not add up to the total size.
+    #[error("expected total size {total_size} from the lengths inside, found {computed}")]
+    Lengths {
+        /// The total size field.
+        total_size: u32,
+        /// What the lengths of body, topic and properties give.
+        computed: u64,
+    },
+    /// A length inside is negative or runs past the record.
+    #[error("expected a {field} length that fits the record, found {found}")]
+    FieldLength {
+        /// Which.
+        field: &'static str,
+        /// What stands there.
+        found: i32,
+    },
+    /// The record says that it stands elsewhere.
+    #[error("expected physical offset {expected}, found {found}")]
+    PhysicalOffset {
+        /// Where it stands.
+        expected: u64,
+        /// Where it says it stands.
+        found: i64,
+    },
+    /// The body is not the one that was stored.
+    #[error("expected body CRC {expected:#010x}, found {found:#010x}")]
+    BodyCrc {
+        /// The record's field.
+        expected: i32,
+        /// Of the body as it is.
+        found: i32,
+    },
+    /// The topic cannot be a topic of a store: empty, or not usable as a folder's name.
+    #[error("expected a topic that can name a folder, found {len} bytes that cannot")]
+    Topic {
+        /// Its length.
+        len: u32,
+    },
+}
+
+/// How far a record is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// Its structure: sizes, magic code, lengths. What dispatch does, the body left unread.
+    Structure,
+    /// And the CRC of its body. What recovery does.
+    BodyCrc,
+}
+
+/// What stands at a place in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decoded<'a> {
+    /// A message.
+    Message(Record<'a>),
+    /// The blank at a file's end.
+    Blank {
+        /// Its size field: what was left of the file.
+        size: i32,
+    },
+}
+
+/// A decoded message that points into the bytes that it was decoded from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Bytes of the whole record.
+    pub total_size: u32,
+    /// [`MESSAGE_MAGIC_CODE`] or [`MESSAGE_MAGIC_CODE_V2`].
+    pub magic_code: i32,
+    /// The stored CRC of the body.
+    pub body_crc: i32,
+    /// The queue.
+    pub queue_id: i32,
+    /// The user's flag.
+    pub flag: i32,
+    /// Its unit's index in the queue.
+    pub queue_offset: i64,
+    /// Where the record says that it stands.
+    pub physical_offset: i64,
+    /// See [`sys_flag`](super::sys_flag).
+    pub sys_flag: i32,
+    /// When the client made it, in milliseconds.
+    pub born_timestamp: i64,
+    /// Where the client made it.
+    pub born_host: Host,
+    /// When it was stored, in milliseconds.
+    pub store_timestamp: i64,
+    /// Where it was stored.
+    pub store_host: Host,
+    /// How often it was consumed in vain.
+    pub reconsume_times: i32,
+    /// The offset of its prepared half.
+    pub prepared_transaction_offset: i64,
+    /// The body as stored, compressed or not.
+    pub body: &'a [u8],
+    /// The topic.
+    pub topic: &'a [u8],
+    /// The property string.
+    pub properties: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// Where the body begins in the record.
+    #[must_use]
+    pub const fn body_at(&self) -> usize {
+        BORN_HOST_AT + self.born_host.size() + 8 + self.store_host.size() + 4 + 8 + 4
+    }
+
+    /// Whether the body is the one that was stored.
+    pub fn check_body(&self) -> Result<(), RecordFault> {
+        let found = body_crc(self.body);
+        if found == self.body_crc {
+            Ok(())
+        } else {
+            Err(RecordFault::BodyCrc { expected: self.body_crc, found })
+        }
+    }
+
+    /// Whether the record stands where it says.
+    pub fn check_offset(&self, expected: u64) -> Result<(), RecordFault> {
+        if num::from_java_long(self.physical_offset) == Some(expected) {
+            Ok(())
+        } else {
+            Err(RecordFault::PhysicalOffset { expected, found: self.physical_offset })
+        }
+    }
+
+    /// Where the record ends in the log.
+    #[must_use]
+    pub const fn next_offset(&self, offset: u64) -> u64 {
+        offset + self.total_size as u64
+    }
+
+    fn read(bytes: &'a [u8], magic_code: i32, total_size: u32) -> Result<Self, RecordFault> {
+        let short = RecordFault::TooShort { needed: u64::from(total_size), found: num::offset(bytes.len()) };
+        let head = Head::read(bytes).ok_or(short)?;
+        let mut reader = FieldReader::new(bytes.get(head.size..).ok_or(short)?);
+        let mut sized = |field: &'static str, len: i32| -> Result<&'a [u8], RecordFault> {
+            let fault = RecordFault::FieldLength { field, found: len };
+            reader.bytes(usize::try_from(len).map_err(|_| fault)?).ok_or(fault)
+        };
+        let body = sized("body", head.body_len)?;
+        let topic_len = match sized("topic length", if magic_code == MESSAGE_MAGIC_CODE_V2 { 2 } else { 1 })?
+        {
+            [len] => i32::from(len.cast_signed()),
+            [high, low] => i32::from(i16::from_be_bytes([*high, *low])),
+            _ => return Err(short),
+        };
+        let topic = sized("topic", topic_len)?;
+        let properties_len = match sized("properties length", 2)? {
+            [high, low] => i32::from(i16::from_be_bytes([*high, *low])),
+            _ => return Err(short),
+        };
+        let properties = sized("properties", properties_len.max(0))?;
+        let computed = num::offset(head.size + body.len() + topic.len() + properties.len())
+            + if magic_code == MESSAGE_MAGIC_CODE_V2 { 4 } else { 3 };
+        if computed != u64::from(total_size) {
+            return Err(RecordFault::Lengths { total_size, computed });
+        }
+        Ok(head.into_record(total_size, magic_code, body, topic, properties))
+    }
+}
+
+/// The fields before the body.
+struct Head {
+    body_crc: i32,
+    queue_id: i32,
+    flag: i32,
+    queue_offset: i64,
+    physical_offset: i64,
+    sys_flag: i32,
+    born_timestamp: i64,
+    born_host: Host,
+    store_timestamp: i64,
+    store_host: Host,
+    reconsume_times: i32,
+    prepared_transaction_offset: i64,
+    body_len: i32,
+    size: usize,
+}
+
+impl Head {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut reader = FieldReader::new(bytes.get(MAGIC_CODE_AT + 4..)?);
+        let body_crc = reader.i32()?;
+        let queue_id = reader.i32()?;
+        let flag = reader.i32()?;
+        let queue_offset = reader.i64()?;
+        let physical_offset = reader.i64()?;
+        let sys_flag = reader.i32()?;
+        let born_timestamp = reader.i64()?;
+        let born_host = Host::read(&mut reader, sys_flag & sys_flag::BORNHOST_V6 != 0)?;
+        let store_timestamp = reader.i64()?;
+        let store_host = Host::read(&mut reader, sys_flag & sys_flag::STOREHOST_V6 != 0)?;
+        let reconsume_times = reader.i32()?;
+        let prepared_transaction_offset = reader.i64()?;
+        let body_len = reader.i32()?;
+        let size = BORN_HOST_AT + born_host.size() + 8 + store_host.size() + 4 + 8 + 4;
+        Some(Self {
+            body_crc,
+            queue_id,
+            flag,
+            queue_offset,
+            physical_offset,
+            sys_flag,
+            born_timestamp,
+            born_host,
+            store_timestamp,
+            store_host,
+            reconsume_times,
+            prepared_transaction_offset,
+            body_len,
+            size,
+        })
+    }
+
+    fn into_record<'a>(
+        self,
+        total_size: u32,
+        magic_code: i32,
+        body: &'a [u8],
+        topic: &'a [u8],
+        properties: &'a [u8],
+    ) -> Record<'a> {
+        Record {
+            total_size,
+            magic_code,
+            body_crc: self.body_crc,
+            queue_id: self.queue_id,
+            flag: self.flag,
+            queue_offset: self.queue_offset,
+            physical_offset: self.physical_offset,
+            sys_flag: self.sys_flag,
+            born_timestamp: self.born_timestamp,
+            born_host: self.born_host,
+            store_timestamp: self.store_timestamp,
+            store_host: self.store_host,
+            reconsume_times: self.reconsume_times,
+            prepared_transaction_offset: self.prepared_transaction_offset,
+            body,
+            topic,
+            properties,
+        }
+    }
+}
+
+/// Decodes what stands at the start of `bytes`, which reach to the end of the valid data of its
+/// file. Checks that total size, magic code and lengths agree, and with [`Check::BodyCrc`] the body;
+/// whether the record stands where it says is for [`Record::check_offset`].
+///
+/// # Errors
+/// A [`RecordFault`] for whatever does not agree.
+pub fn decode(bytes: &[u8], check: Check) -> Result<Decoded<'_>, RecordFault> {
+    let found = num::offset(bytes.len());
+    let mut reader = FieldReader::new(bytes);
+    let (Some(size), Some(magic_code)) = (reader.i32(), reader.i32()) else {
+        return Err(RecordFault::TooShort { needed: num::offset(END_FILE_MIN_BLANK_LENGTH), found });
+    };
+    match magic_code {
+        BLANK_MAGIC_CODE => return Ok(Decoded::Blank { size }),
+        MESSAGE_MAGIC_CODE | MESSAGE_MAGIC_CODE_V2 => {}
+        _ => return Err(RecordFault::MagicCode { found: num::int_as_bits(magic_code) }),
+    }
+    let total_size = match num::from_java_int(size) {
+        Some(total_size) if total_size as usize >= FIXED_SIZE => total_size,
+        _ => return Err(RecordFault::TotalSize { found: size }),
+    };
+    let record = bytes
+        .get(..total_size as usize)
+        .ok_or(RecordFault::TooShort { needed: u64::from(total_size), found })
+        .and_then(|bytes| Record::read(bytes, magic_code, total_size))?;
+    if check == Check::BodyCrc {
+        record.check_body()?;
+    }
+    Ok(Decoded::Message(record))
+}
+
+/// What a record is written from, the offsets and the store time aside, which the log gives.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordFields<'a> {
+    /// Of the body.
+    pub body_crc: i32,
+    /// The queue.
+    pub queue_id: i32,
+    /// The user's flag.
+    pub flag: i32,
+    /// Its IPv6 bits have to agree with the hosts: see [`RecordFields::with_host_flags`].
+    pub sys_flag: i32,
+    /// When the client made it, in milliseconds.
+    pub born_timestamp: i64,
+    /// Where the client made it.
+    pub born_host: Host,
+    /// Where it is stored.
+    pub store_host: Host,
+    /// How often it was consumed in vain.
+    pub reconsume_times: i32,
+    /// The offset of its prepared half.
+    pub prepared_transaction_offset: i64,
+    /// The body as it is stored.
+    pub body: &'a [u8],
+    /// The topic, at most [`MAX_TOPIC_LENGTH`] bytes.
+    pub topic: &'a [u8],
+    /// The property string, at most [`MAX_PROPERTIES_LENGTH`] bytes.
+    pub properties: &'a [u8],
+}
+
+impl RecordFields<'_> {
+    /// Makes the flags that say which of the hosts is an IPv6 address agree with the hosts.
+    #[must_use]
+    pub const fn with_host_flags(mut self) -> Self {
+        self.sys_flag &= !(sys_flag::BORNHOST_V6 | sys_flag::STOREHOST_V6);
+        if self.born_host.is_v6() {
+            self.sys_flag |= sys_flag::BORNHOST_V6;
+        }
+        if self.store_host.is_v6() {
+            self.sys_flag |= sys_flag::STOREHOST_V6;
+        }
+        self
+    }
+
+    /// Bytes of the whole record.
+    #[must_use]
+    pub const fn record_size(&self) -> usize {
+        FIXED_SIZE
+            + (self.born_host.size() - host::V4_SIZE)
+            + (self.store_host.size() - host::V4_SIZE)
+            + self.body.len()
+            + self.topic.len()
+            + self.properties.len()
+    }
+
+    /// Writes the record piece by piece, so that nothing is put together in a buffer first.
+    pub fn write(&self, place: Place, mut put: impl FnMut(&[u8])) {
+        let mut head = FieldWriter::<MAX_HEAD_SIZE>::default();
+        head.i32(num::java_int(self.record_size()));
+        head.i32(MESSAGE_MAGIC_CODE);
+        head.i32(self.body_crc);
+        head.i32(self.queue_id);
+        head.i32(self.flag);
+        head.i64(place.queue_offset);
+        head.i64(num::java_long(place.physical_offset));
+        head.i32(self.sys_flag);
+        head.i64(self.born_timestamp);
+        self.born_host.write(|bytes| head.bytes(bytes));
+        head.i64(place.store_timestamp);
+        self.store_host.write(|bytes| head.bytes(bytes));
+        head.i32(self.reconsume_times);
+        head.i64(self.prepared_transaction_offset);
+        head.i32(num::java_int(self.body.len()));
+        put(head.written());
+        put(self.body);
+        let [.., topic_len] = num::java_int(self.topic.len()).to_be_bytes();
+        put(&[topic_len]);
+        put(self.topic);
+        let [.., high, low] = num::java_int(self.properties.len()).to_be_bytes();
+        put(&[high, low]);
+        put(self.properties);
+    }
+}
+
+/// What the log gives a record.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// Its unit's index in the queue.
+    pub queue_offset: i64,
+    /// Where it stands in the log.
+    pub physical_offset: u64,
+    /// When it was stored, in milliseconds.
+    pub store_timestamp: i64,
+}
+
+/// The eight bytes of the blank that fills what is left of a file.
+#[must_use]
+pub fn blank(remaining: usize) -> [u8; END_FILE_MIN_BLANK_LENGTH] {
+    let [a, b, c, d] = num::java_int(remaining).to_be_bytes();
+    let [e, f, g, h] = BLANK_MAGIC_CODE.to_be_bytes();
+    [a, b, c, d, e, f, g, h]
+}

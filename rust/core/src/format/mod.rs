@@ -1,0 +1,18 @@
+//! Pure codecs, one file an on-disk structure. Nothing here does input or output.
+
+pub mod batch;
+pub mod be;
+pub mod body;
+pub mod checkpoint;
+pub mod cq_ext_unit;
+pub mod cq_unit;
+pub mod file_name;
+pub mod host;
+pub mod index;
+pub mod java_hash_map;
+pub mod java_string;
+pub mod message;
+pub mod message_id;
+pub mod positions;
+pub mod properties;
+pub mod sys_flag;

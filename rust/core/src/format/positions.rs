@@ -1,0 +1,66 @@
+//! `mqstore/positions`: up to where log, queues and index are on the disk, as offsets.
+//!
+//! The checkpoint says the same in store times, which stand still or run backwards when the clock
+//! does. A store that RocketMQ has opened since keeps an old file of this kind: recovery begins at
+//! the earlier of what this file and the checkpoint say.
+//!
+//! | bytes | field |
+//! |-------|-------|
+//! | 8     | `mqstpos1` |
+//! | 4     | CRC-32 of the next 24 bytes |
+//! | 4     | zeros |
+//! | 8     | log: everything below is on the disk |
+//! | 8     | queues: units of every record below are on the disk |
+//! | 8     | index: entries of every record below are on the disk |
+
+use super::be::{FieldReader, FieldWriter};
+use crate::num;
+
+/// Bytes of the file.
+pub const POSITIONS_FILE_SIZE: usize = 40;
+const MAGIC: [u8; 8] = *b"mqstpos1";
+const _: () = assert!(8 + 4 + 4 + 8 + 8 + 8 == POSITIONS_FILE_SIZE);
+
+/// The positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DurablePositions {
+    /// Of the log.
+    pub log: u64,
+    /// Of the queues.
+    pub queues: u64,
+    /// Of the index.
+    pub index: u64,
+}
+
+impl DurablePositions {
+    /// Reads them; `None` where the file is not whole.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let mut reader = FieldReader::new(bytes);
+        let magic: [u8; 8] = reader.array()?;
+        let crc = reader.i32()?;
+        let zeros = reader.i32()?;
+        let fields = reader.bytes(24)?;
+        if magic != MAGIC || zeros != 0 || num::int_as_bits(crc) != crc32fast::hash(fields) {
+            return None;
+        }
+        let mut reader = FieldReader::new(fields);
+        let mut next = || num::from_java_long(reader.i64()?);
+        Some(Self { log: next()?, queues: next()?, index: next()? })
+    }
+
+    /// Their bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; POSITIONS_FILE_SIZE] {
+        let mut fields = FieldWriter::<24>::default();
+        for position in [self.log, self.queues, self.index] {
+            fields.i64(num::java_long(position));
+        }
+        let mut out = FieldWriter::<POSITIONS_FILE_SIZE>::default();
+        out.bytes(&MAGIC);
+        out.i32(num::bits_as_int(crc32fast::hash(fields.written())));
+        out.i32(0);
+        out.bytes(fields.written());
+        out.written().try_into().unwrap_or([0; POSITIONS_FILE_SIZE])
+    }
+}

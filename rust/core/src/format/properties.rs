@@ -1,0 +1,123 @@
+//! A message's properties as one string.
+//!
+//! | bytes | field |
+//! |-------|-------|
+//! | n     | name |
+//! | 1     | 0x01 |
+//! | n     | value |
+//! | 1     | 0x02, between two properties; RocketMQ 4.9.3 writes none behind the last |
+//!
+//! Source: `MessageDecoder.messageProperties2String` and `string2messageProperties`. As there, a
+//! pair with an empty name or value is skipped on reading, and of two pairs of one name the last
+//! counts.
+
+use super::java_hash_map::JavaHashMap;
+
+/// Between a name and its value.
+pub const NAME_VALUE_SEPARATOR: u8 = 1;
+/// Between two properties.
+pub const PROPERTY_SEPARATOR: u8 = 2;
+
+/// A message's keys, separated by spaces.
+pub const KEYS: &[u8] = b"KEYS";
+/// A message's tag.
+pub const TAGS: &[u8] = b"TAGS";
+/// The unique key that the client gives each message.
+pub const UNIQ_KEY: &[u8] = b"UNIQ_KEY";
+/// Whether a put waits for the flush and the slave.
+pub const WAIT: &[u8] = b"WAIT";
+/// The delay level.
+pub const DELAY: &[u8] = b"DELAY";
+/// The topic that a delayed message will go to.
+pub const REAL_TOPIC: &[u8] = b"REAL_TOPIC";
+/// The queue that a delayed message will go to.
+pub const REAL_QID: &[u8] = b"REAL_QID";
+/// The further queues that a message is dispatched to, separated by commas.
+pub const INNER_MULTI_DISPATCH: &[u8] = b"INNER_MULTI_DISPATCH";
+/// The offsets in those queues, in their order.
+pub const INNER_MULTI_QUEUE_OFFSET: &[u8] = b"INNER_MULTI_QUEUE_OFFSET";
+
+/// The pairs of a property string, in the order in which they are stored.
+pub fn pairs(properties: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    properties.split(|&byte| byte == PROPERTY_SEPARATOR).filter_map(|pair| {
+        let at = memchr::memchr(NAME_VALUE_SEPARATOR, pair)?;
+        let (name, rest) = pair.split_at_checked(at)?;
+        let (_, value) = rest.split_first()?;
+        (!name.is_empty() && !value.is_empty()).then_some((name, value))
+    })
+}
+
+/// The value of one property, or `None`.
+#[must_use]
+pub fn find<'a>(properties: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    pairs(properties).filter(|(found, _)| *found == name).map(|(_, value)| value).last()
+}
+
+/// The properties as a map in Java's order.
+#[must_use]
+pub fn to_map(properties: &[u8]) -> JavaHashMap<'_> {
+    let mut map = JavaHashMap::default();
+    for (name, value) in pairs(properties) {
+        map.put(name, value);
+    }
+    map
+}
+
+/// The property string that 4.9.3 writes for a map.
+#[must_use]
+pub fn encode(map: &JavaHashMap<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, value) in map.ordered() {
+        if !out.is_empty() {
+            out.push(PROPERTY_SEPARATOR);
+        }
+        out.extend_from_slice(name);
+        out.push(NAME_VALUE_SEPARATOR);
+        out.extend_from_slice(value);
+    }
+    out
+}
+
+/// What dispatch needs of a message's properties, found in one pass.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DispatchProperties<'a> {
+    /// `KEYS`.
+    pub keys: Option<&'a [u8]>,
+    /// `UNIQ_KEY`.
+    pub uniq_key: Option<&'a [u8]>,
+    /// `TAGS`.
+    pub tags: Option<&'a [u8]>,
+    /// `DELAY`.
+    pub delay: Option<&'a [u8]>,
+    /// `INNER_MULTI_DISPATCH`.
+    pub multi_dispatch: Option<&'a [u8]>,
+    /// `INNER_MULTI_QUEUE_OFFSET`.
+    pub multi_queue_offset: Option<&'a [u8]>,
+}
+
+impl<'a> DispatchProperties<'a> {
+    /// Reads them from a property string.
+    #[must_use]
+    pub fn of(properties: &'a [u8]) -> Self {
+        let mut found = Self::default();
+        for (name, value) in pairs(properties) {
+            match name {
+                KEYS => found.keys = Some(value),
+                UNIQ_KEY => found.uniq_key = Some(value),
+                TAGS => found.tags = Some(value),
+                DELAY => found.delay = Some(value),
+                INNER_MULTI_DISPATCH => found.multi_dispatch = Some(value),
+                INNER_MULTI_QUEUE_OFFSET => found.multi_queue_offset = Some(value),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The keys under which the message is indexed, in the order in which 4.9.3 puts them: its
+    /// unique key, then each of `KEYS`.
+    pub fn index_keys(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let keys = self.keys.unwrap_or_default().split(|&byte| byte == b' ').filter(|key| !key.is_empty());
+        self.uniq_key.into_iter().chain(keys)
+    }
+}

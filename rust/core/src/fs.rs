@@ -1,0 +1,340 @@
+//! The one seam through which every file operation of the engine goes.
+//!
+//! [`OsFileSystem`] is the operating system's. A test puts its own in front of it: to fail the nth
+//! call, or to record what a crash would leave.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
+use nix::libc;
+use nix::unistd::{Whence, lseek};
+
+use crate::mmap::region::Region;
+use crate::num;
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenMode {
+    /// To read what is there.
+    Read,
+    /// To read and write what is there.
+    Write,
+    /// To read and write, made where it is missing.
+    Create,
+    /// To read and write a file that must not exist yet.
+    CreateNew,
+}
+
+/// What a path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metadata {
+    /// Whether it is a folder.
+    pub is_dir: bool,
+    /// Bytes of a file.
+    pub len: u64,
+    /// Bytes of it that take space on the disk.
+    pub allocated: u64,
+    /// When its content changed last, in milliseconds, as Java's `File.lastModified`.
+    pub modified_ms: i64,
+    /// Which file it is: device and number, so that a replaced file is told from the old one.
+    pub identity: (u64, u64),
+}
+
+/// An entry of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirEntry {
+    /// Its name; bytes that are no UTF-8 are replaced, and such a name is never a store's.
+    pub name: String,
+    /// Whether it is a folder.
+    pub is_dir: bool,
+}
+
+/// Space of the file system that a path lies on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes in all.
+    pub total: u64,
+    /// Bytes that nobody uses.
+    pub free: u64,
+    /// Bytes that this process may still use.
+    pub available: u64,
+}
+
+/// How taking the lock ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockOutcome {
+    /// It is ours until the handle is dropped.
+    Taken,
+    /// Somebody has it: the process id where the kind of lock tells it.
+    Held(Option<i32>),
+}
+
+/// Files and folders.
+pub trait FileSystem: Send + Sync + fmt::Debug {
+    /// Opens a file.
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn FileHandle>>;
+    /// What a path names; `None` where nothing is there.
+    fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>>;
+    /// The entries of a folder, in no order.
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
+    /// Makes a folder and those above it.
+    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+    /// Removes an empty folder.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+    /// Renames a file, replacing what has the new name.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Brings a folder's entries to the disk.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// Brings everything of the file system on which a path lies to the disk: cheaper than many
+    /// single syncs.
+    fn sync_all(&self, path: &Path) -> io::Result<()>;
+    /// Space where a path lies.
+    fn space(&self, path: &Path) -> io::Result<Space>;
+}
+
+/// An open file. All methods can be called from several threads at once.
+pub trait FileHandle: Send + Sync + fmt::Debug {
+    /// What it is now.
+    fn metadata(&self) -> io::Result<Metadata>;
+    /// Sets its length; a longer one reads as zeros and takes no space.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Reserves blocks for a range, so that writing there cannot fail for want of space.
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()>;
+    /// Fills the buffer from an offset; fewer bytes than asked for only at the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all bytes at an offset.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Brings content and length to the disk.
+    fn sync_data(&self) -> io::Result<()>;
+    /// Where data that is no hole begins at or behind an offset; `None` where only holes follow.
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>>;
+    /// Maps its first `len` bytes.
+    fn map(&self, len: usize, writable: bool) -> io::Result<Region>;
+    /// Brings a range of a mapping of this file to the disk.
+    fn flush_mapped(&self, region: &Region, offset: usize, len: usize) -> io::Result<()>;
+    /// Makes the pages of a range of a mapping present and writable ahead of their use.
+    fn populate(&self, region: &Region, offset: usize, len: usize) -> io::Result<()>;
+    /// Takes a lock on its first byte that Java's `FileChannel.tryLock(0, 1, false)` respects.
+    fn try_lock(&self) -> io::Result<LockOutcome>;
+    /// Who holds that lock, without taking it.
+    fn lock_holder(&self) -> io::Result<Option<LockOutcome>>;
+}
+
+/// The operating system's files.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct OsFileSystem;
+
+#[derive(Debug)]
+struct OsFile(File);
+
+fn metadata_of(found: &std::fs::Metadata) -> Metadata {
+    Metadata {
+        is_dir: found.is_dir(),
+        len: found.len(),
+        allocated: found.blocks() * 512,
+        modified_ms: found.mtime() * 1000 + found.mtime_nsec() / 1_000_000,
+        identity: (found.dev(), found.ino()),
+    }
+}
+
+impl FileSystem for OsFileSystem {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn FileHandle>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(mode != OpenMode::Read);
+        match mode {
+            OpenMode::Read | OpenMode::Write => {}
+            OpenMode::Create => _ = options.create(true),
+            OpenMode::CreateNew => _ = options.create_new(true),
+        }
+        Ok(Arc::new(OsFile(options.open(path)?)))
+    }
+
+    fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
+        match std::fs::metadata(path) {
+            Ok(found) => Ok(Some(metadata_of(&found))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        std::fs::read_dir(path)?
+            .map(|entry| {
+                let entry = entry?;
+                let kind = entry.file_type()?;
+                let is_dir = if kind.is_symlink() { entry.path().is_dir() } else { kind.is_dir() };
+                Ok(DirEntry { name: entry.file_name().to_string_lossy().into_owned(), is_dir })
+            })
+            .collect()
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(path)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_dir(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn sync_all(&self, path: &Path) -> io::Result<()> {
+        Ok(nix::unistd::syncfs(&File::open(path)?)?)
+    }
+
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        let found = nix::sys::statvfs::statvfs(path)?;
+        let unit = found.fragment_size();
+        Ok(Space {
+            total: found.blocks() * unit,
+            free: found.blocks_free() * unit,
+            available: found.blocks_available() * unit,
+        })
+    }
+}
+
+impl FileHandle for OsFile {
+    fn metadata(&self) -> io::Result<Metadata> {
+        Ok(metadata_of(&self.0.metadata()?))
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        let (from, size) = (num::java_long(offset), num::java_long(len));
+        match fallocate(&self.0, FallocateFlags::empty(), from, size) {
+            Ok(()) => Ok(()),
+            Err(Errno::EOPNOTSUPP) => write_allocate(&self.0, offset, len),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.0.read_at(rest, offset + num::offset(done)) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        match lseek(&self.0, num::java_long(offset), Whence::SeekData) {
+            Ok(found) => Ok(num::from_java_long(found)),
+            Err(Errno::ENXIO) => Ok(None),
+            // A file system that knows no holes: all of it is data.
+            Err(Errno::EINVAL | Errno::EOPNOTSUPP) => {
+                Ok((offset < self.0.metadata()?.len()).then_some(offset))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn map(&self, len: usize, writable: bool) -> io::Result<Region> {
+        // Past a file's end a mapping has no pages: touching them would end the process.
+        if self.0.metadata()?.len() < num::offset(len) {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is shorter than the mapping"));
+        }
+        Region::map(&self.0, len, writable)
+    }
+
+    fn flush_mapped(&self, region: &Region, offset: usize, len: usize) -> io::Result<()> {
+        region.flush(offset, len)
+    }
+
+    fn populate(&self, region: &Region, offset: usize, len: usize) -> io::Result<()> {
+        region.populate(offset, len)
+    }
+
+    fn try_lock(&self) -> io::Result<LockOutcome> {
+        match fcntl(&self.0, FcntlArg::F_OFD_SETLK(&first_byte())) {
+            Ok(_) => Ok(LockOutcome::Taken),
+            Err(Errno::EAGAIN | Errno::EACCES) => Ok(self.lock_holder()?.unwrap_or(LockOutcome::Held(None))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn lock_holder(&self) -> io::Result<Option<LockOutcome>> {
+        let mut lock = first_byte();
+        fcntl(&self.0, FcntlArg::F_OFD_GETLK(&mut lock))?;
+        if i32::from(lock.l_type) == libc::F_UNLCK {
+            return Ok(None);
+        }
+        // Locks of an open file description name no process.
+        Ok(Some(LockOutcome::Held((lock.l_pid > 0).then_some(lock.l_pid))))
+    }
+}
+
+/// Reserves by writing where the file system can't: only what is a hole may be written to.
+fn write_allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    const STEP: usize = 1 << 16;
+    let zeros = [0u8; STEP];
+    let end = offset + len;
+    let size = file.metadata()?.len();
+    let mut at = offset;
+    while at < end {
+        let step = num::index((end - at).min(num::offset(STEP)));
+        let mut present = vec![0u8; step];
+        let known = num::index(size.saturating_sub(at)).min(step);
+        file.read_exact_at(present.get_mut(..known).unwrap_or_default(), at)?;
+        let bytes = if present.iter().all(|&byte| byte == 0) { zeros.get(..step) } else { None };
+        file.write_all_at(bytes.unwrap_or(&present), at)?;
+        at += num::offset(step);
+    }
+    Ok(())
+}
+
+#[allow(clippy::cast_possible_truncation)] // two constants of the platform that fit their field
+fn first_byte() -> libc::flock {
+    libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 1,
+        l_pid: 0,
+    }
+}
+
+/// Whether a folder lies on a disk that other machines write to, where a mapping can end the process.
+#[must_use]
+pub fn is_network(path: &Path) -> bool {
+    use nix::sys::statfs;
+    const CIFS: i64 = 0xFF53_4D42;
+    const SMB2: i64 = 0xFE53_4D42;
+    const FUSE: i64 = 0x6573_5546;
+    let Ok(found) = statfs::statfs(path) else { return false };
+    let kind = found.filesystem_type();
+    kind == statfs::NFS_SUPER_MAGIC || [CIFS, SMB2, FUSE].contains(&kind.0)
+}

@@ -1,0 +1,302 @@
+//! One index file: putting keys into it and following its chains. Source: `IndexFile`.
+//!
+//! One thread puts; any number look up beside it. An entry is written before its slot points at it,
+//! and the count that bounds what a look-up believes is stored last.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering};
+
+use crate::error::{Error, Result};
+use crate::format::index::{INDEX_HEADER_SIZE, INVALID_INDEX, IndexEntry, IndexHeader, IndexShape};
+use crate::fs::{FileHandle, FileSystem, OpenMode};
+use crate::mmap::region::Region;
+use crate::num;
+
+/// Blocks of entries are reserved in steps of this size.
+const RESERVE_STEP: usize = 1 << 20;
+
+/// An index file.
+#[derive(Debug)]
+pub struct IndexFile {
+    path: PathBuf,
+    shape: IndexShape,
+    region: Arc<Region>,
+    /// `None` for one that is in memory only.
+    handle: Option<Arc<dyn FileHandle>>,
+    begin_timestamp: AtomicI64,
+    end_timestamp: AtomicI64,
+    begin_phy_offset: AtomicI64,
+    end_phy_offset: AtomicI64,
+    hash_slot_count: AtomicI32,
+    index_count: AtomicU32,
+    /// Up to which byte blocks are reserved.
+    reserved: AtomicU32,
+    /// Whether another process puts keys into it: its header is read from the file then, and as
+    /// that lags behind, its count bounds nothing.
+    is_live: bool,
+}
+
+/// What became of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PutKey {
+    /// It is in the file.
+    Put,
+    /// The file is full.
+    Full,
+}
+
+impl IndexFile {
+    fn over(
+        path: PathBuf,
+        shape: IndexShape,
+        region: Region,
+        handle: Option<Arc<dyn FileHandle>>,
+        header: IndexHeader,
+    ) -> Self {
+        let reserved = if handle.is_some() { 0 } else { u32::MAX };
+        Self {
+            path,
+            shape,
+            region: Arc::new(region),
+            handle,
+            begin_timestamp: AtomicI64::new(header.begin_timestamp),
+            end_timestamp: AtomicI64::new(header.end_timestamp),
+            begin_phy_offset: AtomicI64::new(header.begin_phy_offset),
+            end_phy_offset: AtomicI64::new(header.end_phy_offset),
+            hash_slot_count: AtomicI32::new(header.hash_slot_count),
+            index_count: AtomicU32::new(num::int_as_bits(header.index_count.max(1))),
+            reserved: AtomicU32::new(reserved),
+            is_live: false,
+        }
+    }
+
+    /// Opens a file that is there. Blocks of it may not be reserved, which the first put sees to.
+    ///
+    /// # Errors
+    /// Where it can't be opened or mapped, or has another size than its shape gives.
+    pub fn open(
+        fs: &dyn FileSystem,
+        path: &Path,
+        shape: IndexShape,
+        writable: bool,
+        is_live: bool,
+    ) -> Result<Self> {
+        let mode = if writable { OpenMode::Write } else { OpenMode::Read };
+        let handle = fs.open(path, mode).map_err(Error::io("open", path))?;
+        let found = handle.metadata().map_err(Error::io("look at", path))?;
+        if found.len != num::offset(shape.file_size()) {
+            return Err(Error::Layout {
+                path: path.into(),
+                expected: format!(
+                    "{} bytes, by maxHashSlotNum={} and maxIndexNum={}",
+                    shape.file_size(),
+                    shape.hash_slot_num,
+                    shape.index_num
+                ),
+                found: format!("{} bytes", found.len),
+            });
+        }
+        let region = handle.map(shape.file_size(), writable).map_err(Error::io("map", path))?;
+        let header = region.bytes(0, INDEX_HEADER_SIZE).and_then(IndexHeader::read).unwrap_or_default();
+        Ok(Self { is_live, ..Self::over(path.into(), shape, region, Some(handle), header) })
+    }
+
+    /// Makes a file. Its header takes over the end of the file before it, as in 4.9.3.
+    ///
+    /// # Errors
+    /// Where it can't be made or its slots' space not be had.
+    pub fn create(
+        fs: &dyn FileSystem,
+        path: &Path,
+        shape: IndexShape,
+        previous_end: Option<(i64, i64)>,
+    ) -> Result<Self> {
+        let handle = fs.open(path, OpenMode::CreateNew).map_err(Error::io("create", path))?;
+        let made = handle
+            .set_len(num::offset(shape.file_size()))
+            .and_then(|()| handle.allocate(0, num::offset(shape.entry_at(1))))
+            .and_then(|()| handle.map(shape.file_size(), true));
+        let region = match made {
+            Ok(region) => region,
+            Err(error) => {
+                let _already_failing = fs.remove_file(path);
+                return Err(Error::io("make the index file", path)(error));
+            }
+        };
+        let file = Self::over(path.into(), shape, region, Some(handle), first_header(previous_end));
+        file.write_header();
+        Ok(file)
+    }
+
+    /// A file in memory, for a store that is only read.
+    ///
+    /// # Errors
+    /// Where the memory can't be had.
+    pub fn in_memory(shape: IndexShape, previous_end: Option<(i64, i64)>) -> Result<Self> {
+        let region = Region::anonymous(shape.file_size()).map_err(Error::io("allocate", "memory"))?;
+        Ok(Self::over(PathBuf::new(), shape, region, None, first_header(previous_end)))
+    }
+
+    /// Where it is; empty for one in memory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its slots and entries.
+    #[must_use]
+    pub const fn shape(&self) -> IndexShape {
+        self.shape
+    }
+
+    /// Its header as it stands now.
+    #[must_use]
+    pub fn header(&self) -> IndexHeader {
+        if self.is_live {
+            return self.region.bytes(0, INDEX_HEADER_SIZE).and_then(IndexHeader::read).unwrap_or_default();
+        }
+        IndexHeader {
+            begin_timestamp: self.begin_timestamp.load(Ordering::Acquire),
+            end_timestamp: self.end_timestamp.load(Ordering::Acquire),
+            begin_phy_offset: self.begin_phy_offset.load(Ordering::Acquire),
+            end_phy_offset: self.end_phy_offset.load(Ordering::Acquire),
+            hash_slot_count: self.hash_slot_count.load(Ordering::Acquire),
+            index_count: num::bits_as_int(self.index_count()),
+        }
+    }
+
+    /// Entries plus one: the number that the next entry gets.
+    #[must_use]
+    pub fn index_count(&self) -> u32 {
+        self.index_count.load(Ordering::Acquire)
+    }
+
+    /// Whether it takes no more keys.
+    #[must_use]
+    pub fn is_write_full(&self) -> bool {
+        self.index_count() >= self.shape.index_num
+    }
+
+    /// An entry by its number.
+    #[must_use]
+    pub fn entry(&self, number: u32) -> Option<IndexEntry> {
+        let end =
+            if self.is_live { self.shape.index_num } else { self.index_count().min(self.shape.index_num) };
+        if number == INVALID_INDEX || number >= end {
+            return None;
+        }
+        let at = self.shape.entry_at(number);
+        self.region.bytes(at, crate::format::index::INDEX_SIZE).and_then(IndexEntry::read)
+    }
+
+    /// The newest entry of a slot; 0 for none. Source: the test of `putKey` and `selectPhyOffset`.
+    #[must_use]
+    pub fn slot(&self, slot: u32) -> u32 {
+        let Some(word) = self.region.atomic_u32(self.shape.slot_at(slot)) else { return INVALID_INDEX };
+        let value = u32::from_be(word.load(Ordering::Acquire));
+        let last = if self.is_live { self.shape.index_num } else { self.index_count() };
+        if value > last || num::bits_as_int(value) <= 0 { INVALID_INDEX } else { value }
+    }
+
+    /// Puts a key's hash. Source: `putKey`.
+    ///
+    /// # Errors
+    /// Where space for the entry can't be had; nothing was put then.
+    pub fn put_key(&self, key_hash: u32, phy_offset: u64, store_timestamp: i64) -> Result<PutKey> {
+        let number = self.index_count();
+        if number >= self.shape.index_num {
+            return Ok(PutKey::Full);
+        }
+        let at = self.shape.entry_at(number);
+        self.reserve(self.shape.entry_at(number + 1))?;
+        let slot = self.shape.slot_of(key_hash);
+        let previous = self.slot(slot);
+        let header = self.header();
+        let entry = IndexEntry {
+            key_hash: num::bits_as_int(key_hash),
+            phy_offset: num::java_long(phy_offset),
+            time_diff: header.time_diff(store_timestamp),
+            prev_index: num::bits_as_int(previous),
+        };
+        let fits = self.region.write(at, &entry.to_bytes());
+        debug_assert!(fits, "an entry below the file's number of entries lies in the file");
+        if let Some(word) = self.region.atomic_u32(self.shape.slot_at(slot)) {
+            word.store(number.to_be(), Ordering::Release);
+        }
+        if number <= 1 {
+            self.begin_phy_offset.store(entry.phy_offset, Ordering::Release);
+            self.begin_timestamp.store(store_timestamp, Ordering::Release);
+        }
+        if previous == INVALID_INDEX {
+            self.hash_slot_count.fetch_add(1, Ordering::Release);
+        }
+        self.end_phy_offset.store(entry.phy_offset, Ordering::Release);
+        self.end_timestamp.store(store_timestamp, Ordering::Release);
+        self.index_count.store(number + 1, Ordering::Release);
+        Ok(PutKey::Put)
+    }
+
+    /// Writes the header into the file. Done once a pass: in between only look-ups of this process
+    /// need it, and those read it from memory.
+    pub fn write_header(&self) {
+        let fits = self.region.write(0, &self.header().to_bytes());
+        debug_assert!(fits, "a file has room for its header");
+    }
+
+    fn reserve(&self, up_to: usize) -> Result<()> {
+        let reserved = self.reserved.load(Ordering::Relaxed) as usize;
+        let Some(handle) = &self.handle else { return Ok(()) };
+        if up_to <= reserved {
+            return Ok(());
+        }
+        let target = (up_to + RESERVE_STEP).min(self.shape.file_size());
+        handle
+            .allocate(num::offset(reserved), num::offset(target - reserved))
+            .map_err(Error::io("reserve space in", &self.path))?;
+        self.reserved.store(num::int_as_bits(num::java_int(target)), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Brings it to the disk.
+    ///
+    /// # Errors
+    /// Where the disk did not take it.
+    pub fn flush(&self) -> Result<()> {
+        let Some(handle) = &self.handle else { return Ok(()) };
+        self.write_header();
+        let used = self.shape.entry_at(self.index_count().min(self.shape.index_num));
+        handle.flush_mapped(&self.region, 0, used).map_err(Error::io("flush", &self.path))
+    }
+
+    /// How many of the last entries belong to the message at the end of the file: a message whose
+    /// keys did not all fit has the rest of them in the next file.
+    #[must_use]
+    pub fn keys_of_last_message(&self) -> usize {
+        let last = self.header().end_phy_offset;
+        let mut number = self.index_count();
+        let mut count = 0;
+        while number > 1 {
+            number -= 1;
+            if self.entry(number).is_none_or(|entry| entry.phy_offset != last) {
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+}
+
+fn first_header(previous_end: Option<(i64, i64)>) -> IndexHeader {
+    let (offset, timestamp) = previous_end.unwrap_or_default();
+    let mut header = IndexHeader { index_count: 1, ..IndexHeader::default() };
+    if offset > 0 {
+        header.begin_phy_offset = offset;
+        header.end_phy_offset = offset;
+    }
+    if timestamp > 0 {
+        header.begin_timestamp = timestamp;
+        header.end_timestamp = timestamp;
+    }
+    header
+}

@@ -1,0 +1,256 @@
+//! The index: messages by their keys, in files that follow each other in time.
+//! Source: `IndexService`.
+
+pub mod file;
+mod query;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::format::file_name;
+use crate::format::index::IndexShape;
+use crate::fs::FileSystem;
+use crate::mmap::file_queue::Stray;
+use crate::num;
+
+pub use query::{KeyQuery, QueryOffsetResult};
+
+use file::{IndexFile, PutKey};
+
+/// Entries of an index file in memory, for what a read-only store's index is missing.
+const IN_MEMORY_SHAPE: IndexShape = IndexShape { hash_slot_num: 1 << 18, index_num: 1 << 20 };
+
+/// The index files of a store.
+#[derive(Debug)]
+pub struct IndexService {
+    fs: Arc<dyn FileSystem>,
+    clock: Arc<dyn Clock>,
+    folder: PathBuf,
+    shape: IndexShape,
+    /// Whether new files are kept in memory.
+    memory_only: bool,
+    files: RwLock<Arc<Vec<Arc<IndexFile>>>>,
+}
+
+/// What loading found beside the files it loaded.
+#[derive(Debug, Default)]
+pub struct IndexLoad {
+    /// Files that could not be used, and why.
+    pub faults: Vec<Stray>,
+}
+
+/// What became of a message's keys.
+#[derive(Debug, Default)]
+pub struct IndexOutcome {
+    /// A file that has become full and has to be brought to the disk.
+    pub filled: Option<Arc<IndexFile>>,
+}
+
+impl IndexService {
+    /// The service over a folder, without any file yet.
+    #[must_use]
+    pub fn new(
+        fs: Arc<dyn FileSystem>,
+        clock: Arc<dyn Clock>,
+        folder: PathBuf,
+        shape: IndexShape,
+        memory_only: bool,
+    ) -> Self {
+        Self { fs, clock, folder, shape, memory_only, files: RwLock::default() }
+    }
+
+    /// Opens the files that are there, oldest name first. One that cannot be used is named and left
+    /// where it is. `is_live` says that another process writes them.
+    ///
+    /// # Errors
+    /// Where the folder can't be listed.
+    pub fn load(&self, is_live: bool) -> Result<IndexLoad> {
+        let mut load = IndexLoad::default();
+        let found = self.fs.metadata(&self.folder).map_err(Error::io("look at", &self.folder))?;
+        if found.is_none() {
+            return Ok(load);
+        }
+        let mut entries = self.fs.read_dir(&self.folder).map_err(Error::io("list", &self.folder))?;
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut files = Vec::new();
+        for entry in entries {
+            let path = self.folder.join(&entry.name);
+            if entry.is_dir || !file_name::is_index_name(&entry.name) {
+                let found = if entry.is_dir { "a folder" } else { "a file of another name" };
+                let expected = "an index file named by a time of 17 digits".into();
+                load.faults.push(Stray { path, expected, found: found.into() });
+                continue;
+            }
+            match IndexFile::open(&*self.fs, &path, self.shape, !self.memory_only, is_live) {
+                Ok(file) => files.push(Arc::new(file)),
+                Err(Error::Layout { path, expected, found }) => {
+                    load.faults.push(Stray { path, expected, found })
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        *self.files.write() = Arc::new(files);
+        Ok(load)
+    }
+
+    /// The files, oldest first.
+    #[must_use]
+    pub fn files(&self) -> Arc<Vec<Arc<IndexFile>>> {
+        Arc::clone(&self.files.read())
+    }
+
+    /// Where the last indexed message stands; `None` while there is no file.
+    #[must_use]
+    pub fn end_phy_offset(&self) -> Option<u64> {
+        self.files.read().last().and_then(|last| num::from_java_long(last.header().end_phy_offset))
+    }
+
+    /// Puts a message's keys, given as their hashes. Those that are there already because the
+    /// message is the last one in the index are skipped. Source: `buildIndex`.
+    ///
+    /// # Errors
+    /// Where a file can't be made or has no space.
+    pub fn build_index(
+        &self,
+        hashes: impl Iterator<Item = u32>,
+        phy_offset: u64,
+        store_timestamp: i64,
+    ) -> Result<IndexOutcome> {
+        let mut outcome = IndexOutcome::default();
+        let mut file = self.writable_file(&mut outcome)?;
+        let end = num::from_java_long(file.header().end_phy_offset).unwrap_or(0);
+        if phy_offset < end {
+            return Ok(outcome);
+        }
+        let known = if phy_offset == end { self.keys_known_of(phy_offset) } else { 0 };
+        for hash in hashes.skip(known) {
+            if file.put_key(hash, phy_offset, store_timestamp)? == PutKey::Full {
+                file = self.writable_file(&mut outcome)?;
+                file.put_key(hash, phy_offset, store_timestamp)?;
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// How many keys of the last message are in the index, over the last two files.
+    fn keys_known_of(&self, phy_offset: u64) -> usize {
+        let offset = num::java_long(phy_offset);
+        let ends_with = |file: &&Arc<IndexFile>| file.header().end_phy_offset == offset;
+        self.files().iter().rev().take(2).filter(ends_with).map(|file| file.keys_of_last_message()).sum()
+    }
+
+    /// The last file, or a new one where it is full. Source: `getAndCreateLastIndexFile`.
+    fn writable_file(&self, outcome: &mut IndexOutcome) -> Result<Arc<IndexFile>> {
+        let last = self.files.read().last().cloned();
+        if let Some(last) = last.as_ref().filter(|last| !last.is_write_full() && self.takes_keys(last)) {
+            return Ok(Arc::clone(last));
+        }
+        let previous_end = last.as_ref().map(|last| {
+            let header = last.header();
+            (header.end_phy_offset, header.end_timestamp)
+        });
+        let file = Arc::new(self.create(previous_end)?);
+        let mut files = self.files.write();
+        let mut next = Vec::clone(&files);
+        next.push(Arc::clone(&file));
+        *files = Arc::new(next);
+        outcome.filled = last.filter(|last| last.is_write_full());
+        Ok(file)
+    }
+
+    /// Whether keys may go into a file: in a store that is only read, into those in memory alone.
+    fn takes_keys(&self, file: &IndexFile) -> bool {
+        !self.memory_only || file.path().as_os_str().is_empty()
+    }
+
+    fn create(&self, previous_end: Option<(i64, i64)>) -> Result<IndexFile> {
+        if self.memory_only {
+            return IndexFile::in_memory(IN_MEMORY_SHAPE, previous_end);
+        }
+        self.fs.create_dir_all(&self.folder).map_err(Error::io("make the folder", &self.folder))?;
+        let name = self.next_name();
+        let file = IndexFile::create(&*self.fs, &self.folder.join(name), self.shape, previous_end)?;
+        self.fs.sync_dir(&self.folder).map_err(Error::io("sync the folder", &self.folder))?;
+        Ok(file)
+    }
+
+    /// A name behind all names that there are: files are put in order by them when they are loaded,
+    /// and a clock can stand still or be set back.
+    fn next_name(&self) -> String {
+        let now = local_time_name(self.clock.now_ms());
+        let last =
+            self.files.read().last().and_then(|last| {
+                last.path().file_name().and_then(|name| name.to_str()).map(ToOwned::to_owned)
+            });
+        match last {
+            Some(last) if last >= now => next_millisecond(&last),
+            _ => now,
+        }
+    }
+
+    /// Takes files out of the index and removes them.
+    ///
+    /// # Errors
+    /// Where one can't be removed.
+    pub fn delete(&self, gone: &[Arc<IndexFile>]) -> Result<()> {
+        self.forget(gone);
+        for file in gone.iter().filter(|file| !file.path().as_os_str().is_empty()) {
+            self.fs.remove_file(file.path()).map_err(Error::io("remove", file.path()))?;
+        }
+        Ok(())
+    }
+
+    /// Takes files out of the index and leaves them on the disk.
+    pub fn forget(&self, gone: &[Arc<IndexFile>]) {
+        let mut files = self.files.write();
+        let kept = files.iter().filter(|file| !gone.iter().any(|gone| Arc::ptr_eq(gone, file))).cloned();
+        let kept = kept.collect();
+        *files = Arc::new(kept);
+    }
+
+    /// Removes files whose messages are all before an offset, the newest aside. Gives how many.
+    /// Source: `deleteExpiredFile`.
+    ///
+    /// # Errors
+    /// Where one can't be removed.
+    pub fn delete_expired_file(&self, min_phy_offset: u64) -> Result<usize> {
+        let files = self.files();
+        let older = files.split_last().map_or(&[][..], |(_, older)| older);
+        let before = |file: &&Arc<IndexFile>| file.header().end_phy_offset < num::java_long(min_phy_offset);
+        let gone: Vec<_> = older.iter().take_while(before).cloned().collect();
+        self.delete(&gone)?;
+        Ok(gone.len())
+    }
+
+    /// Writes the last file's header, so that readers of the file see what was put.
+    pub fn write_header(&self) {
+        if let Some(last) = self.files.read().last().filter(|last| self.takes_keys(last)) {
+            last.write_header();
+        }
+    }
+
+    /// Brings the last file to the disk.
+    ///
+    /// # Errors
+    /// Where the disk did not take it.
+    pub fn flush(&self) -> Result<()> {
+        self.files().last().map_or(Ok(()), |last| last.flush())
+    }
+}
+
+/// A time as an index file's name, in the machine's time zone as Java has it.
+fn local_time_name(now_ms: i64) -> String {
+    let zone = jiff::tz::TimeZone::system();
+    let timestamp = jiff::Timestamp::from_millisecond(now_ms).unwrap_or_default();
+    timestamp.to_zoned(zone).strftime("%Y%m%d%H%M%S%3f").to_string()
+}
+
+/// The next name in order. Names compare as numbers, so it need not be a time that exists.
+fn next_millisecond(name: &str) -> String {
+    let next = name.parse::<u64>().unwrap_or(0) + 1;
+    format!("{next:017}")
+}

@@ -1,0 +1,158 @@
+//! Looking up messages by a key and a range of times.
+
+use super::IndexService;
+use super::file::IndexFile;
+use crate::error::Result;
+use crate::format::index::{IndexHeader, key_hash};
+use crate::num;
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyQuery<'a> {
+    /// The topic.
+    pub topic: &'a [u8],
+    /// One of the message's keys, or its unique key.
+    pub key: &'a [u8],
+    /// Most messages; the newest ones are given.
+    pub max_num: usize,
+    /// Earliest store time, in milliseconds.
+    pub begin: i64,
+    /// Latest store time.
+    pub end: i64,
+}
+
+/// What a look-up found. Source: `QueryOffsetResult`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryOffsetResult {
+    /// Physical offsets, newest first.
+    pub phy_offsets: Vec<u64>,
+    /// Store time of the last message in the index.
+    pub index_last_update_timestamp: i64,
+    /// Where that message stands.
+    pub index_last_update_phyoffset: i64,
+}
+
+impl IndexService {
+    /// The messages that `matches` says have the key, newest first. Index entries are only hints:
+    /// 32 bits of a hash, and a time in whole seconds.
+    ///
+    /// # Errors
+    /// Where `matches` fails to read a message.
+    pub fn query(
+        &self,
+        query: &KeyQuery<'_>,
+        mut matches: impl FnMut(u64) -> Result<bool>,
+    ) -> Result<Vec<u64>> {
+        let hash = key_hash(query.topic, query.key);
+        let mut found = Vec::new();
+        for file in self.files().iter().rev() {
+            let header = file.header();
+            for number in Chain::of(file, hash) {
+                if found.len() >= query.max_num {
+                    return Ok(found);
+                }
+                let Some(entry) = file.entry(number).filter(|entry| num::int_as_bits(entry.key_hash) == hash)
+                else {
+                    continue;
+                };
+                let Some(offset) = num::from_java_long(entry.phy_offset) else { continue };
+                // A message stands more than once where it has a key twice, or was indexed twice.
+                if may_match_time(&header, entry.time_diff, query)
+                    && !found.contains(&offset)
+                    && matches(offset)?
+                {
+                    found.push(offset);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// 4.9.3's answer: what matches the hash, in whole seconds. Source: `queryOffset` and
+    /// `selectPhyOffset`.
+    #[must_use]
+    pub fn query_offset_compat(&self, query: &KeyQuery<'_>, max_msgs_num_batch: usize) -> QueryOffsetResult {
+        let max_num = query.max_num.min(max_msgs_num_batch);
+        let files = self.files();
+        let mut result = QueryOffsetResult::default();
+        if let Some(last) = files.last() {
+            let header = last.header();
+            result.index_last_update_timestamp = header.end_timestamp;
+            result.index_last_update_phyoffset = header.end_phy_offset;
+        }
+        for file in files.iter().rev() {
+            let header = file.header();
+            if is_time_matched(&header, query) {
+                select_phy_offset(file, query, max_num, &mut result.phy_offsets);
+            }
+            if header.begin_timestamp < query.begin || result.phy_offsets.len() >= max_num {
+                break;
+            }
+        }
+        result
+    }
+}
+
+/// Whether an entry's message can have been stored in the range. An entry holds whole seconds since
+/// the file's begin; one that lies before the begin holds 0, and one too far behind the largest
+/// number, so that both say little.
+fn may_match_time(header: &IndexHeader, time_diff: i32, query: &KeyQuery<'_>) -> bool {
+    if time_diff <= 0 || time_diff == i32::MAX {
+        return true;
+    }
+    let from = header.begin_timestamp.saturating_add(i64::from(time_diff) * 1000);
+    from <= query.end && from.saturating_add(999) >= query.begin
+}
+
+/// Source: `IndexFile.isTimeMatched`.
+fn is_time_matched(header: &IndexHeader, query: &KeyQuery<'_>) -> bool {
+    let (first, last) = (header.begin_timestamp, header.end_timestamp);
+    (query.begin < first && query.end > last)
+        || (first..=last).contains(&query.begin)
+        || (first..=last).contains(&query.end)
+}
+
+fn select_phy_offset(file: &IndexFile, query: &KeyQuery<'_>, max_num: usize, found: &mut Vec<u64>) {
+    let hash = key_hash(query.topic, query.key);
+    let header = file.header();
+    if header.index_count <= 1 {
+        return;
+    }
+    for number in Chain::of(file, hash) {
+        if found.len() >= max_num {
+            return;
+        }
+        let Some(entry) = file.entry(number).filter(|entry| entry.time_diff >= 0) else { return };
+        let time = header.begin_timestamp.saturating_add(i64::from(entry.time_diff) * 1000);
+        if num::int_as_bits(entry.key_hash) == hash && time >= query.begin && time <= query.end {
+            found.extend(num::from_java_long(entry.phy_offset));
+        }
+        if time < query.begin {
+            return;
+        }
+    }
+}
+
+/// The entries of a slot, newest first. A damaged chain ends where it does not lead to an older one.
+struct Chain<'a> {
+    file: &'a IndexFile,
+    next: u32,
+}
+
+impl<'a> Chain<'a> {
+    fn of(file: &'a IndexFile, key_hash: u32) -> Self {
+        Self { file, next: file.slot(file.shape().slot_of(key_hash)) }
+    }
+}
+
+impl Iterator for Chain<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let number = self.next;
+        let entry = self.file.entry(number)?;
+        let previous = num::from_java_int(entry.prev_index).unwrap_or(0);
+        self.next = if previous < number { previous } else { 0 };
+        Some(number)
+    }
+}

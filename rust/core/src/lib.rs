@@ -1,0 +1,27 @@
+//! Apache RocketMQ 4.9.3's message store: the engine.
+//!
+//! Messages go one way: appended to the [`commit_log`], dispatched from it to the units of the
+//! [`consume_queue`]s and the entries of the [`index`]. The log is the truth; queues and index are
+//! derived from it. See `ARCHITECTURE.md`.
+
+pub mod checkpoint;
+pub mod clock;
+pub mod commit_log;
+pub mod config;
+pub mod config_file;
+pub mod consume_queue;
+pub mod dispatch;
+pub mod error;
+pub mod format;
+pub mod fs;
+pub mod index;
+pub mod lock;
+pub mod mmap;
+pub mod num;
+pub mod poison;
+pub mod published;
+pub mod recovery;
+pub mod running_flags;
+pub mod status;
+pub mod store;
+pub mod unique_key;

@@ -1,0 +1,103 @@
+//! The lock of a store's one writer.
+//!
+//! RocketMQ takes a POSIX lock on the first byte of `lock`. It is taken here as a lock of the open
+//! file description, which excludes Java's and that of another opener in this process as well.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::fs::{FileHandle, FileSystem, LockOutcome, OpenMode};
+use crate::published::PublishedPositions;
+
+/// What RocketMQ writes into the file.
+const CONTENT: &[u8] = b"lock";
+
+/// A lock that is held until it is dropped.
+#[derive(Debug)]
+pub struct StoreLock {
+    path: PathBuf,
+    handle: Arc<dyn FileHandle>,
+    created: bool,
+}
+
+impl StoreLock {
+    /// Takes the lock, making the file where there is none.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] where somebody has it.
+    pub fn take(fs: &dyn FileSystem, path: &Path, own_dir: &Path) -> Result<Self> {
+        let created = fs.metadata(path).map_err(Error::io("look at", path))?.is_none();
+        let handle = fs.open(path, OpenMode::Create).map_err(Error::io("open", path))?;
+        if let LockOutcome::Held(pid) = handle.try_lock().map_err(Error::io("lock", path))? {
+            return Err(Error::Locked { path: path.into(), holder: holder(fs, own_dir, pid) });
+        }
+        Ok(Self { path: path.into(), handle, created })
+    }
+
+    /// Writes into the file what RocketMQ writes. Done once it is certain that the store is opened.
+    ///
+    /// # Errors
+    /// Where it can't be written.
+    pub fn mark(&self) -> Result<()> {
+        self.handle.write_at(CONTENT, 0).map_err(Error::io("write", &self.path))
+    }
+
+    /// Removes the file again where taking the lock made it: opening failed.
+    pub fn undo(self, fs: &dyn FileSystem) {
+        if self.created {
+            let _opening_fails_with_its_own_error = fs.remove_file(&self.path);
+        }
+    }
+}
+
+/// Who has the lock, as far as it can be found out.
+fn holder(fs: &dyn FileSystem, own_dir: &Path, pid: Option<i32>) -> String {
+    if let Some(pid) = pid {
+        return format!("process {pid} (a Java broker, or another that locks like one)");
+    }
+    match PublishedPositions::read(fs, own_dir) {
+        Ok(Some(published)) => format!("mqstore in process {}", published.pid),
+        _ => "another process".into(),
+    }
+}
+
+/// A process that has a store open for writing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Writer {
+    /// Who it is, as far as it can be found out.
+    pub holder: String,
+    /// What it publishes, where it is an mqstore writer.
+    pub published: Option<PublishedPositions>,
+}
+
+/// Who has a store open for writing; `None` where nobody has.
+///
+/// # Errors
+/// Where the file is there and can't be asked.
+pub fn writer(fs: &dyn FileSystem, path: &Path, own_dir: &Path) -> Result<Option<Writer>> {
+    if fs.metadata(path).map_err(Error::io("look at", path))?.is_none() {
+        return Ok(None);
+    }
+    let handle = fs.open(path, OpenMode::Read).map_err(Error::io("open", path))?;
+    let Some(LockOutcome::Held(pid)) =
+        handle.lock_holder().map_err(Error::io("ask for the lock of", path))?
+    else {
+        return Ok(None);
+    };
+    // A POSIX lock names its process, and is not the kind that an mqstore writer takes.
+    let published = if pid.is_none() { PublishedPositions::read(fs, own_dir)? } else { None };
+    Ok(Some(Writer { holder: holder(fs, own_dir, pid), published }))
+}
+
+/// What the mqstore writer that has a store open publishes; `None` where there is no such writer.
+///
+/// # Errors
+/// As for [`writer`].
+pub fn published_by_writer(
+    fs: &dyn FileSystem,
+    path: &Path,
+    own_dir: &Path,
+) -> Result<Option<PublishedPositions>> {
+    Ok(writer(fs, path, own_dir)?.and_then(|writer| writer.published))
+}

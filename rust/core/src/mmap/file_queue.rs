@@ -1,0 +1,323 @@
+//! Files of one size put end to end: the log, a consume queue, a queue's extension.
+//!
+//! Each file is named by the offset of its first byte. Source: `MappedFileQueue` and, for a log that
+//! lies in several folders, `MultiPathMappedFileQueue`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use super::map_budget::MapBudget;
+use super::mapped_file::{Access, MappedFile};
+use crate::error::{Error, Result};
+use crate::format::file_name;
+use crate::fs::FileSystem;
+
+/// A folder's file that does not belong to a queue of files, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stray {
+    /// The file.
+    pub path: PathBuf,
+    /// What is expected in its place.
+    pub expected: String,
+    /// What it is.
+    pub found: String,
+}
+
+/// Where and how the files of a queue are kept.
+#[derive(Debug, Clone)]
+pub struct FileQueueOptions {
+    /// The folders; the log can have several.
+    pub paths: Vec<PathBuf>,
+    /// Folders whose files are read, and where none is made.
+    pub read_only_paths: Vec<PathBuf>,
+    /// Bytes of a file; `None` takes it from the files, for those that have some.
+    pub file_size: u64,
+    /// How the files are reached.
+    pub access: Access,
+    /// Closes cold files, where there are many.
+    pub budget: Option<Arc<MapBudget>>,
+}
+
+/// Files put end to end.
+#[derive(Debug)]
+pub struct FileQueue {
+    fs: Arc<dyn FileSystem>,
+    options: FileQueueOptions,
+    /// Folders that are too full for a new file.
+    full_paths: RwLock<Vec<PathBuf>>,
+    files: RwLock<Arc<Vec<Arc<MappedFile>>>>,
+}
+
+/// What a folder holds, before it is decided whether it is a queue of files.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Offset, length on disk and path of each file with an offset's name, by offset.
+    pub files: Vec<(u64, u64, PathBuf)>,
+    /// Everything else.
+    pub strays: Vec<Stray>,
+}
+
+impl Listing {
+    /// Lists the files of some folders; a folder that is missing has none.
+    ///
+    /// # Errors
+    /// Where a folder can't be read.
+    pub fn read(fs: &dyn FileSystem, paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self> {
+        let mut listing = Self::default();
+        for folder in paths {
+            let folder = folder.as_ref();
+            let Some(found) = fs.metadata(folder).map_err(Error::io("look at", folder))? else { continue };
+            if !found.is_dir {
+                return Err(Error::Layout {
+                    path: folder.into(),
+                    expected: "a folder".into(),
+                    found: "a file".into(),
+                });
+            }
+            for entry in fs.read_dir(folder).map_err(Error::io("list", folder))? {
+                let path = folder.join(&entry.name);
+                match file_name::to_offset(&entry.name) {
+                    Some(offset) if !entry.is_dir => {
+                        let found = fs.metadata(&path).map_err(Error::io("look at", &path))?;
+                        listing.files.push((offset, found.map_or(0, |found| found.len), path));
+                    }
+                    _ => listing.strays.push(Stray {
+                        path,
+                        expected: "a file named by an offset of 20 digits".into(),
+                        found: if entry.is_dir { "a folder".into() } else { "a file of another name".into() },
+                    }),
+                }
+            }
+        }
+        listing.files.sort();
+        Ok(listing)
+    }
+
+    /// The size that the files have, taken from the first; `None` where there is none.
+    #[must_use]
+    pub fn file_size(&self) -> Option<u64> {
+        // A crash can leave the newest file empty, or short where it was being made.
+        self.files.iter().map(|(_, len, _)| *len).find(|&len| len > 0)
+    }
+
+    /// Where the files differ from a queue of files of this size: names that are no multiple, sizes,
+    /// holes in the middle, two files of one name. The newest file may be empty: a crash while it
+    /// was being made leaves it so.
+    #[must_use]
+    pub fn faults(&self, file_size: u64) -> Vec<Stray> {
+        let mut faults = self.strays.clone();
+        let mut previous: Option<u64> = None;
+        for (at, (offset, len, path)) in self.files.iter().enumerate() {
+            let mut fault = |expected: String, found: String| {
+                faults.push(Stray { path: path.clone(), expected, found });
+            };
+            let is_last = at + 1 == self.files.len();
+            if *len != file_size && !(is_last && *len == 0) {
+                fault(format!("{file_size} bytes, as the first file has"), format!("{len} bytes"));
+            }
+            match previous {
+                _ if !offset.is_multiple_of(file_size) => {
+                    fault(format!("a name that is a multiple of {file_size}"), format!("{offset}"));
+                }
+                Some(previous) if *offset != previous + file_size => {
+                    fault(
+                        format!("the file {}", file_name::from_offset(previous + file_size)),
+                        format!("{offset}"),
+                    );
+                }
+                _ => {}
+            }
+            previous = Some(*offset);
+        }
+        faults
+    }
+}
+
+impl FileQueue {
+    /// A queue of the files of a listing.
+    #[must_use]
+    pub fn new(fs: Arc<dyn FileSystem>, options: FileQueueOptions, listing: &Listing) -> Self {
+        let files = listing.files.iter().filter(|(_, len, _)| *len > 0).map(|(offset, _, path)| {
+            MappedFile::new(
+                Arc::clone(&fs),
+                path.clone(),
+                *offset,
+                options.file_size,
+                options.access,
+                options.budget.clone(),
+            )
+        });
+        let files = RwLock::new(Arc::new(files.collect()));
+        Self { fs, options, full_paths: RwLock::default(), files }
+    }
+
+    /// Bytes of a file.
+    #[must_use]
+    pub const fn file_size(&self) -> u64 {
+        self.options.file_size
+    }
+
+    /// Its folders, those to read only included.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.options.paths.iter().chain(&self.options.read_only_paths)
+    }
+
+    /// Folders that are too full for a new file, as retention finds them.
+    pub fn set_full_paths(&self, paths: Vec<PathBuf>) {
+        *self.full_paths.write() = paths;
+    }
+
+    /// The files, oldest first.
+    #[must_use]
+    pub fn files(&self) -> Arc<Vec<Arc<MappedFile>>> {
+        Arc::clone(&self.files.read())
+    }
+
+    /// The oldest file.
+    #[must_use]
+    pub fn first(&self) -> Option<Arc<MappedFile>> {
+        self.files.read().first().cloned()
+    }
+
+    /// The newest file.
+    #[must_use]
+    pub fn last(&self) -> Option<Arc<MappedFile>> {
+        self.files.read().last().cloned()
+    }
+
+    /// The offset of the oldest file.
+    #[must_use]
+    pub fn min_offset(&self) -> Option<u64> {
+        self.files.read().first().map(|file| file.file_from_offset())
+    }
+
+    /// The file in which an offset lies.
+    #[must_use]
+    pub fn find(&self, offset: u64) -> Option<Arc<MappedFile>> {
+        let files = self.files.read();
+        let first = files.first()?.file_from_offset();
+        let at = usize::try_from(offset.checked_sub(first)? / self.options.file_size).ok()?;
+        if let Some(file) = files.get(at).filter(|file| file.contains(offset)) {
+            return Some(Arc::clone(file));
+        }
+        // With a file missing in the middle the files behind it stand further to the front.
+        let at = files.partition_point(|file| file.end_offset() <= offset);
+        files.get(at).filter(|file| file.contains(offset)).cloned()
+    }
+
+    /// The first file that was changed at a time or later, else the last: how 4.9.3 picks a file by
+    /// time.
+    ///
+    /// # Errors
+    /// Where a file can't be asked for its time.
+    pub fn by_modified_time(&self, timestamp: i64) -> Result<Option<Arc<MappedFile>>> {
+        let files = self.files();
+        for file in files.iter() {
+            if file.last_modified_timestamp()? >= timestamp {
+                return Ok(Some(Arc::clone(file)));
+            }
+        }
+        Ok(files.last().cloned())
+    }
+
+    /// Where the file that begins at an offset belongs. With several folders files go round, full
+    /// and read-only ones left out while others are there.
+    ///
+    /// # Errors
+    /// Where every folder is for reading only.
+    pub fn path_for(&self, file_from_offset: u64) -> Result<PathBuf> {
+        let mut writable: Vec<&PathBuf> =
+            self.options.paths.iter().filter(|path| !self.options.read_only_paths.contains(path)).collect();
+        writable.sort();
+        writable.dedup();
+        let full = self.full_paths.read();
+        let mut available: Vec<&PathBuf> =
+            writable.iter().copied().filter(|path| !full.contains(path)).collect();
+        if available.is_empty() {
+            available = writable;
+        }
+        let turn = usize::try_from(file_from_offset / self.options.file_size).unwrap_or(0);
+        let folder = turn.checked_rem(available.len()).and_then(|at| available.get(at)).ok_or_else(|| {
+            Error::Option {
+                option: "readOnlyCommitLogStorePaths",
+                value: format!("{:?}", self.options.read_only_paths),
+                reason: "no folder of storePathCommitLog is left to write to".into(),
+            }
+        })?;
+        Ok(folder.join(file_name::from_offset(file_from_offset)))
+    }
+
+    /// Makes the file that begins at an offset, without putting it into the queue.
+    ///
+    /// # Errors
+    /// Where it can't be made.
+    pub fn create(&self, file_from_offset: u64) -> Result<Arc<MappedFile>> {
+        let path = self.path_for(file_from_offset)?;
+        if let Some(folder) = path.parent() {
+            self.fs.create_dir_all(folder).map_err(Error::io("make the folder", folder))?;
+        }
+        MappedFile::create(
+            Arc::clone(&self.fs),
+            path,
+            file_from_offset,
+            self.options.file_size,
+            self.options.access,
+            self.options.budget.clone(),
+        )
+    }
+
+    /// Puts a new file behind the others.
+    pub fn push(&self, file: Arc<MappedFile>) {
+        let mut files = self.files.write();
+        let mut next = Vec::clone(&files);
+        next.push(file);
+        *files = Arc::new(next);
+    }
+
+    /// Replaces the files by those of a newer listing, keeping the ones that are still there open.
+    pub fn refresh(&self, listing: &Listing) {
+        let newer = Self::new(Arc::clone(&self.fs), self.options.clone(), listing).files();
+        let mut files = self.files.write();
+        let keep_open = |file: &Arc<MappedFile>| {
+            let known = files.iter().find(|known| known.path() == file.path());
+            Arc::clone(known.unwrap_or(file))
+        };
+        let next = newer.iter().map(keep_open).collect();
+        *files = Arc::new(next);
+    }
+
+    /// Takes files out of the queue and removes them from the disk.
+    ///
+    /// # Errors
+    /// Where one can't be removed; it is out of the queue all the same.
+    pub fn delete(&self, gone: &[Arc<MappedFile>]) -> Result<()> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        self.forget(gone);
+        gone.iter().try_for_each(|file| file.delete())
+    }
+
+    /// Takes files out of the queue and leaves them on the disk.
+    pub fn forget(&self, gone: &[Arc<MappedFile>]) {
+        let mut files = self.files.write();
+        let kept = files.iter().filter(|file| !gone.iter().any(|gone| Arc::ptr_eq(gone, file))).cloned();
+        let kept = kept.collect();
+        *files = Arc::new(kept);
+    }
+
+    /// Brings the folders' entries to the disk.
+    ///
+    /// # Errors
+    /// Where a folder can't be synced.
+    pub fn sync_dirs(&self) -> Result<()> {
+        for folder in &self.options.paths {
+            if self.fs.metadata(folder).map_err(Error::io("look at", folder))?.is_some() {
+                self.fs.sync_dir(folder).map_err(Error::io("sync the folder", folder))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,264 @@
+//! One file of fixed size, mapped or read when it is first used.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::RwLock;
+
+use super::map_budget::MapBudget;
+use super::region::Region;
+use super::slice::Slice;
+use crate::error::{Error, Result};
+use crate::fs::{FileHandle, FileSystem, OpenMode};
+use crate::num;
+
+/// How the bytes of a file are reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Through a mapping that can be written to.
+    MapWrite,
+    /// Through a mapping to read.
+    MapRead,
+    /// By reads alone, for a file that another process may cut off.
+    Read,
+}
+
+/// A file of fixed size.
+#[derive(Debug)]
+pub struct MappedFile {
+    path: PathBuf,
+    file_from_offset: u64,
+    file_size: u64,
+    access: Access,
+    fs: Arc<dyn FileSystem>,
+    open: RwLock<Opened>,
+    /// Set by use, cleared by the budget's hand as it passes.
+    used: AtomicBool,
+    budget: Option<Arc<MapBudget>>,
+}
+
+#[derive(Debug, Default)]
+struct Opened {
+    handle: Option<Arc<dyn FileHandle>>,
+    region: Option<Arc<Region>>,
+}
+
+impl MappedFile {
+    /// A file that is opened when it is first used. With a budget it is closed again when cold.
+    #[must_use]
+    pub fn new(
+        fs: Arc<dyn FileSystem>,
+        path: PathBuf,
+        file_from_offset: u64,
+        file_size: u64,
+        access: Access,
+        budget: Option<Arc<MapBudget>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            path,
+            file_from_offset,
+            file_size,
+            access,
+            fs,
+            open: RwLock::default(),
+            used: AtomicBool::new(false),
+            budget,
+        })
+    }
+
+    /// Makes a new file of full size. Blocks are not reserved yet.
+    ///
+    /// # Errors
+    /// Where the file can't be made, or is there already.
+    pub fn create(
+        fs: Arc<dyn FileSystem>,
+        path: PathBuf,
+        file_from_offset: u64,
+        file_size: u64,
+        access: Access,
+        budget: Option<Arc<MapBudget>>,
+    ) -> Result<Arc<Self>> {
+        let handle = fs.open(&path, OpenMode::CreateNew).map_err(Error::io("create", &path))?;
+        handle.set_len(file_size).map_err(Error::io("set the size of", &path))?;
+        let file = Self::new(fs, path, file_from_offset, file_size, access, budget);
+        file.open.write().handle = Some(handle);
+        Ok(file)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The offset of its first byte.
+    #[must_use]
+    pub const fn file_from_offset(&self) -> u64 {
+        self.file_from_offset
+    }
+
+    /// Its size, which is what its queue's files have; a damaged file may be shorter on disk.
+    #[must_use]
+    pub const fn file_size(&self) -> u64 {
+        self.file_size
+    }
+
+    /// The offset behind its last byte.
+    #[must_use]
+    pub const fn end_offset(&self) -> u64 {
+        self.file_from_offset + self.file_size
+    }
+
+    /// Whether an offset lies in it.
+    #[must_use]
+    pub const fn contains(&self, offset: u64) -> bool {
+        offset >= self.file_from_offset && offset < self.end_offset()
+    }
+
+    /// The open file.
+    ///
+    /// # Errors
+    /// Where it can't be opened.
+    pub fn handle(self: &Arc<Self>) -> Result<Arc<dyn FileHandle>> {
+        self.used.store(true, Ordering::Relaxed);
+        if let Some(handle) = &self.open.read().handle {
+            return Ok(Arc::clone(handle));
+        }
+        let mut open = self.open.write();
+        let handle = self.open_handle(&mut open)?;
+        drop(open);
+        self.register();
+        Ok(handle)
+    }
+
+    fn open_handle(&self, open: &mut Opened) -> Result<Arc<dyn FileHandle>> {
+        if let Some(handle) = &open.handle {
+            return Ok(Arc::clone(handle));
+        }
+        let mode = if self.access == Access::MapWrite { OpenMode::Write } else { OpenMode::Read };
+        let handle = self.fs.open(&self.path, mode).map_err(Error::io("open", &self.path))?;
+        open.handle = Some(Arc::clone(&handle));
+        Ok(handle)
+    }
+
+    /// The mapping of the whole file.
+    ///
+    /// # Errors
+    /// Where it can't be opened or mapped, or is shorter than its size.
+    pub fn region(self: &Arc<Self>) -> Result<Arc<Region>> {
+        self.used.store(true, Ordering::Relaxed);
+        if let Some(region) = &self.open.read().region {
+            return Ok(Arc::clone(region));
+        }
+        let mut open = self.open.write();
+        if let Some(region) = &open.region {
+            return Ok(Arc::clone(region));
+        }
+        let handle = self.open_handle(&mut open)?;
+        let region = handle
+            .map(num::index(self.file_size), self.access == Access::MapWrite)
+            .map_err(Error::io("map", &self.path))?;
+        let region = Arc::new(region);
+        open.region = Some(Arc::clone(&region));
+        drop(open);
+        self.register();
+        Ok(region)
+    }
+
+    fn register(self: &Arc<Self>) {
+        if let Some(budget) = &self.budget {
+            budget.opened(self);
+        }
+    }
+
+    /// Bytes from a position on; fewer than `len` where the file ends before. The caller asks only
+    /// for what is published.
+    ///
+    /// # Errors
+    /// Where the file can't be opened, mapped or read.
+    pub fn slice(self: &Arc<Self>, position: u64, len: u64) -> Result<Slice> {
+        let position = position.min(self.file_size);
+        let len = len.min(self.file_size - position);
+        let (at, len) = (num::index(position), num::index(len));
+        if self.access != Access::Read {
+            let region = self.region()?;
+            return Ok(Slice::mapped(region, at, len).unwrap_or_else(|| Slice::read([])));
+        }
+        let mut bytes = vec![0; len];
+        let count = self.handle()?.read_at(&mut bytes, position).map_err(Error::io("read", &self.path))?;
+        bytes.truncate(count);
+        Ok(Slice::read(bytes))
+    }
+
+    /// Overwrites with zeros whatever stands behind a position, and brings that to the disk. Reserved
+    /// blocks stay reserved. Gives whether there was anything.
+    ///
+    /// # Errors
+    /// Where the file can't be read or written.
+    pub fn zero_from(self: &Arc<Self>, position: u64) -> Result<bool> {
+        const STEP: usize = 1 << 20;
+        let handle = self.handle()?;
+        let mut window = vec![0; STEP];
+        let mut at = position;
+        let mut changed = false;
+        while at < self.file_size {
+            match handle.next_data(at).map_err(Error::io("look for data in", &self.path))? {
+                Some(data) if data < self.file_size => at = at.max(data),
+                _ => break,
+            }
+            let count = handle.read_at(&mut window, at).map_err(Error::io("read", &self.path))?;
+            if count == 0 {
+                break;
+            }
+            if window.iter().take(count).any(|&byte| byte != 0) {
+                window.fill(0);
+                let zeros = window.get(..count).unwrap_or_default();
+                handle.write_at(zeros, at).map_err(Error::io("write", &self.path))?;
+                changed = true;
+            }
+            at += num::offset(count);
+        }
+        if changed {
+            handle.sync_data().map_err(Error::io("flush", &self.path))?;
+        }
+        Ok(changed)
+    }
+
+    /// When its content changed last, in milliseconds.
+    ///
+    /// # Errors
+    /// Where the file can't be asked.
+    pub fn last_modified_timestamp(&self) -> Result<i64> {
+        let found = self.fs.metadata(&self.path).map_err(Error::io("look at", &self.path))?;
+        Ok(found.map_or(0, |found| found.modified_ms))
+    }
+
+    /// Removes it from the disk. Slices of it stay valid.
+    ///
+    /// # Errors
+    /// Where it can't be removed.
+    pub fn delete(&self) -> Result<()> {
+        self.close();
+        match self.fs.remove_file(&self.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            outcome => outcome.map_err(Error::io("remove", &self.path)),
+        }
+    }
+
+    /// Closes it until it is used again. Slices of it stay valid.
+    pub fn close(&self) {
+        *self.open.write() = Opened::default();
+    }
+
+    /// Whether it was used since the last time this was asked.
+    pub(crate) fn take_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
+    }
+
+    /// How many slices and users hold its mapping, besides itself.
+    #[must_use]
+    pub fn held_count(&self) -> usize {
+        self.open.read().region.as_ref().map_or(0, |region| Arc::strong_count(region) - 1)
+    }
+}

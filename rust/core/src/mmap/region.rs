@@ -1,0 +1,167 @@
+//! The only mapping: a range of memory that is a file's, or nobody's.
+//!
+//! All `unsafe` of reading and writing mapped memory is here. What the rest of the engine keeps to:
+//! bytes are written once, before the position that publishes them is stored, and read only below
+//! such a position; what does change in place (an index file's slots, the published positions) is
+//! read and written through atomics. What another process does to the file is not in our hands:
+//! such bytes are never trusted, and a file cut off under a mapping ends the process, which is why
+//! stores that others write are read without mappings by default.
+
+#![allow(unsafe_code)] // the reason is above; every block says why it holds
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
+
+/// Mapped memory.
+#[derive(Debug)]
+pub struct Region {
+    map: MmapRaw,
+    writable: bool,
+    /// Whether it is a file's: an anonymous region has nothing to flush to.
+    is_file: bool,
+}
+
+/// Size of a page as RocketMQ counts them.
+pub const OS_PAGE_SIZE: u64 = 4096;
+
+impl Region {
+    /// Maps the first `len` bytes of a file that is at least that long.
+    pub(crate) fn map(file: &File, len: usize, writable: bool) -> io::Result<Self> {
+        let mut options = MmapOptions::new();
+        options.len(len);
+        let map = if writable { options.map_raw(file)? } else { options.map_raw_read_only(file)? };
+        Ok(Self { map, writable, is_file: true })
+    }
+
+    /// Memory of zeros that belongs to no file.
+    pub(crate) fn anonymous(len: usize) -> io::Result<Self> {
+        let map = MmapRaw::from(MmapMut::map_anon(len)?);
+        Ok(Self { map, writable: true, is_file: false })
+    }
+
+    /// Its length.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn contains(&self, at: usize, len: usize) -> bool {
+        at.checked_add(len).is_some_and(|end| end <= self.len())
+    }
+
+    /// The bytes of a range below a published position; `None` where it leaves the region.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self, at: usize, len: usize) -> Option<&[u8]> {
+        if !self.contains(at, len) {
+            return None;
+        }
+        // SAFETY: `at` was just checked to lie inside the mapping.
+        let start = unsafe { self.map.as_ptr().add(at) };
+        // SAFETY: the range lies inside the mapping, which lives as long as `self`, and published
+        // bytes are not written again by this process.
+        Some(unsafe { std::slice::from_raw_parts(start, len) })
+    }
+
+    /// Writes bytes that no position has published yet; `false` where they do not fit.
+    #[inline]
+    #[must_use]
+    pub fn write(&self, at: usize, bytes: &[u8]) -> bool {
+        if !self.writable || !self.contains(at, bytes.len()) {
+            return false;
+        }
+        // SAFETY: `at` was just checked to lie inside the mapping.
+        let start = unsafe { self.map.as_mut_ptr().add(at) };
+        // SAFETY: the range lies inside a writable mapping; `bytes` cannot overlap it, since nobody
+        // holds a slice of bytes that are not published.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
+        true
+    }
+
+    /// Fills a range with zeros; `false` where it leaves the region.
+    #[must_use]
+    pub fn zero(&self, at: usize, len: usize) -> bool {
+        if !self.writable || !self.contains(at, len) {
+            return false;
+        }
+        // SAFETY: `at` was just checked to lie inside the mapping.
+        let start = unsafe { self.map.as_mut_ptr().add(at) };
+        // SAFETY: the range lies inside a writable mapping and holds nothing published.
+        unsafe { std::ptr::write_bytes(start, 0, len) };
+        true
+    }
+
+    /// A word that changes in place, in the byte order in which it is stored.
+    #[inline]
+    #[must_use]
+    pub fn atomic_u32(&self, at: usize) -> Option<&AtomicU32> {
+        if !at.is_multiple_of(align_of::<AtomicU32>()) || !self.contains(at, size_of::<AtomicU32>()) {
+            return None;
+        }
+        // SAFETY: `at` was just checked to lie inside the mapping.
+        let start = unsafe { self.map.as_mut_ptr().add(at) };
+        // SAFETY: in range and aligned (a mapping starts at a page), and the engine touches such
+        // words through atomics alone.
+        Some(unsafe { AtomicU32::from_ptr(start.cast()) })
+    }
+
+    /// A double word that changes in place, in the byte order in which it is stored.
+    #[inline]
+    #[must_use]
+    pub fn atomic_u64(&self, at: usize) -> Option<&AtomicU64> {
+        if !at.is_multiple_of(align_of::<AtomicU64>()) || !self.contains(at, size_of::<AtomicU64>()) {
+            return None;
+        }
+        // SAFETY: `at` was just checked to lie inside the mapping.
+        let start = unsafe { self.map.as_mut_ptr().add(at) };
+        // SAFETY: as for `atomic_u32`.
+        Some(unsafe { AtomicU64::from_ptr(start.cast()) })
+    }
+
+    pub(crate) fn flush(&self, at: usize, len: usize) -> io::Result<()> {
+        if self.is_file && len > 0 { self.map.flush_range(at, len) } else { Ok(()) }
+    }
+
+    /// Makes pages present and writable ahead of their use. Kernels before 5.14 cannot; there the
+    /// first write does it.
+    pub(crate) fn populate(&self, at: usize, len: usize) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        match self.map.advise_range(Advice::PopulateWrite, at, len) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Asks for pages to be read ahead.
+    pub(crate) fn will_need(&self, at: usize, len: usize) -> io::Result<()> {
+        if len == 0 { Ok(()) } else { self.map.advise_range(Advice::WillNeed, at, len) }
+    }
+
+    /// Keeps its pages in memory.
+    pub(crate) fn lock(&self) -> io::Result<()> {
+        self.map.lock()
+    }
+
+    /// Lets its pages go again.
+    pub(crate) fn unlock(&self) -> io::Result<()> {
+        self.map.unlock()
+    }
+
+    /// Where its first byte is, for a prefetch.
+    #[inline]
+    #[must_use]
+    pub fn address(&self, at: usize) -> *const u8 {
+        self.map.as_ptr().wrapping_add(at)
+    }
+}

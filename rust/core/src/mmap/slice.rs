@@ -1,0 +1,69 @@
+//! Bytes that own what they point into.
+//!
+//! A slice keeps its mapping alive after its file was rolled, deleted or the store closed.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::region::Region;
+
+/// Bytes of a store, mapped or read.
+#[derive(Debug, Clone)]
+pub struct Slice {
+    owner: Owner,
+    at: usize,
+    len: usize,
+}
+
+#[derive(Debug, Clone)]
+enum Owner {
+    Mapped(Arc<Region>),
+    Read(Arc<[u8]>),
+}
+
+impl Slice {
+    /// A range of a mapping; `None` where it leaves it.
+    #[must_use]
+    pub fn mapped(region: Arc<Region>, at: usize, len: usize) -> Option<Self> {
+        region.bytes(at, len)?;
+        Some(Self { owner: Owner::Mapped(region), at, len })
+    }
+
+    /// Bytes that were read.
+    #[must_use]
+    pub fn read(bytes: impl Into<Arc<[u8]>>) -> Self {
+        let bytes = bytes.into();
+        Self { len: bytes.len(), owner: Owner::Read(bytes), at: 0 }
+    }
+
+    /// A part of it, without a copy; `None` where it leaves it.
+    #[must_use]
+    pub fn sub(&self, at: usize, len: usize) -> Option<Self> {
+        if at.checked_add(len)? > self.len {
+            return None;
+        }
+        Some(Self { owner: self.owner.clone(), at: self.at + at, len })
+    }
+
+    /// The mapping and the place in it, where it is mapped.
+    #[must_use]
+    pub fn region(&self) -> Option<(&Arc<Region>, usize)> {
+        match &self.owner {
+            Owner::Mapped(region) => Some((region, self.at)),
+            Owner::Read(_) => None,
+        }
+    }
+}
+
+impl Deref for Slice {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.owner {
+            Owner::Mapped(region) => region.bytes(self.at, self.len),
+            Owner::Read(bytes) => bytes.get(self.at..self.at + self.len),
+        }
+        .unwrap_or_default()
+    }
+}

@@ -1,0 +1,117 @@
+//! Whether a folder is a store, before anything in it is touched.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::StoreConfig;
+use crate::consume_queue::table::QueueListing;
+use crate::error::{Error, Result};
+use crate::fs::{DirEntry, FileSystem};
+use crate::mmap::file_queue::{Listing, Stray};
+
+/// Names that a RocketMQ store's folder can hold, and ours.
+const KNOWN: [&str; 11] = [
+    "abort",
+    "checkpoint",
+    "commitlog",
+    "config",
+    "consumequeue",
+    "consumequeue_ext",
+    "index",
+    "lock",
+    "mqstore",
+    "timerlog",
+    "timerwheel",
+];
+
+/// What a store's folders hold.
+#[derive(Debug)]
+pub struct Layout {
+    /// Whether there is a log.
+    pub exists: bool,
+    /// The log's files.
+    pub log: Listing,
+    /// The queues'.
+    pub queues: QueueListing,
+    /// What a writer would not accept, and why.
+    pub faults: Vec<Stray>,
+}
+
+impl Layout {
+    /// Looks at a store's folders. Bytes of a log file come from the files where there are some.
+    ///
+    /// # Errors
+    /// Where a folder can't be read, or the layout is another version's.
+    pub fn read(fs: &dyn FileSystem, config: &StoreConfig) -> Result<Self> {
+        refuse_rocksdb(fs, config)?;
+        let paths = config.store_path_commit_log.iter().chain(&config.read_only_commit_log_store_paths);
+        let mut exists = false;
+        for path in paths.clone() {
+            exists |= fs.metadata(path).map_err(Error::io("look at", path))?.is_some();
+        }
+        let mut unique: Vec<&PathBuf> = paths.collect();
+        unique.sort();
+        unique.dedup();
+        let log = Listing::read(fs, unique)?;
+        let queues = QueueListing::read(fs, &config.store_path_consume_queue())?;
+        let log_size = log.file_size().unwrap_or(config.mapped_file_size_commit_log);
+        let mut faults = log.faults(log_size);
+        faults.extend(queues.faults.iter().cloned());
+        Ok(Self { exists, log, queues, faults })
+    }
+
+    /// Bytes of a log file.
+    #[must_use]
+    pub fn log_file_size(&self, config: &StoreConfig) -> u64 {
+        self.log.file_size().unwrap_or(config.mapped_file_size_commit_log)
+    }
+
+    /// Refuses what cannot be opened for writing without loss.
+    ///
+    /// # Errors
+    /// [`Error::Layout`] for the first thing that is wrong.
+    pub fn check_for_writing(&self, fs: &dyn FileSystem, config: &StoreConfig) -> Result<()> {
+        if let Some(Stray { path, expected, found }) = self.faults.first().cloned() {
+            return Err(Error::Layout { path, expected, found });
+        }
+        if !self.exists {
+            refuse_foreign(fs, &config.store_path_root_dir)?;
+        }
+        Ok(())
+    }
+}
+
+/// A folder that holds other things and no log is not turned into a store.
+fn refuse_foreign(fs: &dyn FileSystem, root: &Path) -> Result<()> {
+    let Some(found) = fs.metadata(root).map_err(Error::io("look at", root))? else { return Ok(()) };
+    let expected = "a RocketMQ store or an empty folder";
+    if !found.is_dir {
+        return Err(Error::Layout { path: root.into(), expected: expected.into(), found: "a file".into() });
+    }
+    let entries = fs.read_dir(root).map_err(Error::io("list", root))?;
+    let foreign = |entry: &&DirEntry| !KNOWN.contains(&entry.name.as_str());
+    match entries.iter().find(foreign) {
+        Some(entry) => Err(Error::Layout {
+            path: root.into(),
+            expected: expected.into(),
+            found: format!("a folder without commitlog that holds {:?}", entry.name),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// RocketMQ 5 can keep queues in RocksDB, in the folder where 4.9.3 has its own.
+fn refuse_rocksdb(fs: &dyn FileSystem, config: &StoreConfig) -> Result<()> {
+    let path = config.store_path_consume_queue();
+    let is_rocksdb = |folder: &Path| -> Result<bool> {
+        let current = folder.join("CURRENT");
+        Ok(fs.metadata(&current).map_err(Error::io("look at", &current))?.is_some_and(|found| !found.is_dir))
+    };
+    if is_rocksdb(&path)? {
+        return Err(Error::Unsupported {
+            path,
+            found: "RocketMQ 5's RocksDB consume queue (storeType=defaultRocksDB)",
+            reason: "only queues of units in files are read; move the folder away to read the log alone",
+        });
+    }
+    Ok(())
+}

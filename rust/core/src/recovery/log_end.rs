@@ -1,0 +1,213 @@
+//! Where the log ends.
+//!
+//! Only a torn tail is cut: bytes behind the last valid record that no valid record follows. 4.9.3
+//! cuts at the first bad record, wherever it stands. Source for where the walk begins:
+//! `CommitLog.recoverNormally`, `recoverAbnormally` and `isMappedFileMatchedRecover`.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::{Recovered, StoreState};
+use crate::commit_log::CommitLog;
+use crate::commit_log::scan::{self, ScanEnd};
+use crate::config::OnDamage;
+use crate::dispatch::Gap;
+use crate::error::{Error, Result};
+use crate::format::be;
+use crate::format::message::{
+    Check, MAGIC_CODE_AT, MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2, RecordFault, SYS_FLAG_AT,
+    store_timestamp_at,
+};
+use crate::mmap::file_queue::FileQueue;
+use crate::mmap::mapped_file::MappedFile;
+
+/// How many of the newest files are read after a clean stop, as in 4.9.3.
+const CHECKED_FILE_COUNT: usize = 3;
+/// As much of a file as its first record's store time needs.
+const HEAD_SIZE: u64 = 128;
+
+/// What was found.
+#[derive(Debug)]
+pub struct LogEnd {
+    /// Where the log ends.
+    pub log_end: u64,
+    /// Store time of the last message that was seen; 0 where none was.
+    pub last_store_timestamp: i64,
+    /// Where the walk began: the first byte of a file.
+    pub walked_from: u64,
+    /// Parts without records, with records behind them.
+    pub gaps: Vec<Gap>,
+    /// Whether something that is not zeros stands behind the end.
+    pub is_cut: bool,
+}
+
+/// Finds the log's end.
+///
+/// # Errors
+/// As for [`super::recover`].
+pub fn find(of: Recovered<'_>) -> Result<LogEnd> {
+    let files = of.log.files();
+    if let StoreState::Live(Some(published)) = of.state {
+        let log_end = files.last().map_or(0, |last| published.wrote.min(last.end_offset()));
+        let walked_from = log_end;
+        return Ok(LogEnd { log_end, last_store_timestamp: 0, walked_from, gaps: Vec::new(), is_cut: false });
+    }
+    let all = files.files();
+    let Some(start) = start_file(of, &all)? else {
+        let log_end = 0;
+        return Ok(LogEnd {
+            log_end,
+            last_store_timestamp: 0,
+            walked_from: 0,
+            gaps: Vec::new(),
+            is_cut: false,
+        });
+    };
+    let check = if of.config.check_crc_on_recover { Check::BodyCrc } else { Check::Structure };
+    let walked_from = start.file_from_offset();
+    let mut found = LogEnd {
+        log_end: walked_from,
+        last_store_timestamp: 0,
+        walked_from,
+        gaps: Vec::new(),
+        is_cut: false,
+    };
+    let last_file = all.last().map_or(walked_from, |last| last.file_from_offset());
+    let mut position = walked_from;
+    loop {
+        let end = scan::scan(files, position, u64::MAX, check, |offset, record, _| {
+            found.log_end = record.next_offset(offset);
+            found.last_store_timestamp = record.store_timestamp;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let (bad, fault) = match end {
+            ScanEnd::Fault { offset, fault } => (offset, Some(fault)),
+            ScanEnd::Missing(offset) => (offset, None),
+            // The blank at the end of the last file does not count, as in 4.9.3.
+            ScanEnd::Reached(_) | ScanEnd::Stopped(_) => {
+                found.log_end = found.log_end.max(last_file);
+                return Ok(found);
+            }
+        };
+        let Some(next) = next_valid(files, bad, fault)?.filter(|_| !is_being_written(of, files, bad)) else {
+            found.log_end = found.log_end.max(file_start(files, bad));
+            found.is_cut = !is_unwritten(files, bad)?;
+            return Ok(found);
+        };
+        if of.writable {
+            refuse_unless_told_to_cut(of, bad, fault, next)?;
+            found.log_end = found.log_end.max(file_start(files, bad));
+            found.is_cut = true;
+            return Ok(found);
+        }
+        found.gaps.push(Gap { from: bad, to: next, fault });
+        position = next;
+    }
+}
+
+/// Whether a place that held no record does by now, in a store that somebody writes: the walk may
+/// have come by while the record was copied there. Then the log ends here for this reader.
+fn is_being_written(of: Recovered<'_>, files: &FileQueue, bad: u64) -> bool {
+    matches!(of.state, StoreState::Live(_)) && matches!(scan::size_at(files, bad), Ok(Some(_)))
+}
+
+/// A store that is opened for writing is not cut where valid records would go, unless the user says so.
+fn refuse_unless_told_to_cut(
+    of: Recovered<'_>,
+    bad: u64,
+    fault: Option<RecordFault>,
+    next_valid: u64,
+) -> Result<()> {
+    if of.config.on_damage == OnDamage::Truncate {
+        return Ok(());
+    }
+    let files = of.log.files();
+    let path =
+        files.find(bad).map_or_else(|| of.config.store_path_root_dir.clone(), |file| file.path().into());
+    let fault = fault.unwrap_or(RecordFault::TooShort { needed: files.file_size(), found: 0 });
+    Err(Error::Damaged { path, offset: bad, fault, next_valid })
+}
+
+/// The next valid record behind a bad place. A body can hold bytes that look like a record of just
+/// that place: where the bad record's own lengths agree, what stands inside it does not count.
+fn next_valid(files: &FileQueue, bad: u64, fault: Option<RecordFault>) -> Result<Option<u64>> {
+    let mut from = bad + 1;
+    if matches!(fault, Some(RecordFault::BodyCrc { .. }))
+        && let Some(size) = scan::structure_size_at(files, bad)?
+    {
+        from = bad + u64::from(size);
+    }
+    scan::next_record(files, from, u64::MAX)
+}
+
+fn file_start(files: &FileQueue, offset: u64) -> u64 {
+    files.find(offset).map_or(offset, |file| file.file_from_offset())
+}
+
+/// Whether nothing but zeros stands from an offset to the end of the last file.
+fn is_unwritten(files: &FileQueue, offset: u64) -> Result<bool> {
+    for file in files.files().iter().filter(|file| file.end_offset() > offset) {
+        if !scan::is_zero(file, offset.max(file.file_from_offset()), file.end_offset())? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The file at which the walk begins: after a clean stop the third but last, otherwise the newest
+/// whose first message is older than what the checkpoint covers, or the one up to which the last
+/// mqstore writer knew everything to be on the disk, whichever is earlier.
+fn start_file(of: Recovered<'_>, files: &[Arc<MappedFile>]) -> Result<Option<Arc<MappedFile>>> {
+    if of.state != StoreState::Crashed {
+        return Ok(files.get(files.len().saturating_sub(CHECKED_FILE_COUNT)).cloned());
+    }
+    let times = of.checkpoint.times();
+    let covered = if of.config.message_index_enable && of.config.message_index_safe {
+        times.min_timestamp_index()
+    } else {
+        times.min_timestamp()
+    };
+    let mut start = files.first();
+    for file in files.iter().rev() {
+        if first_store_timestamp(file)?.is_some_and(|first| first <= covered) {
+            start = Some(file);
+            break;
+        }
+    }
+    if let (Some(positions), Some(by_time)) = (of.positions, start) {
+        let by_position =
+            files.iter().rev().find(|file| file.file_from_offset() <= positions.log).or(files.first());
+        let earlier = by_position.filter(|file| file.file_from_offset() < by_time.file_from_offset());
+        start = earlier.or(start);
+    }
+    Ok(start.cloned())
+}
+
+/// The store time of a file's first message; `None` where it begins with none.
+fn first_store_timestamp(file: &Arc<MappedFile>) -> Result<Option<i64>> {
+    let head = file.slice(0, HEAD_SIZE)?;
+    let is_message = be::i32_at(&head, MAGIC_CODE_AT)
+        .is_some_and(|code| code == MESSAGE_MAGIC_CODE || code == MESSAGE_MAGIC_CODE_V2);
+    let time =
+        be::i32_at(&head, SYS_FLAG_AT).and_then(|sys_flag| be::i64_at(&head, store_timestamp_at(sys_flag)));
+    Ok(time.filter(|&time| is_message && time != 0))
+}
+
+/// Removes what stands behind the log's end: zeroes the rest of its file and flushes that before
+/// anything new is written, so that what was cut can never be read again. Later files go.
+///
+/// # Errors
+/// Where a file can't be written or removed.
+pub fn trim(log: &CommitLog, log_end: u64) -> Result<()> {
+    let files = log.files();
+    let all = files.files();
+    let later: Vec<_> = all.iter().filter(|file| file.file_from_offset() > log_end).cloned().collect();
+    // The newest go first: a crash in between leaves no file missing in the middle.
+    for file in later.iter().rev() {
+        files.delete(std::slice::from_ref(file))?;
+    }
+    if let Some(file) = files.find(log_end) {
+        file.zero_from(log_end - file.file_from_offset())?;
+    }
+    files.sync_dirs()
+}

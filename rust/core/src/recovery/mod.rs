@@ -1,0 +1,111 @@
+//! What a store holds when it is opened: where its log ends, how far its queues and index go, what
+//! has to be dispatched again.
+//!
+//! Recovery first finds out, changing nothing ([`log_end`], [`queues`], [`index`]), and refuses where
+//! going on would lose something. Only then is what is left behind the end removed, by a store that
+//! is opened for writing; one that is only read keeps all of it in memory.
+
+pub mod index;
+pub mod layout;
+pub mod log_end;
+pub mod queues;
+
+use std::sync::Arc;
+
+use crate::checkpoint::StoreCheckpoint;
+use crate::commit_log::CommitLog;
+use crate::config::StoreConfig;
+use crate::consume_queue::table::QueueTable;
+use crate::dispatch::Gap;
+use crate::error::Result;
+use crate::format::positions::DurablePositions;
+use crate::index::IndexService;
+use crate::index::file::IndexFile;
+use crate::published::PublishedPositions;
+
+/// What recovery works on.
+#[derive(Debug, Clone, Copy)]
+pub struct Recovered<'a> {
+    /// The options.
+    pub config: &'a StoreConfig,
+    /// The log, its end not known yet.
+    pub log: &'a CommitLog,
+    /// The queues, their ends not known yet.
+    pub queues: &'a QueueTable,
+    /// The index, its files open.
+    pub index: Option<&'a IndexService>,
+    /// The checkpoint.
+    pub checkpoint: &'a StoreCheckpoint,
+    /// What the last mqstore writer knew to be on the disk.
+    pub positions: Option<DurablePositions>,
+    /// How the store was left.
+    pub state: StoreState,
+    /// Whether the store is opened for writing.
+    pub writable: bool,
+}
+
+/// How a store was left, or is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreState {
+    /// Its last writer closed it.
+    Closed,
+    /// Its last writer did not: the process or the machine went down.
+    Crashed,
+    /// A writer has it open now, and this reader follows: an mqstore writer by what it publishes.
+    Live(Option<PublishedPositions>),
+}
+
+/// What recovery found.
+#[derive(Debug)]
+pub struct Recovery {
+    /// Where the log ends.
+    pub log_end: u64,
+    /// Store time of the log's last message; 0 where there is none.
+    pub last_store_timestamp: i64,
+    /// Parts of the log that hold no record and are followed by some.
+    pub gaps: Vec<Gap>,
+    /// Where dispatch has to begin for the queues.
+    pub dispatch_from: u64,
+    /// Where dispatch has to begin for the index, where that is earlier.
+    pub index_from: Option<u64>,
+    /// Index files that are not to be trusted.
+    pub dropped: Vec<Arc<IndexFile>>,
+    /// Whether what is behind the ends may hold old bytes that have to go.
+    pub must_trim: bool,
+}
+
+/// Finds out what a store holds. Ends are set in memory; nothing on the disk is changed.
+///
+/// # Errors
+/// [`crate::error::Error::Damaged`] where valid records follow a bad one and the store is opened for
+/// writing, unless `on_damage` says to cut; anything that can't be read.
+pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
+    let end = log_end::find(of)?;
+    of.log.set_end(end.log_end, end.last_store_timestamp);
+    let dispatch_from = queues::recover(of, &end)?;
+    let (dropped, index_from) = index::recover(of, &end)?;
+    Ok(Recovery {
+        log_end: end.log_end,
+        last_store_timestamp: end.last_store_timestamp,
+        gaps: end.gaps,
+        dispatch_from,
+        index_from,
+        dropped,
+        must_trim: of.state != StoreState::Closed || end.is_cut,
+    })
+}
+
+/// Removes what stands behind the ends that were found, before anything new is written.
+///
+/// # Errors
+/// Where a file can't be written or removed.
+pub fn trim(of: Recovered<'_>, recovery: &Recovery) -> Result<()> {
+    log_end::trim(of.log, recovery.log_end)?;
+    for queue in of.queues.all() {
+        queue.trim()?;
+    }
+    if let Some(index) = of.index {
+        index.delete(&recovery.dropped)?;
+    }
+    Ok(())
+}

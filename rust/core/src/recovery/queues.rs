@@ -1,0 +1,109 @@
+//! How far the queues go.
+
+use super::log_end::LogEnd;
+use super::{Recovered, StoreState};
+use crate::config::StoreConfig;
+use crate::consume_queue::ConsumeQueue;
+use crate::dispatch::multi_queues;
+use crate::error::Result;
+use crate::format::cq_unit::CqUnit;
+use crate::format::message::{self, Check, Decoded, Record};
+use crate::format::properties::DispatchProperties;
+use crate::num;
+
+/// Sets the queues' ends. Gives where dispatch has to begin.
+///
+/// After a clean stop a queue ends where its last unit does that agrees with the log. After an
+/// unclean one only units of records below the point up to which the last writer knew the queues to
+/// be on the disk are kept: the rest is dispatched again.
+///
+/// # Errors
+/// Where queue or log can't be read.
+pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<u64> {
+    let min_offset = of.log.min_offset().unwrap_or(0);
+    let dispatch_from = match of.state {
+        StoreState::Closed => recover_closed(of, end)?,
+        StoreState::Live(Some(published)) => {
+            recover_closed(of, end)?;
+            published.dispatched
+        }
+        StoreState::Live(None) => {
+            // Units come in while one queue after the other is read. Those of records before the
+            // last one seen in the first round are all there in the second.
+            let seen = recover_closed(of, end)?;
+            recover_closed(of, end)?;
+            seen
+        }
+        StoreState::Crashed => recover_crashed(of, end)?,
+    };
+    Ok(dispatch_from.max(min_offset).min(end.log_end))
+}
+
+/// Gives where the last record ends that has a unit.
+fn recover_closed(of: Recovered<'_>, end: &LogEnd) -> Result<u64> {
+    let mut reached = 0;
+    for queue in of.queues.all() {
+        queue.recover_clean(|unit, index| agrees(of, &queue, unit, index))?;
+        queue.cut_behind(end.log_end)?;
+        reached = reached.max(num::from_java_long(queue.max_physic_offset()).unwrap_or(0));
+    }
+    Ok(reached)
+}
+
+/// Gives up to where the queues are known to be whole.
+fn recover_crashed(of: Recovered<'_>, end: &LogEnd) -> Result<u64> {
+    let known = of.positions.map_or(end.walked_from, |positions| positions.queues.min(end.walked_from));
+    let mut dispatch_from = known;
+    for queue in of.queues.all() {
+        if let Some(earlier) = queue.recover_up_to(known)? {
+            dispatch_from = dispatch_from.min(earlier);
+        }
+    }
+    Ok(dispatch_from)
+}
+
+/// Whether a unit agrees with the log. One whose record is gone with an expired file cannot be held
+/// against it, and stays.
+fn agrees(of: Recovered<'_>, queue: &ConsumeQueue, unit: &CqUnit, index: u64) -> Result<bool> {
+    let Some((offset, size)) = unit.place() else { return Ok(true) };
+    if of.log.min_offset().is_none_or(|min| offset < min) {
+        return Ok(true);
+    }
+    let Some(bytes) = of.log.get_message(offset, size)? else { return Ok(false) };
+    Ok(match message::decode(&bytes, Check::Structure) {
+        Ok(Decoded::Message(record)) => unit_fits(of.config, queue, unit, index, &record),
+        _ => false,
+    })
+}
+
+/// Whether a record is the one that a unit of a queue stands for: place, size, topic, queue and
+/// queue offset; for a message that was dispatched to further queues, the entry for this one.
+#[must_use]
+pub fn unit_fits(
+    config: &StoreConfig,
+    queue: &ConsumeQueue,
+    unit: &CqUnit,
+    index: u64,
+    record: &Record<'_>,
+) -> bool {
+    let index = num::java_long(index);
+    if record.physical_offset != unit.physical_offset
+        || num::from_java_int(unit.size) != Some(record.total_size)
+    {
+        return false;
+    }
+    let topic = queue.topic().as_bytes();
+    let is_own = record.queue_id == queue.queue_id() && topic_equals(record.topic, topic);
+    if is_own && record.queue_offset == index {
+        return true;
+    }
+    let properties = DispatchProperties::of(record.properties);
+    multi_queues(config, record.queue_id, &properties)
+        .into_iter()
+        .any(|(name, queue_id, offset)| name == topic && queue_id == queue.queue_id() && offset == index)
+}
+
+/// Whether a record's topic is the queue's, whose name is text: bytes that are none were replaced.
+fn topic_equals(stored: &[u8], topic: &[u8]) -> bool {
+    stored == topic || crate::format::java_string::decode(stored).as_bytes() == topic
+}

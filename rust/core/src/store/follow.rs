@@ -1,0 +1,67 @@
+//! Following a store that another process writes.
+//!
+//! An mqstore writer publishes how far it is. Beside a Java writer a record counts once its lengths,
+//! its own offset and its CRC agree; until then it is not there yet.
+
+use std::ops::ControlFlow;
+
+use parking_lot::Mutex;
+
+use super::Store;
+use crate::commit_log::scan;
+use crate::error::Result;
+use crate::format::message::Check;
+use crate::lock;
+use crate::mmap::file_queue::{FileQueue, Listing};
+use crate::published::PublishedPositions;
+
+/// What following needs.
+#[derive(Debug, Default)]
+pub(super) struct Follow {
+    pub(super) refreshing: Mutex<()>,
+}
+
+impl Store {
+    /// Moves the log's end to where the writer has got.
+    pub(super) fn follow_writer(&self) -> Result<()> {
+        let paths: Vec<_> = self.log.files().paths().collect();
+        let published =
+            lock::published_by_writer(&*self.fs, &self.config.lock_file(), &self.config.own_dir())?;
+        let listing = Listing::read(&*self.fs, paths)?;
+        let min_before = self.log.min_offset();
+        self.log.files().refresh(&listing);
+        let end = self.log.max_offset();
+        let (new_end, timestamp) = match published {
+            Some(published) => (published_end(self.log.files(), &published), self.log.last_store_timestamp()),
+            None => self.walk_on(end)?,
+        };
+        if new_end > end {
+            self.log.set_end(new_end, timestamp);
+        }
+        if self.log.min_offset() != min_before {
+            let min_offset = self.log.min_offset().unwrap_or(0);
+            self.queues.all().iter().try_for_each(|queue| queue.correct_min_offset(min_offset))?;
+        }
+        Ok(())
+    }
+
+    fn walk_on(&self, from: u64) -> Result<(u64, i64)> {
+        let mut end = from;
+        let mut timestamp = self.log.last_store_timestamp();
+        // The end may stand before a blank that was written since.
+        let reached = scan::scan(self.log.files(), from, u64::MAX, Check::BodyCrc, |offset, record, _| {
+            end = record.next_offset(offset);
+            timestamp = record.store_timestamp;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if let scan::ScanEnd::Fault { offset, .. } = reached {
+            end = end.max(offset);
+        }
+        Ok((end, timestamp))
+    }
+}
+
+/// What a writer published is not taken for more than its files hold.
+pub(super) fn published_end(files: &FileQueue, published: &PublishedPositions) -> u64 {
+    files.last().map_or(0, |last| published.wrote.min(last.end_offset()))
+}

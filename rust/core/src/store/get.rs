@@ -1,0 +1,370 @@
+//! Getting messages by topic, queue and offset.
+//!
+//! Every record is held against the unit that points at it before it is given out. Source:
+//! `DefaultMessageStore.getMessage`.
+
+use std::collections::HashSet;
+
+use super::Store;
+use crate::commit_log::topic_queue::QueueRef;
+use crate::config::TransferLimit;
+use crate::consume_queue::ConsumeQueue;
+use crate::error::{Error, Result};
+use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
+use crate::format::java_string::hash_code;
+use crate::format::message::{self, Check, Decoded, RecordFault};
+use crate::format::properties;
+use crate::mmap::slice::Slice;
+use crate::num;
+use crate::recovery::queues::unit_fits;
+use crate::status::GetMessageStatus;
+
+/// 4.9.3 looks at no more units than this for one get, in bytes.
+const MAX_FILTER_UNITS_SIZE: usize = 16_000;
+/// How many rejected units are remembered.
+const MAX_REJECTED: usize = 64;
+
+/// Tags that a get asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Subscription {
+    tags: HashSet<Vec<u8>>,
+    codes: HashSet<i32>,
+}
+
+impl Subscription {
+    /// Tags separated by `||`; `None` for an expression that asks for all: empty, or `*`.
+    /// Source: `FilterAPI.buildSubscriptionData`.
+    #[must_use]
+    pub fn parse(expression: &str) -> Option<Self> {
+        if expression.is_empty() || expression == "*" {
+            return None;
+        }
+        let mut subscription = Self::default();
+        for tag in expression.split("||").map(str::trim).filter(|tag| !tag.is_empty()) {
+            subscription.codes.insert(hash_code(tag.as_bytes()));
+            subscription.tags.insert(tag.as_bytes().to_vec());
+        }
+        Some(subscription)
+    }
+
+    /// Whether a tag's hash is one that is asked for. Source: `DefaultMessageFilter`.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation)] // Java's `intValue`, on purpose
+    pub fn matches_code(&self, tags_code: i64) -> bool {
+        self.codes.contains(&(tags_code as i32))
+    }
+
+    /// Whether a message's tag is one that is asked for.
+    #[must_use]
+    pub fn matches_tag(&self, properties: &[u8]) -> bool {
+        properties::find(properties, properties::TAGS).is_some_and(|tag| self.tags.contains(tag))
+    }
+}
+
+/// A message that a get gives.
+#[derive(Debug, Clone)]
+pub struct GotMessage {
+    /// Its record.
+    pub record: Slice,
+    /// Its unit's index in the queue.
+    pub queue_offset: u64,
+}
+
+/// What a get gives.
+#[derive(Debug)]
+pub struct GetMessageResult {
+    /// How it ended.
+    pub status: GetMessageStatus,
+    /// Where the next get goes on.
+    pub next_begin_offset: i64,
+    /// The queue's first offset.
+    pub min_offset: i64,
+    /// The queue's end.
+    pub max_offset: i64,
+    /// The messages.
+    pub messages: Vec<GotMessage>,
+    /// Bytes of their records.
+    pub buffer_total_size: u64,
+    /// Whether they lie so far behind the log's end that a slave had better be asked.
+    pub suggest_pulling_from_slave: bool,
+}
+
+/// A unit whose record did not agree with it, or was none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejected {
+    /// The queue's topic.
+    pub topic: String,
+    /// The queue.
+    pub queue_id: i32,
+    /// The unit's index.
+    pub queue_offset: u64,
+    /// What it points at.
+    pub physical_offset: i64,
+    /// What is wrong with the record; `None` where it is another message's.
+    pub fault: Option<RecordFault>,
+}
+
+/// One get under way.
+struct Get<'a> {
+    store: &'a Store,
+    queue: &'a ConsumeQueue,
+    subscription: Option<&'a Subscription>,
+    max_msg_nums: usize,
+    log_end: u64,
+    result: GetMessageResult,
+    /// Units of records before this are skipped: their log file is gone.
+    skip_to: Option<u64>,
+    last_physical_offset: u64,
+}
+
+impl Store {
+    /// Gets messages of a queue from an offset on, no more than one of 4.9.3's transfers: see
+    /// `max_transfer_in_memory`.
+    ///
+    /// # Errors
+    /// Where the store is closed, or queue or log can't be read.
+    pub fn get_message(
+        &self,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        max_msg_nums: usize,
+        subscription: Option<&Subscription>,
+    ) -> Result<GetMessageResult> {
+        self.check_open()?;
+        if !self.flags.is_readable() {
+            let reason = "the store was told to give out no messages".into();
+            return Err(Error::Option {
+                option: "runningFlags",
+                value: self.flags.bits().to_string(),
+                reason,
+            });
+        }
+        let key = QueueRef { topic: topic.as_bytes(), queue_id };
+        let mut queue = self.queues.get(key);
+        let reached = queue.as_ref().map_or(0, |queue| num::java_long(queue.max_offset_in_queue()));
+        if offset >= reached {
+            self.catch_up()?;
+            queue = self.queues.get(key);
+        }
+        let Some(queue) = queue else {
+            // 4.9.3 makes a queue of whatever is asked for, which then is an empty one.
+            let status = GetMessageStatus::NoMessageInQueue;
+            return Ok(self.no_messages(status, self.correct(offset, 0), 0, 0));
+        };
+        let (min, max) =
+            (num::java_long(queue.min_offset_in_queue()), num::java_long(queue.max_offset_in_queue()));
+        let (status, next) = if max == 0 {
+            (GetMessageStatus::NoMessageInQueue, 0)
+        } else if offset < min {
+            (GetMessageStatus::OffsetTooSmall, min)
+        } else if offset == max {
+            (GetMessageStatus::OffsetOverflowOne, offset)
+        } else if offset > max {
+            (GetMessageStatus::OffsetOverflowBadly, if min == 0 { min } else { max })
+        } else {
+            let from = num::from_java_long(offset).unwrap_or(0);
+            return self.collect(&queue, from, max_msg_nums, subscription);
+        };
+        Ok(self.no_messages(status, self.correct(offset, next), min, max))
+    }
+
+    fn no_messages(
+        &self,
+        status: GetMessageStatus,
+        next: i64,
+        min_offset: i64,
+        max_offset: i64,
+    ) -> GetMessageResult {
+        GetMessageResult {
+            status,
+            next_begin_offset: next,
+            min_offset,
+            max_offset,
+            messages: Vec::new(),
+            buffer_total_size: 0,
+            suggest_pulling_from_slave: false,
+        }
+    }
+
+    /// A slave leaves offsets as they are, unless told otherwise. Source: `nextOffsetCorrection`.
+    fn correct(&self, old: i64, new: i64) -> i64 {
+        if self.config.is_slave && !self.config.offset_check_in_slave { old } else { new }
+    }
+
+    fn collect(
+        &self,
+        queue: &ConsumeQueue,
+        from: u64,
+        max_msg_nums: usize,
+        subscription: Option<&Subscription>,
+    ) -> Result<GetMessageResult> {
+        let (min, max) =
+            (num::java_long(queue.min_offset_in_queue()), num::java_long(queue.max_offset_in_queue()));
+        let max_units = (MAX_FILTER_UNITS_SIZE / CQ_STORE_UNIT_SIZE).max(max_msg_nums);
+        let units = if subscription.is_none() { max_msg_nums.min(max_units) + 1 } else { max_units };
+        let units = queue.units(from, units)?;
+        if units.is_empty() {
+            let next = self.correct(num::java_long(from), num::java_long(queue.roll_next_file(from)));
+            return Ok(self.no_messages(GetMessageStatus::OffsetFoundNull, next, min, max));
+        }
+        let mut get = Get {
+            store: self,
+            queue,
+            subscription,
+            max_msg_nums,
+            log_end: self.log.max_offset(),
+            result: self.no_messages(GetMessageStatus::NoMatchedMessage, 0, min, max),
+            skip_to: None,
+            last_physical_offset: 0,
+        };
+        let mut index = from;
+        let mut looked_at = 0;
+        'all: loop {
+            let chunk =
+                if looked_at == 0 { units.clone() } else { queue.units(index, max_units - looked_at)? };
+            if chunk.is_empty() || (looked_at > 0 && index.is_multiple_of(self.queues.units_in_file())) {
+                break;
+            }
+            for unit in &chunk {
+                if looked_at == max_units || !get.take(unit, index)? {
+                    break 'all;
+                }
+                index += 1;
+                looked_at += 1;
+            }
+        }
+        get.result.next_begin_offset = num::java_long(index);
+        get.result.suggest_pulling_from_slave = self.is_in_disk(get.last_physical_offset, get.log_end);
+        Ok(get.result)
+    }
+
+    /// Whether a message lies too far behind the log's end to be in memory still.
+    /// Source: `checkInDiskByCommitOffset`.
+    fn is_in_disk(&self, offset: u64, log_end: u64) -> bool {
+        let ratio = u64::from(self.config.access_message_in_memory_max_ratio);
+        log_end.saturating_sub(offset) > total_memory() / 100 * ratio
+    }
+
+    /// Whether the message at a queue's offset lies too far behind the log's end to be in memory.
+    ///
+    /// # Errors
+    /// Where the queue can't be read.
+    pub fn check_in_disk_by_consume_offset(&self, topic: &str, queue_id: i32, offset: u64) -> Result<bool> {
+        let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(false) };
+        let unit = queue.units(offset, 1)?;
+        let place = unit.first().and_then(CqUnit::place);
+        Ok(place.is_some_and(|(offset, _)| self.is_in_disk(offset, self.log.max_offset())))
+    }
+
+    /// Counts a unit that is not served, and remembers the first ones.
+    pub(super) fn reject(&self, rejected: Rejected) {
+        self.rejected_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let mut known = self.rejected.lock();
+        if known.len() < MAX_REJECTED && !known.contains(&rejected) {
+            known.push(rejected);
+        }
+    }
+
+    /// The record of a queue's unit, held against it; `None` where they do not agree, which is
+    /// counted, or where the record is gone.
+    ///
+    /// # Errors
+    /// Where the log can't be read.
+    pub fn record_of(&self, queue: &ConsumeQueue, unit: &CqUnit, index: u64) -> Result<Option<Slice>> {
+        let Some((offset, size)) = unit.place() else { return Ok(None) };
+        let Some(record) = self.log.get_message(offset, size)? else { return Ok(None) };
+        if self.config.compat {
+            return Ok(Some(record));
+        }
+        let fault = match message::decode(&record, Check::Structure) {
+            Ok(Decoded::Message(found)) if unit_fits(&self.config, queue, unit, index, &found) => {
+                return Ok(Some(record));
+            }
+            Ok(_) => None,
+            Err(fault) => Some(fault),
+        };
+        self.reject(Rejected {
+            topic: queue.topic().to_owned(),
+            queue_id: queue.queue_id(),
+            queue_offset: index,
+            physical_offset: unit.physical_offset,
+            fault,
+        });
+        Ok(None)
+    }
+}
+
+impl Get<'_> {
+    /// Looks at one unit. Gives whether to go on.
+    fn take(&mut self, unit: &CqUnit, index: u64) -> Result<bool> {
+        let offset = num::from_java_long(unit.physical_offset).unwrap_or(0);
+        self.last_physical_offset = offset;
+        if self.skip_to.is_some_and(|skip_to| offset < skip_to) {
+            return Ok(true);
+        }
+        let size = num::from_java_int(unit.size).unwrap_or(0);
+        if self.is_full(size, self.store.is_in_disk(offset, self.log_end)) {
+            return Ok(false);
+        }
+        if let Some(subscription) = self.subscription {
+            let code = self.queue.tags_code(unit)?;
+            // A unit whose extension is missing may match: the message itself decides.
+            if code.is_some_and(|code| !subscription.matches_code(code)) {
+                return Ok(true);
+            }
+        }
+        let is_rejected = self.store.rejected_count();
+        let Some(record) = self.store.record_of(self.queue, unit, index)? else {
+            if self.store.rejected_count() == is_rejected {
+                self.removed(offset);
+            }
+            return Ok(true);
+        };
+        if !self.is_wanted(&record) {
+            return Ok(true);
+        }
+        self.result.buffer_total_size += num::offset(record.len());
+        self.result.messages.push(GotMessage { record, queue_offset: index });
+        self.result.status = GetMessageStatus::Found;
+        self.skip_to = None;
+        Ok(true)
+    }
+
+    /// 4.9.3 compares hashes and leaves the tag itself to the consumer.
+    fn is_wanted(&self, record: &Slice) -> bool {
+        let Some(subscription) = self.subscription.filter(|_| !self.store.config.compat) else { return true };
+        match message::decode(record, Check::Structure) {
+            Ok(Decoded::Message(found)) => subscription.matches_tag(found.properties),
+            _ => false,
+        }
+    }
+
+    fn removed(&mut self, offset: u64) {
+        if self.result.buffer_total_size == 0 {
+            self.result.status = GetMessageStatus::MessageWasRemoving;
+        }
+        self.skip_to = Some(self.store.log.roll_next_file(offset));
+    }
+
+    /// Source: `isTheBatchFull`.
+    fn is_full(&self, size: u32, is_in_disk: bool) -> bool {
+        let count = self.result.messages.len();
+        if self.result.buffer_total_size == 0 || count == 0 {
+            return false;
+        }
+        let config = &self.store.config;
+        let TransferLimit { bytes, count: max_count } =
+            if is_in_disk { config.max_transfer_on_disk } else { config.max_transfer_in_memory };
+        self.max_msg_nums <= count
+            || self.result.buffer_total_size + u64::from(size) > bytes
+            || count > max_count.saturating_sub(1)
+    }
+}
+
+/// Bytes of memory of the machine.
+fn total_memory() -> u64 {
+    use std::sync::OnceLock;
+    static TOTAL: OnceLock<u64> = OnceLock::new();
+    *TOTAL.get_or_init(|| nix::sys::sysinfo::sysinfo().map_or(24 << 30, |info| info.ram_total()))
+}

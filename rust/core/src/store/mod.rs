@@ -1,0 +1,230 @@
+//! The store: log, queues and index, opened together and closed together.
+//!
+//! Nothing here starts a thread. What has to happen again and again (dispatch, flush, allocation)
+//! is a pass that the control plane calls. Source: `DefaultMessageStore`.
+
+mod follow;
+mod get;
+mod open;
+mod prepare;
+mod put;
+pub mod query;
+mod services;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::checkpoint::StoreCheckpoint;
+use crate::clock::Clock;
+use crate::commit_log::CommitLog;
+use crate::commit_log::topic_queue::QueueRef;
+use crate::config::StoreConfig;
+use crate::consume_queue::ConsumeQueue;
+use crate::consume_queue::table::QueueTable;
+use crate::dispatch::{DispatchTargets, Dispatcher, Gap};
+use crate::error::{Error, Result};
+use crate::fs::FileSystem;
+use crate::index::IndexService;
+use crate::lock::StoreLock;
+use crate::mmap::file_queue::Stray;
+use crate::num;
+use crate::published::Published;
+use crate::running_flags::RunningFlags;
+
+pub use get::{GetMessageResult, GotMessage, Rejected, Subscription};
+pub use open::Mode;
+pub use put::{BatchMessage, NewMessage, Properties, PutAppended, PutRefusal, PutStep};
+
+/// A store.
+#[derive(Debug)]
+pub struct Store {
+    config: Arc<StoreConfig>,
+    fs: Arc<dyn FileSystem>,
+    clock: Arc<dyn Clock>,
+    mode: Mode,
+    log: CommitLog,
+    queues: QueueTable,
+    index: Option<IndexService>,
+    checkpoint: StoreCheckpoint,
+    dispatcher: Dispatcher,
+    flags: RunningFlags,
+    lock: Mutex<Option<StoreLock>>,
+    published: Option<Arc<Published>>,
+    closed: AtomicBool,
+    /// Units and records that did not agree and were not served.
+    rejected_count: AtomicU64,
+    rejected: Mutex<Vec<Rejected>>,
+    notes: Notes,
+    follow: follow::Follow,
+}
+
+/// What opening a store found that its user should know.
+#[derive(Debug, Default)]
+pub struct Notes {
+    /// Files and folders that are not as they should be.
+    pub strays: Vec<Stray>,
+    /// Parts of the log that hold no record.
+    pub gaps: Vec<Gap>,
+    /// Whether the last writer had closed the store.
+    pub closed_cleanly: bool,
+    /// Who has the store open for writing.
+    pub writer: Option<String>,
+    /// Where dispatch began when the store was opened.
+    pub dispatched_from: u64,
+}
+
+impl Store {
+    /// The options.
+    #[must_use]
+    pub fn config(&self) -> &StoreConfig {
+        &self.config
+    }
+
+    /// The store's folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.config.store_path_root_dir
+    }
+
+    /// The log.
+    #[must_use]
+    pub const fn log(&self) -> &CommitLog {
+        &self.log
+    }
+
+    /// The queues.
+    #[must_use]
+    pub const fn queues(&self) -> &QueueTable {
+        &self.queues
+    }
+
+    /// The index; `None` where messages are not indexed.
+    #[must_use]
+    pub const fn index(&self) -> Option<&IndexService> {
+        self.index.as_ref()
+    }
+
+    /// The dispatcher.
+    #[must_use]
+    pub const fn dispatcher(&self) -> &Dispatcher {
+        &self.dispatcher
+    }
+
+    /// The checkpoint.
+    #[must_use]
+    pub const fn checkpoint(&self) -> &StoreCheckpoint {
+        &self.checkpoint
+    }
+
+    /// What the store can do now.
+    #[must_use]
+    pub const fn running_flags(&self) -> &RunningFlags {
+        &self.flags
+    }
+
+    /// What opening the store found.
+    #[must_use]
+    pub const fn notes(&self) -> &Notes {
+        &self.notes
+    }
+
+    /// How the store was opened.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Whether it is closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// The time by the store's clock, in milliseconds.
+    #[must_use]
+    pub fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if self.mode == Mode::Read { Err(Error::ReadOnly { path: self.path().into() }) } else { Ok(()) }
+    }
+
+    fn targets(&self) -> DispatchTargets<'_> {
+        DispatchTargets {
+            config: &self.config,
+            log: &self.log,
+            queues: &self.queues,
+            index: self.index.as_ref(),
+        }
+    }
+
+    /// The offset of the log's first byte; -1 while it has no file.
+    #[must_use]
+    pub fn min_phy_offset(&self) -> i64 {
+        self.log.min_offset().map_or(-1, num::java_long)
+    }
+
+    /// The offset behind the log's last byte.
+    #[must_use]
+    pub fn max_phy_offset(&self) -> u64 {
+        self.log.max_offset()
+    }
+
+    /// A queue; `None` where it has never had a message.
+    #[must_use]
+    pub fn find_consume_queue(&self, topic: &str, queue_id: i32) -> Option<Arc<ConsumeQueue>> {
+        self.queues.get(QueueRef { topic: topic.as_bytes(), queue_id })
+    }
+
+    /// Bytes of the log that are not dispatched yet.
+    #[must_use]
+    pub fn dispatch_behind_bytes(&self) -> u64 {
+        self.log.max_offset().saturating_sub(self.dispatcher.reput_from_offset())
+    }
+
+    /// Milliseconds of store time between the last message and the last dispatched one.
+    #[must_use]
+    pub fn dispatch_behind_ms(&self) -> i64 {
+        if self.dispatch_behind_bytes() == 0 {
+            return 0;
+        }
+        (self.log.last_store_timestamp() - self.dispatcher.store_timestamp()).max(0)
+    }
+
+    /// How many units and records did not agree and were not served.
+    #[must_use]
+    pub fn rejected_count(&self) -> u64 {
+        self.rejected_count.load(Ordering::Relaxed)
+    }
+
+    /// The first of them.
+    #[must_use]
+    pub fn rejected(&self) -> Vec<Rejected> {
+        self.rejected.lock().clone()
+    }
+
+    /// Parts of the log that hold no record, as far as they were walked over.
+    #[must_use]
+    pub fn gaps(&self) -> Vec<Gap> {
+        let mut gaps = self.notes.gaps.clone();
+        gaps.extend(self.dispatcher.gaps());
+        gaps.sort_by_key(|gap| gap.from);
+        gaps.dedup_by_key(|gap| gap.from);
+        gaps
+    }
+
+    /// A path below the store's folder.
+    #[must_use]
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+}

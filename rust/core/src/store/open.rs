@@ -1,0 +1,317 @@
+//! Opening, following and closing a store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::follow::Follow;
+use super::{Notes, Store};
+use crate::checkpoint::StoreCheckpoint;
+use crate::clock::Clock;
+use crate::commit_log::CommitLog;
+use crate::commit_log::topic_queue::QueueRef;
+use crate::config::StoreConfig;
+use crate::consume_queue::table::QueueTable;
+use crate::dispatch::Dispatcher;
+use crate::error::{Error, Result};
+use crate::format::positions::DurablePositions;
+use crate::fs::{FileSystem, OpenMode};
+use crate::index::IndexService;
+use crate::lock::{self, StoreLock, Writer};
+use crate::mmap::file_queue::{FileQueue, FileQueueOptions};
+use crate::mmap::mapped_file::Access;
+use crate::num;
+use crate::published::Published;
+use crate::recovery::layout::Layout;
+use crate::recovery::{self, Recovered, Recovery, StoreState};
+use crate::running_flags::RunningFlags;
+
+/// How a store is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// To read: nothing on the disk changes.
+    Read,
+    /// To read and write.
+    ReadWrite,
+}
+
+/// The parts of a store before it is known what they hold.
+struct Parts {
+    log: CommitLog,
+    queues: QueueTable,
+    index: Option<IndexService>,
+    checkpoint: StoreCheckpoint,
+    positions: Option<DurablePositions>,
+    notes: Notes,
+}
+
+impl Store {
+    /// Opens a store. For writing, a missing or empty folder becomes a new one.
+    ///
+    /// # Errors
+    /// Anything that is not as it must be; nothing on the disk has changed then.
+    pub fn open(
+        config: StoreConfig,
+        fs: Arc<dyn FileSystem>,
+        clock: Arc<dyn Clock>,
+        mode: Mode,
+    ) -> Result<Arc<Self>> {
+        config.validate()?;
+        let config = Arc::new(config);
+        let store = match mode {
+            Mode::Read => open_for_reading(config, fs, clock),
+            Mode::ReadWrite => open_for_writing(config, fs, clock),
+        }?;
+        Ok(Arc::new(store))
+    }
+
+    /// Closes a store. A writer flushes what there is, in the order in which each depends on the
+    /// other: log, queues, index, checkpoint; then it removes the mark of an unclean stop. Slices
+    /// that were given out stay valid.
+    ///
+    /// # Errors
+    /// Where something could not be flushed: the next opening recovers as after a crash.
+    pub fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let outcome = if self.mode == Mode::ReadWrite { self.close_for_writing() } else { Ok(()) };
+        self.lock.lock().take();
+        outcome
+    }
+
+    fn close_for_writing(&self) -> Result<()> {
+        self.log.commit(0)?;
+        self.dispatcher.pass(self.targets())?;
+        self.flush_everything()?;
+        self.log.discard_prepared_file()?;
+        if !self.log.is_poisoned() && self.flags.is_writeable() && self.dispatch_behind_bytes() == 0 {
+            let abort = self.config.abort_file();
+            self.fs.remove_file(&abort).map_err(Error::io("remove", &abort))?;
+            self.fs.sync_dir(self.path()).map_err(Error::io("sync the folder", self.path()))?;
+        }
+        Ok(())
+    }
+
+    /// Removes everything in the store but its configuration. The store is closed then.
+    ///
+    /// # Errors
+    /// Where something can't be removed.
+    pub fn destroy(&self) -> Result<()> {
+        self.check_writable()?;
+        self.closed.store(true, Ordering::Release);
+        for queue in self.queues.all() {
+            self.queues.destroy(&queue)?;
+        }
+        self.log.discard_prepared_file()?;
+        self.log.files().delete(&self.log.files().files())?;
+        if let Some(index) = &self.index {
+            index.delete(&index.files())?;
+        }
+        for path in [self.config.abort_file(), self.config.store_checkpoint()] {
+            match self.fs.remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::io("remove", path)(error));
+                }
+                _ => {}
+            }
+        }
+        self.lock.lock().take();
+        Ok(())
+    }
+
+    fn assemble(
+        config: Arc<StoreConfig>,
+        fs: Arc<dyn FileSystem>,
+        clock: Arc<dyn Clock>,
+        mode: Mode,
+        parts: Parts,
+    ) -> Self {
+        Self {
+            config,
+            fs,
+            clock,
+            mode,
+            log: parts.log,
+            queues: parts.queues,
+            index: parts.index,
+            checkpoint: parts.checkpoint,
+            dispatcher: Dispatcher::default(),
+            flags: RunningFlags::default(),
+            lock: Mutex::default(),
+            published: None,
+            closed: AtomicBool::new(false),
+            rejected_count: AtomicU64::new(0),
+            rejected: Mutex::default(),
+            notes: parts.notes,
+            follow: Follow::default(),
+        }
+    }
+
+    /// Dispatches what recovery says, and lets the queues' next offsets follow from it.
+    pub(super) fn dispatch_missing(&mut self, recovery: &Recovery) -> Result<()> {
+        let from =
+            recovery.index_from.map_or(recovery.dispatch_from, |index| index.min(recovery.dispatch_from));
+        self.notes.dispatched_from = from;
+        self.dispatcher.set_reput_from_offset(from);
+        self.dispatcher.pass(self.targets())?;
+        self.recover_topic_queue_table()
+    }
+
+    /// The next offset of each queue is its end; its first is its first message in the log.
+    /// Source: `recoverTopicQueueTable`.
+    fn recover_topic_queue_table(&self) -> Result<()> {
+        let min_offset = self.log.min_offset().unwrap_or(0);
+        for queue in self.queues.all() {
+            let key = QueueRef { topic: queue.topic().as_bytes(), queue_id: queue.queue_id() };
+            self.log.set_next_queue_offset(key, num::java_long(queue.max_offset_in_queue()));
+            queue.correct_min_offset(min_offset)?;
+        }
+        Ok(())
+    }
+}
+
+fn load(
+    config: &Arc<StoreConfig>,
+    fs: &Arc<dyn FileSystem>,
+    clock: &Arc<dyn Clock>,
+    layout: &Layout,
+    access: Access,
+    is_live: bool,
+) -> Result<Parts> {
+    let options = FileQueueOptions {
+        paths: config.store_path_commit_log.clone(),
+        read_only_paths: config.read_only_commit_log_store_paths.clone(),
+        file_size: layout.log_file_size(config),
+        access,
+        budget: None,
+    };
+    let files = FileQueue::new(Arc::clone(fs), options, &layout.log);
+    let log = CommitLog::new(Arc::clone(config), Arc::clone(clock), files)?;
+    let queues = QueueTable::new(Arc::clone(config), Arc::clone(fs), access, &layout.queues)?;
+    let mut notes = Notes { strays: layout.faults.clone(), ..Notes::default() };
+    let index = if config.message_index_enable {
+        let index = IndexService::new(
+            Arc::clone(fs),
+            Arc::clone(clock),
+            config.store_path_index(),
+            config.index_shape,
+            access != Access::MapWrite,
+        );
+        notes.strays.extend(index.load(is_live)?.faults);
+        Some(index)
+    } else {
+        None
+    };
+    let (checkpoint, positions) =
+        StoreCheckpoint::load(Arc::clone(fs), config.store_checkpoint(), &config.own_dir())?;
+    let abort = config.abort_file();
+    notes.closed_cleanly = fs.metadata(&abort).map_err(Error::io("look at", &abort))?.is_none();
+    Ok(Parts { log, queues, index, checkpoint, positions, notes })
+}
+
+fn recovered<'a>(
+    config: &'a StoreConfig,
+    parts: &'a Parts,
+    writer: Option<&Writer>,
+    writable: bool,
+) -> Recovered<'a> {
+    let state = match writer {
+        Some(writer) => StoreState::Live(writer.published),
+        None if parts.notes.closed_cleanly => StoreState::Closed,
+        None => StoreState::Crashed,
+    };
+    Recovered {
+        config,
+        log: &parts.log,
+        queues: &parts.queues,
+        index: parts.index.as_ref(),
+        checkpoint: &parts.checkpoint,
+        positions: parts.positions,
+        state,
+        writable,
+    }
+}
+
+fn open_for_writing(
+    config: Arc<StoreConfig>,
+    fs: Arc<dyn FileSystem>,
+    clock: Arc<dyn Clock>,
+) -> Result<Store> {
+    let layout = Layout::read(&*fs, &config)?;
+    layout.check_for_writing(&*fs, &config)?;
+    let root = &config.store_path_root_dir;
+    fs.create_dir_all(root).map_err(Error::io("make the folder", root))?;
+    let lock = StoreLock::take(&*fs, &config.lock_file(), &config.own_dir())?;
+    // Only with the lock is certain that nobody writes: what was looked at before is looked at again.
+    let opened = Layout::read(&*fs, &config).and_then(|layout| {
+        layout.check_for_writing(&*fs, &config)?;
+        let parts = load(&config, &fs, &clock, &layout, Access::MapWrite, false)?;
+        let recovery = recovery::recover(recovered(&config, &parts, None, true))?;
+        Ok((parts, recovery))
+    });
+    let (parts, recovery) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            lock.undo(&*fs);
+            return Err(error);
+        }
+    };
+    // From here on the store is changed, which the mark of an unclean stop says first.
+    mark_open(&*fs, &config, &lock)?;
+    if recovery.must_trim || layout.log.files.is_empty() {
+        recovery::trim(recovered(&config, &parts, None, true), &recovery)?;
+    }
+    let published = Published::create(&*fs, &config.own_dir(), std::process::id(), clock.now_ms())?;
+    let published = Arc::new(published);
+    let mut store = Store::assemble(config, fs, clock, Mode::ReadWrite, parts);
+    store.log.publish_to(Arc::clone(&published));
+    store.published = Some(published);
+    store.lock = Mutex::new(Some(lock));
+    store.notes.gaps.clone_from(&recovery.gaps);
+    store.dispatch_missing(&recovery)?;
+    store.flush_everything()?;
+    Ok(store)
+}
+
+fn mark_open(fs: &dyn FileSystem, config: &StoreConfig, lock: &StoreLock) -> Result<()> {
+    for folder in
+        config.store_path_commit_log.iter().chain([&config.store_path_consume_queue(), &config.own_dir()])
+    {
+        fs.create_dir_all(folder).map_err(Error::io("make the folder", folder))?;
+    }
+    lock.mark()?;
+    let abort = config.abort_file();
+    let handle = fs.open(&abort, OpenMode::Create).map_err(Error::io("create", &abort))?;
+    handle.sync_data().map_err(Error::io("flush", &abort))?;
+    let root = &config.store_path_root_dir;
+    fs.sync_dir(root).map_err(Error::io("sync the folder", root))
+}
+
+fn open_for_reading(
+    config: Arc<StoreConfig>,
+    fs: Arc<dyn FileSystem>,
+    clock: Arc<dyn Clock>,
+) -> Result<Store> {
+    let root = &config.store_path_root_dir;
+    if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
+        return Err(Error::NotFound { path: root.clone(), reason: "the folder does not exist".into() });
+    }
+    let layout = Layout::read(&*fs, &config)?;
+    if !layout.exists {
+        return Err(Error::NotFound {
+            path: root.clone(),
+            reason: "there is no folder commitlog in it".into(),
+        });
+    }
+    let writer = lock::writer(&*fs, &config.lock_file(), &config.own_dir())?;
+    let access = if config.pread { Access::Read } else { Access::MapRead };
+    let mut parts = load(&config, &fs, &clock, &layout, access, writer.is_some())?;
+    let recovery = recovery::recover(recovered(&config, &parts, writer.as_ref(), false))?;
+    parts.notes.writer = writer.map(|writer| writer.holder);
+    let mut store = Store::assemble(config, fs, clock, Mode::Read, parts);
+    store.notes.gaps.clone_from(&recovery.gaps);
+    store.dispatch_missing(&recovery)?;
+    Ok(store)
+}

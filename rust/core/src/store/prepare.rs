@@ -1,0 +1,328 @@
+//! What is checked and rewritten of a message before the log takes it.
+//!
+//! Source: `DefaultMessageStore.checkStoreStatus`, `checkMessage`, `checkMessages`;
+//! `MessageExtEncoder`; the rewrite of delayed messages in `CommitLog.asyncPutMessage`.
+
+use std::borrow::Cow;
+
+use super::put::{BatchMessage, NewMessage, Properties, PutRefusal};
+use super::{Mode, Store};
+use crate::commit_log::scan::check_topic;
+use crate::commit_log::{NewRecord, StoreTime};
+use crate::dispatch::{SCHEDULE_TOPIC, split_java};
+use crate::error::{Error, Result};
+use crate::format::java_hash_map::JavaHashMap;
+use crate::format::java_string::utf16_len;
+use crate::format::message::{self, MAX_PROPERTIES_LENGTH, MAX_TOPIC_LENGTH, RecordFields};
+use crate::format::{properties, sys_flag};
+use crate::status::PutMessageStatus;
+
+/// An append that seems to take longer than this was not timed at all.
+const OS_PAGE_CACHE_BUSY_LIMIT_MS: i64 = 10_000_000;
+/// What a message gets that would have no properties while multi-dispatch is on: 4.9.3's start hangs
+/// on a record without any.
+const LEAST_PROPERTIES: &[u8] = b"WAIT\x01true";
+
+/// The outcome of a check.
+pub(super) type Checked<T> = Result<T, PutRefusal>;
+
+impl Store {
+    /// Source: `checkStoreStatus`.
+    pub(super) fn check_store_status(&self) -> Checked<()> {
+        let unavailable = |reason: Error| PutRefusal {
+            status: PutMessageStatus::ServiceNotAvailable,
+            append: None,
+            reason: Box::new(reason),
+        };
+        if self.is_closed() {
+            return Err(unavailable(Error::Closed));
+        }
+        if self.mode == Mode::Read {
+            return Err(unavailable(Error::ReadOnly { path: self.path().into() }));
+        }
+        if self.config.is_slave {
+            let status = PutMessageStatus::ServiceNotAvailable;
+            return Err(PutRefusal::new(
+                status,
+                "brokerRole",
+                "SLAVE",
+                "a slave takes messages from its master alone",
+            ));
+        }
+        if !self.flags.is_writeable() {
+            let status = PutMessageStatus::ServiceNotAvailable;
+            let bits = self.flags.bits();
+            return Err(PutRefusal::new(
+                status,
+                "runningFlags",
+                bits,
+                "the disk is full, or queues or index failed",
+            ));
+        }
+        let busy_ms = self.log.lock_time_ms();
+        if busy_ms > self.config.os_page_cache_busy_timeout_ms && busy_ms < OS_PAGE_CACHE_BUSY_LIMIT_MS {
+            let status = PutMessageStatus::OsPagecacheBusy;
+            return Err(PutRefusal::new(
+                status,
+                "osPageCacheBusyTimeOutMills",
+                busy_ms,
+                "an append is still under way",
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_topic(&self, topic: &[u8]) -> Checked<()> {
+        if topic.len() > MAX_TOPIC_LENGTH {
+            let reason = format!(
+                "a topic has at most {MAX_TOPIC_LENGTH} bytes of UTF-8, this one has {}",
+                topic.len()
+            );
+            return Err(PutRefusal::illegal("topic", String::from_utf8_lossy(topic), reason));
+        }
+        check_topic(topic).map_err(|_| {
+            PutRefusal::illegal(
+                "topic",
+                String::from_utf8_lossy(topic),
+                "it becomes a folder's name and cannot be one",
+            )
+        })
+    }
+
+    /// Source: `checkMessage`.
+    pub(super) fn check_message(&self, message: &NewMessage<'_>) -> Checked<()> {
+        self.check_topic(message.topic)?;
+        if let Properties::Map(map) = &message.properties
+            && !self.config.compat
+        {
+            check_separators(map)?;
+        }
+        Ok(())
+    }
+
+    /// What is written for a message: a delayed one goes to the schedule topic, one of further
+    /// queues gets their offsets under the lock.
+    pub(super) fn prepare<'a>(&self, message: &'a NewMessage<'a>) -> Checked<Prepared<'a>> {
+        let may_delay = sys_flag::enters_consume_queue(message.sys_flag);
+        let level = if may_delay { delay_level(&message.properties)? } else { 0 };
+        let may_be_multi = self.config.enable_multi_dispatch;
+        let mut prepared = Prepared {
+            message,
+            topic: message.topic,
+            queue_id: message.queue_id,
+            properties: Cow::Borrowed(&[]),
+            body_crc: message::body_crc(message.body),
+            wait_store_msg_ok: waits(&message.properties),
+            multi: None,
+        };
+        if level > 0 {
+            let level = level.min(self.config.max_delay_level());
+            let mut map = to_map(&message.properties);
+            map.put(properties::DELAY, level.to_string().into_bytes());
+            map.put(properties::REAL_TOPIC, message.topic);
+            map.put(properties::REAL_QID, message.queue_id.to_string().into_bytes());
+            prepared.topic = SCHEDULE_TOPIC;
+            prepared.queue_id = level - 1;
+            prepared.properties = Cow::Owned(properties::encode(&map));
+            prepared.multi = if may_be_multi { multi_dispatch(&map) } else { None };
+        } else {
+            prepared.properties = match &message.properties {
+                Properties::Raw(raw) => Cow::Borrowed(*raw),
+                Properties::Map(map) => Cow::Owned(properties::encode(map)),
+            };
+            if may_be_multi {
+                prepared.multi = multi_dispatch(&to_map(&message.properties));
+            }
+        }
+        if may_be_multi && prepared.properties.is_empty() {
+            prepared.properties = Cow::Borrowed(LEAST_PROPERTIES);
+        }
+        if prepared.multi.is_some() && !self.config.compat && self.is_lmq_number_exceeded() {
+            let status = PutMessageStatus::LmqConsumeQueueNumExceeded;
+            let max = self.config.max_lmq_consume_queue_num;
+            return Err(PutRefusal::new(
+                status,
+                "maxLmqConsumeQueueNum",
+                max,
+                "there are more light queues already",
+            ));
+        }
+        self.check_sizes(&prepared.record().fields)?;
+        Ok(prepared)
+    }
+
+    fn is_lmq_number_exceeded(&self) -> bool {
+        self.config.enable_lmq && self.queues.lmq_count() > self.config.max_lmq_consume_queue_num
+    }
+
+    /// Source: `MessageExtEncoder.encode`.
+    fn check_sizes(&self, fields: &RecordFields<'_>) -> Checked<()> {
+        if fields.properties.len() > MAX_PROPERTIES_LENGTH {
+            let in_chars = std::str::from_utf8(fields.properties).map_or(0, utf16_len);
+            let status = if self.config.compat && in_chars <= MAX_PROPERTIES_LENGTH {
+                PutMessageStatus::PropertiesSizeExceeded
+            } else {
+                PutMessageStatus::MessageIllegal
+            };
+            let reason = format!("properties have at most {MAX_PROPERTIES_LENGTH} bytes");
+            return Err(PutRefusal::new(
+                status,
+                "properties",
+                format!("{} bytes", fields.properties.len()),
+                reason,
+            ));
+        }
+        let size = fields.record_size();
+        if size > self.config.max_message_size as usize {
+            let reason = format!("the record has {size} bytes");
+            return Err(PutRefusal::illegal("maxMessageSize", self.config.max_message_size, reason));
+        }
+        Ok(())
+    }
+
+    /// Gives the merged properties of each message, and whether the put waits for the disk.
+    pub(super) fn prepare_batch(&self, batch: &BatchMessage<'_>) -> Checked<(Vec<Vec<u8>>, bool)> {
+        let shared = &batch.shared;
+        self.check_topic(shared.topic)?;
+        if sys_flag::transaction_value(shared.sys_flag) != sys_flag::TRANSACTION_NOT_TYPE {
+            return Err(PutRefusal::illegal(
+                "sysFlag",
+                shared.sys_flag,
+                "a batch takes part in no transaction",
+            ));
+        }
+        if delay_level(&shared.properties)? > 0 {
+            return Err(PutRefusal::illegal("delayTimeLevel", "of a batch", "a batch cannot be delayed"));
+        }
+        let own = match &shared.properties {
+            Properties::Raw(raw) => raw.to_vec(),
+            Properties::Map(map) => properties::encode(map),
+        };
+        let mut total = 0;
+        let mut merged = Vec::with_capacity(batch.items.len());
+        for item in &batch.items {
+            let mut all = item.properties.to_vec();
+            if !all.is_empty() && !own.is_empty() && all.last() != Some(&properties::PROPERTY_SEPARATOR) {
+                all.push(properties::PROPERTY_SEPARATOR);
+            }
+            all.extend_from_slice(&own);
+            if self.config.enable_multi_dispatch && all.is_empty() {
+                all.extend_from_slice(LEAST_PROPERTIES);
+            }
+            let fields =
+                RecordFields { body: item.body, ..fields(shared, shared.topic, shared.queue_id, &all) };
+            self.check_sizes(&fields)?;
+            total += fields.record_size();
+            merged.push(all);
+        }
+        if total > self.config.max_message_size as usize {
+            let reason = format!("the batch has {total} bytes");
+            return Err(PutRefusal::illegal("maxMessageSize", self.config.max_message_size, reason));
+        }
+        if merged.is_empty() {
+            return Err(PutRefusal::illegal("batch", "no message", "a batch has at least one message"));
+        }
+        Ok((merged, waits(&shared.properties)))
+    }
+}
+
+/// A message with what is written for it.
+pub(super) struct Prepared<'a> {
+    pub(super) message: &'a NewMessage<'a>,
+    topic: &'a [u8],
+    pub(super) queue_id: i32,
+    properties: Cow<'a, [u8]>,
+    body_crc: i32,
+    pub(super) wait_store_msg_ok: bool,
+    pub(super) multi: Option<Multi<'a>>,
+}
+
+/// The further queues of a message, and its properties as they are without their offsets.
+pub(super) struct Multi<'a> {
+    pub(super) names: Vec<Vec<u8>>,
+    pub(super) properties: JavaHashMap<'a>,
+}
+
+impl Prepared<'_> {
+    pub(super) fn record(&self) -> NewRecord<'_> {
+        let mut fields = fields(self.message, self.topic, self.queue_id, &self.properties);
+        fields.body_crc = self.body_crc;
+        NewRecord { fields, store_time: StoreTime::Now }
+    }
+}
+
+/// The fields of a message's record; its body's CRC is left to be filled in.
+pub(super) fn fields<'a>(
+    message: &NewMessage<'a>,
+    topic: &'a [u8],
+    queue_id: i32,
+    properties: &'a [u8],
+) -> RecordFields<'a> {
+    RecordFields {
+        body_crc: 0,
+        queue_id,
+        flag: message.flag,
+        sys_flag: message.sys_flag,
+        born_timestamp: message.born_timestamp,
+        born_host: message.born_host,
+        store_host: message.store_host,
+        reconsume_times: message.reconsume_times,
+        prepared_transaction_offset: message.prepared_transaction_offset,
+        body: message.body,
+        topic,
+        properties,
+    }
+    .with_host_flags()
+}
+
+fn to_map<'a>(properties: &Properties<'a>) -> JavaHashMap<'a> {
+    match properties {
+        Properties::Raw(raw) => properties::to_map(raw),
+        Properties::Map(map) => map.clone(),
+    }
+}
+
+fn find<'a>(properties: &'a Properties<'_>, name: &[u8]) -> Option<&'a [u8]> {
+    match properties {
+        Properties::Raw(raw) => properties::find(raw, name),
+        Properties::Map(map) => map.get(name),
+    }
+}
+
+/// Source: `Message.getDelayTimeLevel`.
+fn delay_level(properties: &Properties<'_>) -> Checked<i32> {
+    let Some(level) = find(properties, properties::DELAY) else { return Ok(0) };
+    let text = String::from_utf8_lossy(level);
+    text.parse().map_err(|_| PutRefusal::illegal("DELAY", text, "a delay level is a number"))
+}
+
+/// Source: `Message.isWaitStoreMsgOK`.
+fn waits(properties: &Properties<'_>) -> bool {
+    find(properties, properties::WAIT).is_none_or(|wait| wait.eq_ignore_ascii_case(b"true"))
+}
+
+fn multi_dispatch<'a>(map: &JavaHashMap<'a>) -> Option<Multi<'a>> {
+    let names = map.get(properties::INNER_MULTI_DISPATCH)?;
+    if names.trim_ascii().is_empty() {
+        return None;
+    }
+    let names = split_java(names).into_iter().map(<[u8]>::to_vec).collect();
+    Some(Multi { names, properties: map.clone() })
+}
+
+/// The separators cannot stand in a name or a value: reading it back would give other properties.
+fn check_separators(map: &JavaHashMap<'_>) -> Checked<()> {
+    use properties::{NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR};
+    for (name, value) in map.ordered() {
+        let bad = |text: &[u8]| memchr::memchr2(NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, text).is_some();
+        if name.is_empty() || bad(name) || bad(value) {
+            let name = String::from_utf8_lossy(name).into_owned();
+            return Err(PutRefusal::illegal(
+                "properties",
+                format!("{name:?}"),
+                "empty, or holds U+0001 or U+0002",
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,297 @@
+//! Putting messages: what is checked before the log, and what is rewritten.
+//!
+//! Source: `DefaultMessageStore.asyncPutMessage`, `CommitLog.asyncPutMessage` and `asyncPutMessages`,
+//! `MultiDispatch`.
+
+use std::time::Duration;
+
+use super::Store;
+use super::prepare::{Checked, Multi, Prepared, fields};
+use crate::commit_log::topic_queue::{QueueRef, TopicQueueTable};
+use crate::commit_log::{AppendRefusal, Appended, NewRecord, StoreTime, Wait};
+use crate::dispatch::is_light;
+use crate::error::{Error, Result};
+use crate::format::host::Host;
+use crate::format::java_hash_map::JavaHashMap;
+use crate::format::message::{self, RecordFields};
+use crate::format::{batch, properties, sys_flag};
+use crate::status::{AppendMessageStatus, PutMessageStatus};
+
+/// A message's properties.
+#[derive(Debug, Clone)]
+pub enum Properties<'a> {
+    /// The string, written as it is.
+    Raw(&'a [u8]),
+    /// A map, written in the order in which Java's would be.
+    Map(JavaHashMap<'a>),
+}
+
+/// A message to put. Source: `MessageExtBrokerInner`.
+#[derive(Debug, Clone)]
+pub struct NewMessage<'a> {
+    /// The topic.
+    pub topic: &'a [u8],
+    /// The queue.
+    pub queue_id: i32,
+    /// The user's flag.
+    pub flag: i32,
+    /// See [`sys_flag`]; the IPv6 bits follow from the hosts.
+    pub sys_flag: i32,
+    /// When the client made it, in milliseconds.
+    pub born_timestamp: i64,
+    /// Where the client made it.
+    pub born_host: Host,
+    /// Where it is stored.
+    pub store_host: Host,
+    /// How often it was consumed in vain.
+    pub reconsume_times: i32,
+    /// The offset of its prepared half.
+    pub prepared_transaction_offset: i64,
+    /// The body as it is stored.
+    pub body: &'a [u8],
+    /// Its properties.
+    pub properties: Properties<'a>,
+}
+
+/// The messages of a batch share everything but body, flag and properties.
+#[derive(Debug, Clone)]
+pub struct BatchMessage<'a> {
+    /// What they share; body and flag are not used, its properties are appended to each message's.
+    pub shared: NewMessage<'a>,
+    /// The messages.
+    pub items: Vec<batch::BatchItem<'a>>,
+}
+
+/// A message that is in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PutAppended<T> {
+    /// Where.
+    pub appended: T,
+    /// The put has to wait until the log is on the disk up to here.
+    pub wait_for: Option<u64>,
+}
+
+/// A message that is not in the log.
+#[derive(Debug)]
+pub struct PutRefusal {
+    /// 4.9.3's status for it.
+    pub status: PutMessageStatus,
+    /// The status of the append, where it came to that.
+    pub append: Option<AppendMessageStatus>,
+    /// Why.
+    pub reason: Box<Error>,
+}
+
+/// What became of a put that may not wait.
+#[derive(Debug)]
+pub enum PutStep<T> {
+    /// It is in the log.
+    Done(PutAppended<T>),
+    /// It would have to wait: ask again with [`Wait::Block`].
+    WouldBlock,
+    /// It is not in the log.
+    Refused(PutRefusal),
+}
+
+impl PutRefusal {
+    pub(super) fn new(
+        status: PutMessageStatus,
+        option: &'static str,
+        value: impl std::fmt::Display,
+        reason: impl Into<String>,
+    ) -> Self {
+        let reason = Error::Option { option, value: value.to_string(), reason: reason.into() };
+        Self { status, append: None, reason: Box::new(reason) }
+    }
+
+    pub(super) fn illegal(
+        option: &'static str,
+        value: impl std::fmt::Display,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self::new(PutMessageStatus::MessageIllegal, option, value, reason)
+    }
+}
+
+impl Store {
+    /// Puts one message.
+    pub fn put_message(&self, message: &NewMessage<'_>, wait: Wait) -> PutStep<Appended> {
+        let outcome = self.check_store_status().and_then(|()| {
+            self.check_message(message)?;
+            self.prepare(message)
+        });
+        let prepared = match outcome {
+            Ok(prepared) => prepared,
+            Err(refusal) => return PutStep::Refused(refusal),
+        };
+        let outcome = match &prepared.multi {
+            None => self.log.append(&prepared.record(), wait),
+            Some(multi) => self.append_multi(&prepared, multi, wait),
+        };
+        self.step(outcome, prepared.wait_store_msg_ok, |appended| {
+            appended.wrote_offset + u64::from(appended.wrote_bytes)
+        })
+    }
+
+    /// Puts a batch: one topic, one queue, in one file, visible at once.
+    pub fn put_messages(&self, batch: &BatchMessage<'_>, wait: Wait) -> PutStep<Vec<Appended>> {
+        let outcome = self.check_store_status().and_then(|()| self.prepare_batch(batch));
+        let (properties, wait_store_msg_ok) = match outcome {
+            Ok(prepared) => prepared,
+            Err(refusal) => return PutStep::Refused(refusal),
+        };
+        let records: Vec<_> = batch
+            .items
+            .iter()
+            .zip(&properties)
+            .map(|(item, properties)| {
+                let fields = fields(&batch.shared, batch.shared.topic, batch.shared.queue_id, properties);
+                let fields = RecordFields {
+                    flag: item.flag,
+                    body: item.body,
+                    body_crc: message::body_crc(item.body),
+                    prepared_transaction_offset: 0,
+                    ..fields
+                };
+                NewRecord { fields, store_time: StoreTime::Now }
+            })
+            .collect();
+        let outcome = self.log.append_batch(&records, wait);
+        self.step(outcome, wait_store_msg_ok, |appended| {
+            appended.last().map_or(0, |last| last.wrote_offset + u64::from(last.wrote_bytes))
+        })
+    }
+
+    /// Appends finished records: only offsets, times and hosts are given anew, the times only
+    /// where they are not kept. For replay and import. Records before one that is refused are in
+    /// the log: `done` holds them.
+    ///
+    /// # Errors
+    /// A refusal of the record behind those in `done`.
+    pub fn append_records(
+        &self,
+        records: &[&[u8]],
+        store_host: Option<Host>,
+        keep_times: bool,
+        done: &mut Vec<Appended>,
+    ) -> Checked<()> {
+        self.check_store_status()?;
+        let fields = records
+            .iter()
+            .map(|bytes| self.finished(bytes, store_host, keep_times))
+            .collect::<Checked<Vec<_>>>()?;
+        self.log.append_all(&fields, done, Wait::Block).map_err(refused)
+    }
+
+    fn finished<'a>(
+        &self,
+        bytes: &'a [u8],
+        store_host: Option<Host>,
+        keep_times: bool,
+    ) -> Checked<NewRecord<'a>> {
+        let record = match message::decode(bytes, message::Check::BodyCrc) {
+            Ok(message::Decoded::Message(record)) => record,
+            Ok(message::Decoded::Blank { .. }) => {
+                return Err(PutRefusal::illegal("record", "a file's blank", "only messages can be appended"));
+            }
+            Err(fault) => return Err(PutRefusal::illegal("record", bytes.len(), fault.to_string())),
+        };
+        self.check_topic(record.topic)?;
+        let fields = RecordFields {
+            body_crc: record.body_crc,
+            queue_id: record.queue_id,
+            flag: record.flag,
+            sys_flag: record.sys_flag,
+            born_timestamp: record.born_timestamp,
+            born_host: record.born_host,
+            store_host: store_host.unwrap_or(record.store_host),
+            reconsume_times: record.reconsume_times,
+            prepared_transaction_offset: record.prepared_transaction_offset,
+            body: record.body,
+            topic: record.topic,
+            properties: record.properties,
+        };
+        let store_time = if keep_times { StoreTime::Kept(record.store_timestamp) } else { StoreTime::Now };
+        Ok(NewRecord { fields: fields.with_host_flags(), store_time })
+    }
+
+    /// Waits until a put's message is on the disk.
+    ///
+    /// # Errors
+    /// Where a flush failed.
+    pub fn wait_flushed(&self, offset: u64, timeout: Duration) -> Result<PutMessageStatus> {
+        let is_flushed = self.log.wait_flushed(offset, timeout)?;
+        Ok(if is_flushed { PutMessageStatus::PutOk } else { PutMessageStatus::FlushDiskTimeout })
+    }
+
+    fn step<T>(
+        &self,
+        outcome: Result<T, AppendRefusal>,
+        wait_store_msg_ok: bool,
+        end: impl Fn(&T) -> u64,
+    ) -> PutStep<T> {
+        match outcome {
+            Ok(appended) => {
+                let wait_for = (self.config.sync_flush && wait_store_msg_ok).then(|| end(&appended));
+                if let Some(offset) = wait_for {
+                    self.log.request_flush(offset);
+                } else if !self.config.flush_commit_log_timed {
+                    self.log.request_flush(end(&appended));
+                }
+                PutStep::Done(PutAppended { appended, wait_for })
+            }
+            Err(AppendRefusal::WouldBlock) => PutStep::WouldBlock,
+            Err(refusal) => PutStep::Refused(refused(refusal)),
+        }
+    }
+
+    /// Source: `MultiDispatch.wrapMultiDispatch` and `updateMultiQueueOffset`.
+    fn append_multi(
+        &self,
+        prepared: &Prepared<'_>,
+        multi: &Multi<'_>,
+        wait: Wait,
+    ) -> Result<Appended, AppendRefusal> {
+        let queue_of = |name| {
+            let queue_id = if is_light(&self.config, name) { 0 } else { prepared.queue_id };
+            QueueRef { topic: name, queue_id }
+        };
+        let encode = |table: &TopicQueueTable| {
+            let offsets: Vec<String> =
+                multi.names.iter().map(|name| table.next_offset(queue_of(name)).to_string()).collect();
+            let mut map = multi.properties.clone();
+            map.remove(properties::WAIT);
+            map.put(properties::INNER_MULTI_QUEUE_OFFSET, offsets.join(",").into_bytes());
+            properties::encode(&map)
+        };
+        let enters_queues = sys_flag::enters_consume_queue(prepared.message.sys_flag);
+        let advance = |table: &mut TopicQueueTable| {
+            for queue in multi.names.iter().map(|name| queue_of(name)).filter(|_| enters_queues) {
+                table.set(queue, table.next_offset(queue) + 1);
+            }
+        };
+        self.log.append_with_properties(&prepared.record(), wait, encode, advance)
+    }
+}
+
+fn refused(refusal: AppendRefusal) -> PutRefusal {
+    let reason = refusal.to_string();
+    let (status, append, reason) = match refusal {
+        AppendRefusal::FitsNoFile { size, .. } => (
+            PutMessageStatus::MessageIllegal,
+            Some(AppendMessageStatus::MessageSizeExceeded),
+            Error::Option { option: "mappedFileSizeCommitLog", value: format!("{size} bytes"), reason },
+        ),
+        AppendRefusal::Properties { size } => (
+            PutMessageStatus::MessageIllegal,
+            Some(AppendMessageStatus::PropertiesSizeExceeded),
+            Error::Option { option: "properties", value: format!("{size} bytes"), reason },
+        ),
+        AppendRefusal::NoSpace(error) => (PutMessageStatus::CreateMapedFileFailed, None, error),
+        AppendRefusal::Unavailable(error) => (PutMessageStatus::ServiceNotAvailable, None, error),
+        AppendRefusal::WouldBlock => {
+            (PutMessageStatus::UnknownError, None, Error::Poisoned { operation: "append", reason })
+        }
+    };
+    PutRefusal { status, append, reason: Box::new(reason) }
+}

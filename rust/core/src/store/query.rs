@@ -1,0 +1,192 @@
+//! Looking up messages by key, by time and by place in the log.
+
+use super::{Mode, Store};
+use crate::commit_log::scan::check_record;
+use crate::consume_queue::Boundary;
+use crate::error::{Error, Result};
+use crate::format::cq_unit::CqUnit;
+use crate::format::message::{self, Check, Decoded, Record};
+use crate::format::properties::DispatchProperties;
+use crate::index::KeyQuery;
+use crate::mmap::slice::Slice;
+use crate::num;
+
+/// How often 4.9.3 looks again when nothing came out.
+const COMPAT_ROUNDS: usize = 3;
+
+impl Store {
+    /// Messages by a key, oldest first: the newest ones where there are more than asked for.
+    /// Source: `queryMessage`.
+    ///
+    /// # Errors
+    /// Where the store is closed, or index or log can't be read.
+    pub fn query_message(&self, query: &KeyQuery<'_>) -> Result<Vec<Slice>> {
+        self.check_open()?;
+        self.catch_up()?;
+        let Some(index) = &self.index else { return Ok(Vec::new()) };
+        if self.config.compat {
+            return self.query_message_compat(query);
+        }
+        let mut offsets = index.query(query, |offset| self.has_key(offset, query))?;
+        offsets.sort_unstable();
+        let records = offsets.into_iter().map(|offset| self.record_at(offset));
+        records.filter_map(Result::transpose).collect()
+    }
+
+    /// Whether the message at an offset has topic, key and time of a query.
+    fn has_key(&self, offset: u64, query: &KeyQuery<'_>) -> Result<bool> {
+        let Some(bytes) = self.record_at(offset)? else { return Ok(false) };
+        Ok(match message::decode(&bytes, Check::Structure) {
+            Ok(Decoded::Message(record)) => {
+                (query.begin..=query.end).contains(&record.store_timestamp)
+                    && record.topic == query.topic
+                    && DispatchProperties::of(record.properties).index_keys().any(|key| key == query.key)
+            }
+            _ => false,
+        })
+    }
+
+    fn query_message_compat(&self, query: &KeyQuery<'_>) -> Result<Vec<Slice>> {
+        let Some(index) = &self.index else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        let mut last_query_msg_time = query.end;
+        for _ in 0..COMPAT_ROUNDS {
+            let round = KeyQuery { end: last_query_msg_time, ..*query };
+            let mut offsets = index.query_offset_compat(&round, self.config.max_msgs_num_batch).phy_offsets;
+            if offsets.is_empty() {
+                break;
+            }
+            offsets.sort_unstable();
+            for (at, offset) in offsets.into_iter().enumerate() {
+                let Some(record) = self.log.select_one_message_by_offset(offset)? else { continue };
+                if at == 0
+                    && let Ok(Decoded::Message(first)) = message::decode(&record, Check::Structure)
+                {
+                    last_query_msg_time = first.store_timestamp;
+                }
+                found.push(record);
+            }
+            if !found.is_empty() || last_query_msg_time < query.begin {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The record that begins at an offset of the log; `None` where none does. Never bytes that are
+    /// not a record: its structure and own offset are checked.
+    ///
+    /// # Errors
+    /// Where the log can't be read.
+    pub fn record_at(&self, offset: u64) -> Result<Option<Slice>> {
+        self.check_open()?;
+        let Some(bytes) = self.log.select_one_message_by_offset(offset)? else { return Ok(None) };
+        let is_record = match message::decode(&bytes, Check::Structure) {
+            Ok(Decoded::Message(record)) => self.config.compat || check_record(&record, offset).is_ok(),
+            _ => false,
+        };
+        Ok(is_record.then_some(bytes))
+    }
+
+    /// The offset in a queue that a time stands for. Source: `getOffsetInQueueByTime`.
+    ///
+    /// # Errors
+    /// Where the store is closed, or queue or log can't be read.
+    pub fn get_offset_in_queue_by_time(
+        &self,
+        topic: &str,
+        queue_id: i32,
+        timestamp: i64,
+        boundary: Boundary,
+    ) -> Result<u64> {
+        self.check_open()?;
+        self.catch_up()?;
+        let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(0) };
+        if !self.config.compat || boundary != Boundary::Nearest {
+            return queue.offset_by_time(&self.log, timestamp, boundary);
+        }
+        if self.mode == Mode::ReadWrite {
+            // It goes by the times of files.
+            queue.spill()?;
+        }
+        queue.offset_by_time_compat(&self.log, timestamp)
+    }
+
+    /// Store time of the message at a queue's offset; -1 where there is none.
+    /// Source: `getMessageStoreTimeStamp`.
+    ///
+    /// # Errors
+    /// Where queue or log can't be read.
+    pub fn get_message_store_timestamp(&self, topic: &str, queue_id: i32, offset: u64) -> Result<i64> {
+        let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(-1) };
+        let units = queue.units(offset, 1)?;
+        match units.first().and_then(CqUnit::place) {
+            Some((offset, size)) => self.log.pickup_store_timestamp(offset, size),
+            None => Ok(-1),
+        }
+    }
+
+    /// Store time of a queue's first message; -1 where it has none. Source: `getEarliestMessageTime`.
+    ///
+    /// # Errors
+    /// Where queue or log can't be read.
+    pub fn get_earliest_message_time_in_queue(&self, topic: &str, queue_id: i32) -> Result<i64> {
+        let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(-1) };
+        self.get_message_store_timestamp(topic, queue_id, queue.min_offset_in_queue())
+    }
+
+    /// Store time of the log's first message; -1 where it has none. 4.9.3 answers -1 too where less
+    /// than twice `maxMessageSize` follows in the first file.
+    ///
+    /// # Errors
+    /// Where the log can't be read.
+    pub fn get_earliest_message_time(&self) -> Result<i64> {
+        let Some(min) = self.log.min_offset() else { return Ok(-1) };
+        let size = self.config.max_message_size.saturating_mul(2);
+        if self.config.compat {
+            return self.log.pickup_store_timestamp(min, size);
+        }
+        Ok(match self.record_at(min)? {
+            Some(bytes) => decode_record(&bytes).map_or(-1, |record| record.store_timestamp),
+            None => -1,
+        })
+    }
+
+    /// Where the record of a queue's offset stands in the log; 0 where there is none, as in 4.9.3.
+    /// Source: `getCommitLogOffsetInQueue`.
+    ///
+    /// # Errors
+    /// Where the queue can't be read.
+    pub fn get_commit_log_offset_in_queue(&self, topic: &str, queue_id: i32, offset: u64) -> Result<i64> {
+        let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(0) };
+        Ok(queue.units(offset, 1)?.first().map_or(0, |unit| unit.physical_offset))
+    }
+
+    /// Bytes of the log from an offset on, to the end of its file. Source: `getCommitLogData`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] where the log holds nothing there; where it can't be read.
+    pub fn get_commit_log_data(&self, offset: u64) -> Result<Slice> {
+        self.check_open()?;
+        self.log.get_data(offset)?.ok_or_else(|| Error::OutOfRange {
+            offset,
+            min: self.log.min_offset().unwrap_or(0),
+            max: self.log.max_offset(),
+        })
+    }
+
+    /// The log's first offset as an offset; 0 where it has no file.
+    #[must_use]
+    pub fn first_offset(&self) -> u64 {
+        num::from_java_long(self.min_phy_offset()).unwrap_or(0)
+    }
+}
+
+/// The message in a record's bytes.
+#[must_use]
+pub fn decode_record(bytes: &[u8]) -> Option<Record<'_>> {
+    match message::decode(bytes, Check::Structure) {
+        Ok(Decoded::Message(record)) => Some(record),
+        _ => None,
+    }
+}

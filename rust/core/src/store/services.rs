@@ -1,0 +1,127 @@
+//! What has to happen again and again while a store is open, as passes that somebody calls.
+
+use std::time::Duration;
+
+use super::Store;
+use crate::commit_log::FlushOutcome;
+use crate::consume_queue::ConsumeQueue;
+use crate::error::Result;
+use crate::format::positions::DurablePositions;
+
+impl Store {
+    /// Dispatches everything that can be read. Gives how many messages.
+    ///
+    /// # Errors
+    /// Where log, queues or index can't be read or written. Nothing is lost: the next pass goes on
+    /// where this one stopped.
+    pub fn reput(&self) -> Result<u64> {
+        self.dispatcher.pass(self.targets())
+    }
+
+    /// A reader that asks for what is not dispatched yet dispatches it, so that what was put is
+    /// found at once.
+    pub(super) fn catch_up(&self) -> Result<()> {
+        if self.dispatch_behind_bytes() > 0 && !self.is_closed() {
+            self.reput()?;
+        }
+        Ok(())
+    }
+
+    /// A flush pass over the log, and with it the checkpoint's physic time.
+    ///
+    /// # Errors
+    /// Where the disk did not take it; the store takes no messages from then on.
+    pub fn flush_commit_log(&self, least_pages: u64) -> Result<FlushOutcome> {
+        let outcome = self.log.flush(least_pages)?;
+        self.checkpoint.set_physic_msg_timestamp(outcome.store_timestamp);
+        Ok(outcome)
+    }
+
+    /// A pass of the group commit, and with it the checkpoint's physic time.
+    ///
+    /// # Errors
+    /// As for [`Store::flush_commit_log`]; everybody who waits is told.
+    pub fn group_commit(&self, max_wait: Duration) -> Result<FlushOutcome> {
+        let outcome = self.log.group_commit_pass(max_wait)?;
+        self.checkpoint.set_physic_msg_timestamp(outcome.store_timestamp);
+        Ok(outcome)
+    }
+
+    /// A flush pass over the queues: writes what is in memory to their files, and brings those with
+    /// at least so many pages to the disk.
+    ///
+    /// # Errors
+    /// Where a file can't be written or flushed; what could not be written stays in memory.
+    pub fn flush_consume_queues(&self, least_pages: u64) -> Result<()> {
+        let dispatched = self.dispatcher.reput_from_offset();
+        self.queues.flush(least_pages.max(1))?;
+        self.publish_dispatched(dispatched);
+        self.flush_filled_index_files()
+    }
+
+    fn publish_dispatched(&self, offset: u64) {
+        if let Some(published) = &self.published {
+            published.set_dispatched(offset);
+        }
+    }
+
+    /// Index files that became full are brought to the disk, and then the checkpoint says so.
+    fn flush_filled_index_files(&self) -> Result<()> {
+        for filled in self.dispatcher.take_filled() {
+            filled.flush()?;
+            self.checkpoint.set_index_msg_timestamp(filled.header().end_timestamp);
+            self.checkpoint.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Brings log, queues and index to the disk, then the checkpoint: each time and position is read
+    /// before what it covers is flushed.
+    ///
+    /// # Errors
+    /// Where the disk did not take it.
+    pub fn flush_everything(&self) -> Result<()> {
+        let dispatched_time = self.dispatcher.store_timestamp();
+        let dispatched = self.dispatcher.reput_from_offset();
+        let flushed = self.flush_commit_log(0)?;
+        self.queues.flush(0)?;
+        self.publish_dispatched(dispatched);
+        self.flush_filled_index_files()?;
+        if let Some(index) = &self.index {
+            index.flush()?;
+        }
+        self.checkpoint.set_logics_msg_timestamp(dispatched_time);
+        self.checkpoint.set_positions(DurablePositions {
+            log: flushed.flushed_offset,
+            // Units of what is not on the disk itself would be of no use.
+            queues: dispatched.min(flushed.flushed_offset),
+            index: dispatched.min(flushed.flushed_offset),
+        });
+        self.checkpoint.flush()
+    }
+
+    /// Removes a queue with its files; the next message that goes to it is its number 0.
+    ///
+    /// # Errors
+    /// Where there is no such queue's file to remove.
+    pub fn destroy_queue(&self, queue: &std::sync::Arc<ConsumeQueue>) -> Result<()> {
+        self.check_writable()?;
+        let key = crate::commit_log::topic_queue::QueueRef {
+            topic: queue.topic().as_bytes(),
+            queue_id: queue.queue_id(),
+        };
+        self.log.remove_queue_from_topic_queue_table(key);
+        self.queues.destroy(queue)
+    }
+
+    /// Sees what a live writer has added since the store was opened or last refreshed.
+    ///
+    /// # Errors
+    /// Where the store's folders or files can't be read.
+    pub fn refresh(&self) -> Result<u64> {
+        let _one_at_a_time = self.follow.refreshing.lock();
+        self.check_open()?;
+        self.follow_writer()?;
+        self.reput()
+    }
+}

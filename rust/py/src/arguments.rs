@@ -1,0 +1,137 @@
+//! What Python gives a put, as the engine takes it.
+
+use std::net::IpAddr;
+
+use mqstore_core::format::host::Host;
+use mqstore_core::format::java_hash_map::JavaHashMap;
+use mqstore_core::store::Properties;
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
+use pyo3::types::{PyBytes, PyDict, PyString};
+
+/// A body: `bytes` as they are; of anything else that has a buffer a copy, since its content could
+/// change while it is written.
+pub enum Body {
+    Bytes(PyBackedBytes),
+    Copied(Vec<u8>),
+}
+
+impl Body {
+    pub fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Copied(bytes) => bytes,
+        }
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Body {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(bytes) = given.cast::<PyBytes>() {
+            return Ok(Self::Bytes(PyBackedBytes::from(bytes.to_owned())));
+        }
+        match PyBuffer::<u8>::get(&given) {
+            Ok(buffer) => buffer.to_vec(given.py()).map(Self::Copied),
+            Err(_) => Err(PyTypeError::new_err(format!(
+                "a body is bytes or has the buffer protocol, not {}",
+                given.get_type().name()?
+            ))),
+        }
+    }
+}
+
+/// Properties: a mapping of strings, or the string as it is stored.
+pub enum GivenProperties {
+    Map(Vec<(PyBackedStr, PyBackedStr)>),
+    RawText(PyBackedStr),
+    RawBytes(PyBackedBytes),
+}
+
+impl Default for GivenProperties {
+    fn default() -> Self {
+        Self::Map(Vec::new())
+    }
+}
+
+impl GivenProperties {
+    pub fn borrow(&self) -> Properties<'_> {
+        match self {
+            Self::RawText(raw) => Properties::Raw(raw.as_bytes()),
+            Self::RawBytes(raw) => Properties::Raw(raw),
+            Self::Map(pairs) => {
+                let mut map = JavaHashMap::default();
+                for (name, value) in pairs {
+                    map.put(name.as_bytes(), value.as_bytes());
+                }
+                Properties::Map(map)
+            }
+        }
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for GivenProperties {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if given.is_none() {
+            return Ok(Self::default());
+        }
+        if given.cast::<PyString>().is_ok() {
+            return given.extract().map(Self::RawText);
+        }
+        if given.cast::<PyBytes>().is_ok() {
+            return Ok(Self::RawBytes(given.extract()?));
+        }
+        let pairs: PyResult<Vec<_>> = match given.cast::<PyDict>() {
+            Ok(map) => map.iter().map(|(name, value)| Ok((name.extract()?, value.extract()?))).collect(),
+            Err(_) => given
+                .call_method0("items")?
+                .try_iter()?
+                .map(|pair| pair?.extract::<(PyBackedStr, PyBackedStr)>())
+                .collect(),
+        };
+        pairs.map(Self::Map)
+    }
+}
+
+/// Keys: one string, in which spaces separate them, or several strings.
+pub struct Keys(pub String);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Keys {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(text) = given.cast::<PyString>() {
+            return Ok(Self(text.to_str()?.to_owned()));
+        }
+        let mut keys = String::new();
+        for key in given.try_iter()? {
+            let key: PyBackedStr = key?.extract()?;
+            if key.is_empty() || key.contains(' ') {
+                return Err(PyValueError::new_err(format!(
+                    "a key has no space and is not empty, found {:?}",
+                    &*key
+                )));
+            }
+            if !keys.is_empty() {
+                keys.push(' ');
+            }
+            keys.push_str(&key);
+        }
+        Ok(Self(keys))
+    }
+}
+
+/// A host as text: `1.2.3.4:5` or `[1::2]:5`.
+pub fn host(text: &str) -> PyResult<Host> {
+    let bad = || PyValueError::new_err(format!("a host is written 1.2.3.4:5 or [1::2]:5, found {text:?}"));
+    let (ip, port) = text.rsplit_once(':').ok_or_else(bad)?;
+    let ip = ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip);
+    let ip: IpAddr = ip.parse().map_err(|_| bad())?;
+    let port: u16 = port.parse().map_err(|_| bad())?;
+    Ok(Host { ip, port: i32::from(port) })
+}

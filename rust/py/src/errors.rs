@@ -1,0 +1,128 @@
+//! The engine's errors as Python's: one class each, defined in `mqstore.errors`.
+
+use mqstore_core::error::Error;
+use mqstore_core::store::PutRefusal;
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyModule;
+
+static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+
+/// An exception of `mqstore.errors` with attributes; whatever goes wrong with that is the error then.
+fn build(py: Python<'_>, class: &str, message: &str, attributes: &[(&str, Bound<'_, PyAny>)]) -> PyErr {
+    let made = ERRORS
+        .get_or_try_init(py, || py.import("mqstore.errors").map(Bound::unbind))
+        .and_then(|module| module.bind(py).getattr(class))
+        .and_then(|class| class.call1((message,)))
+        .and_then(|exception| {
+            for (name, value) in attributes {
+                exception.setattr(*name, value)?;
+            }
+            Ok(exception)
+        });
+    match made {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(error) => error,
+    }
+}
+
+fn value<'py, T: IntoPyObject<'py>>(py: Python<'py>, value: T) -> Bound<'py, PyAny> {
+    value.into_bound_py_any(py).unwrap_or_else(|_| py.None().into_bound(py))
+}
+
+/// The exception for an engine's error.
+pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
+    let message = error.to_string();
+    let path = |path: &std::path::Path| value(py, path.to_string_lossy().into_owned());
+    match error {
+        Error::Io { path: file, source, .. } => {
+            let class = if error.is_disk_full() { "DiskFullError" } else { "StoreIOError" };
+            let attributes = [("filename", path(file)), ("errno", value(py, source.raw_os_error()))];
+            build(py, class, &message, &attributes)
+        }
+        Error::NotFound { path: file, .. } => {
+            build(py, "StoreNotFoundError", &message, &[("path", path(file))])
+        }
+        Error::Layout { path: file, expected, found } => {
+            let attributes =
+                [("path", path(file)), ("expected", value(py, expected)), ("found", value(py, found))];
+            build(py, "StoreLayoutError", &message, &attributes)
+        }
+        Error::Unsupported { path: file, found, .. } => build(
+            py,
+            "UnsupportedStoreError",
+            &message,
+            &[("path", path(file)), ("found", value(py, *found))],
+        ),
+        Error::Record { path: file, offset, .. } => {
+            build(py, "RecordError", &message, &[("path", path(file)), ("offset", value(py, *offset))])
+        }
+        Error::Damaged { path: file, offset, next_valid, .. } => {
+            let attributes = [
+                ("path", path(file)),
+                ("offset", value(py, *offset)),
+                ("next_valid", value(py, *next_valid)),
+            ];
+            build(py, "DamagedStoreError", &message, &attributes)
+        }
+        Error::Locked { path: file, holder } => {
+            build(py, "StoreLockedError", &message, &[("path", path(file)), ("holder", value(py, holder))])
+        }
+        Error::Option { option, value: given, .. } => {
+            build(py, "OptionError", &message, &[("option", value(py, *option)), ("value", value(py, given))])
+        }
+        Error::ReadOnly { path: file } => build(py, "ReadOnlyError", &message, &[("path", path(file))]),
+        Error::Closed => build(py, "StoreClosedError", &message, &[]),
+        Error::Poisoned { .. } => build(py, "FlushFailedError", &message, &[]),
+        Error::OutOfRange { offset, min, max } => {
+            let attributes =
+                [("offset", value(py, *offset)), ("min", value(py, *min)), ("max", value(py, *max))];
+            build(py, "OffsetOutOfRangeError", &message, &attributes)
+        }
+    }
+}
+
+/// The exception for a put that was refused.
+pub fn refusal_to_py(py: Python<'_>, refusal: &PutRefusal) -> PyErr {
+    use mqstore_core::status::PutMessageStatus as Status;
+    if let Error::Io { .. } | Error::Closed | Error::ReadOnly { .. } | Error::Poisoned { .. } =
+        *refusal.reason
+    {
+        return to_py(py, &refusal.reason);
+    }
+    let class = match refusal.status {
+        Status::MessageIllegal | Status::PropertiesSizeExceeded => "MessageIllegalError",
+        Status::ServiceNotAvailable => "ServiceNotAvailableError",
+        _ => "PutError",
+    };
+    build(py, class, &refusal.reason.to_string(), &[("status", value(py, refusal.status.name()))])
+}
+
+/// The exception for a put whose message is stored, but not confirmed to be on the disk in time.
+pub fn flush_timeout(py: Python<'_>, timeout_ms: u64, result: Bound<'_, PyAny>) -> PyErr {
+    let message = format!("the message is stored; the disk did not confirm it within {timeout_ms} ms");
+    build(py, "FlushDiskTimeoutError", &message, &[("result", result)])
+}
+
+/// Turns an engine's result into Python's.
+pub trait IntoPyResult<T> {
+    /// The value, or the exception for the error.
+    fn into_py(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> IntoPyResult<T> for Result<T, Error> {
+    fn into_py(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| to_py(py, &error))
+    }
+}
+
+/// Runs engine code without the GIL and maps its error.
+pub fn detached<T: Send>(py: Python<'_>, run: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
+    py.detach(run).into_py(py)
+}
+
+/// The exception for bytes that are no record.
+pub fn record_error(py: Python<'_>, message: &str) -> PyErr {
+    build(py, "RecordError", message, &[])
+}

@@ -1,0 +1,29 @@
+//! `mqstore._native`: the engine for Python. Converts types, releases the GIL where time is spent,
+//! maps errors, and decides nothing.
+
+mod arguments;
+mod clock;
+mod dispatch_request;
+mod errors;
+mod message;
+mod options;
+mod put;
+mod results;
+mod status;
+mod store;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::dispatch_request::DispatchRequest;
+    #[pymodule_export]
+    use crate::message::Message;
+    #[pymodule_export]
+    use crate::put::{encode_messages, java_hash_map_order, properties_to_bytes};
+    #[pymodule_export]
+    use crate::results::{GetMessageResult, PutMessageResult};
+    #[pymodule_export]
+    use crate::store::{Arrival, Store, locked_by, on_network_disk};
+}

@@ -1,0 +1,272 @@
+//! `mqstore.Message`: a stored message, as a view of its record.
+
+use std::ffi::c_int;
+
+use mqstore_core::format::message::{MAGIC_CODE_AT, MESSAGE_MAGIC_CODE_V2, Record};
+use mqstore_core::format::message_id::MessageId;
+use mqstore_core::format::properties::{self, DispatchProperties};
+use mqstore_core::format::{be, body, java_string};
+use mqstore_core::mmap::slice::Slice;
+use mqstore_core::num;
+use mqstore_core::store::query::decode_record;
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyMemoryView, PyString, PyTuple};
+
+use crate::errors;
+
+/// A stored message. Its body is a view into the store's file and keeps that mapped.
+#[pyclass(frozen, module = "mqstore", weakref)]
+pub struct Message {
+    record: Slice,
+    /// Index of the unit by which it was found; `None` for one that was found otherwise.
+    logics_offset: Option<u64>,
+}
+
+impl Message {
+    pub const fn new(record: Slice, logics_offset: Option<u64>) -> Self {
+        Self { record, logics_offset }
+    }
+
+    pub const fn record_slice(&self) -> &Slice {
+        &self.record
+    }
+
+    fn record(&self) -> PyResult<Record<'_>> {
+        decode_record(&self.record).ok_or_else(|| PyValueError::new_err("the bytes hold no message"))
+    }
+
+    fn text<'py>(py: Python<'py>, bytes: &[u8]) -> Bound<'py, PyString> {
+        PyString::new(py, &java_string::decode(bytes))
+    }
+
+    fn body_slice(&self) -> PyResult<Slice> {
+        let record = self.record()?;
+        let empty = || Slice::read([]);
+        Ok(self.record.sub(record.body_at(), record.body.len()).unwrap_or_else(empty))
+    }
+
+    fn property<'py>(&self, py: Python<'py>, name: &[u8]) -> PyResult<Option<Bound<'py, PyString>>> {
+        Ok(properties::find(self.record()?.properties, name).map(|value| Self::text(py, value)))
+    }
+}
+
+#[pymethods]
+impl Message {
+    /// A message from the bytes of its record, as the log holds it.
+    ///
+    /// Raises:
+    ///     RecordError: the bytes are no record: sizes, magic code or body CRC do not agree.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, record: &[u8]) -> PyResult<Self> {
+        use mqstore_core::format::message::{Check, Decoded, decode};
+        let fault = match decode(record, Check::BodyCrc) {
+            Ok(Decoded::Message(_)) => return Ok(Self::new(Slice::read(record), None)),
+            Ok(Decoded::Blank { .. }) => "expected a message, found the blank at a file's end".to_owned(),
+            Err(fault) => fault.to_string(),
+        };
+        Err(errors::record_error(py, &fault))
+    }
+
+    #[getter]
+    fn topic<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        Ok(Self::text(py, self.record()?.topic))
+    }
+
+    #[getter]
+    fn queue_id(&self) -> PyResult<i32> {
+        Ok(self.record()?.queue_id)
+    }
+
+    #[getter]
+    fn queue_offset(&self) -> PyResult<i64> {
+        Ok(self.record()?.queue_offset)
+    }
+
+    #[getter]
+    const fn logics_offset(&self) -> Option<u64> {
+        self.logics_offset
+    }
+
+    #[getter]
+    fn commit_log_offset(&self) -> PyResult<i64> {
+        Ok(self.record()?.physical_offset)
+    }
+
+    #[getter]
+    fn store_size(&self) -> usize {
+        self.record.len()
+    }
+
+    #[getter]
+    fn body_crc(&self) -> PyResult<i32> {
+        Ok(self.record()?.body_crc)
+    }
+
+    #[getter]
+    fn flag(&self) -> PyResult<i32> {
+        Ok(self.record()?.flag)
+    }
+
+    #[getter]
+    fn sys_flag(&self) -> PyResult<i32> {
+        Ok(self.record()?.sys_flag)
+    }
+
+    #[getter]
+    fn born_timestamp(&self) -> PyResult<i64> {
+        Ok(self.record()?.born_timestamp)
+    }
+
+    #[getter]
+    fn store_timestamp(&self) -> PyResult<i64> {
+        Ok(self.record()?.store_timestamp)
+    }
+
+    #[getter]
+    fn born_host(&self) -> PyResult<String> {
+        Ok(self.record()?.born_host.to_string())
+    }
+
+    #[getter]
+    fn store_host(&self) -> PyResult<String> {
+        Ok(self.record()?.store_host.to_string())
+    }
+
+    #[getter]
+    fn reconsume_times(&self) -> PyResult<i32> {
+        Ok(self.record()?.reconsume_times)
+    }
+
+    #[getter]
+    fn prepared_transaction_offset(&self) -> PyResult<i64> {
+        Ok(self.record()?.prepared_transaction_offset)
+    }
+
+    #[getter]
+    fn msg_id(&self) -> PyResult<String> {
+        let record = self.record()?;
+        let physical_offset = num::from_java_long(record.physical_offset).unwrap_or(0);
+        Ok(MessageId { store_host: record.store_host, physical_offset }.to_hex())
+    }
+
+    #[getter]
+    fn is_v2(&self) -> bool {
+        be::i32_at(&self.record, MAGIC_CODE_AT) == Some(MESSAGE_MAGIC_CODE_V2)
+    }
+
+    #[getter]
+    fn is_compressed(&self) -> PyResult<bool> {
+        Ok(body::is_compressed(self.record()?.sys_flag))
+    }
+
+    #[getter]
+    fn raw_body<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
+        view(py, self.body_slice()?)
+    }
+
+    #[getter]
+    fn body<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
+        let record = self.record()?;
+        if !body::is_compressed(record.sys_flag) {
+            return view(py, self.body_slice()?);
+        }
+        let inflated = py.detach(|| body::inflate(record.body, record.sys_flag));
+        view(py, Slice::read(inflated.map_err(|fault| errors::record_error(py, &fault.to_string()))?))
+    }
+
+    #[getter]
+    fn record_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
+        view(py, self.record.clone())
+    }
+
+    #[getter]
+    fn properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = PyDict::new(py);
+        for (name, value) in properties::pairs(self.record()?.properties) {
+            all.set_item(Self::text(py, name), Self::text(py, value))?;
+        }
+        Ok(all)
+    }
+
+    #[getter]
+    fn raw_properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, self.record()?.properties))
+    }
+
+    #[getter]
+    fn tags<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+        self.property(py, properties::TAGS)
+    }
+
+    #[getter]
+    fn unique_key<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+        self.property(py, properties::UNIQ_KEY)
+    }
+
+    #[getter]
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let record = self.record()?;
+        let found = DispatchProperties { uniq_key: None, ..DispatchProperties::of(record.properties) };
+        let keys: Vec<_> = found.index_keys().map(|key| Self::text(py, key)).collect();
+        PyTuple::new(py, keys)
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.record()?.body.len())
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        *self.record == *other.record
+    }
+
+    fn __hash__(&self) -> u64 {
+        u64::from(crc32_of(&self.record))
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        let record = self.record()?;
+        Ok(format!(
+            "Message(topic={:?}, queue_id={}, queue_offset={}, commit_log_offset={}, body={} bytes)",
+            java_string::decode(record.topic),
+            record.queue_id,
+            record.queue_offset,
+            record.physical_offset,
+            record.body.len(),
+        ))
+    }
+}
+
+fn crc32_of(bytes: &[u8]) -> u32 {
+    num::int_as_bits(mqstore_core::format::message::body_crc(bytes))
+}
+
+/// Bytes of a store that Python sees through the buffer protocol.
+#[pyclass(frozen, module = "mqstore._native")]
+struct View(Slice);
+
+#[pymethods]
+impl View {
+    /// Fills in a read-only buffer over the bytes.
+    ///
+    /// # Safety
+    /// `buffer` is Python's own and valid, as the protocol says.
+    #[allow(unsafe_code)] // the buffer protocol is C
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, buffer: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let (start, len) = {
+            let bytes: &[u8] = &slf.get().0;
+            (bytes.as_ptr().cast_mut().cast(), bytes.len())
+        };
+        let len = ffi::Py_ssize_t::try_from(len).map_err(|_| PyBufferError::new_err("too large"))?;
+        // SAFETY: `buffer` is valid by the protocol; the bytes live as long as `slf`, of which the
+        // buffer takes a reference, and are not written again.
+        let filled = unsafe { ffi::PyBuffer_FillInfo(buffer, slf.as_ptr(), start, len, 1, flags) };
+        if filled == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
+    }
+}
+
+/// A memoryview of bytes of a store, without a copy.
+pub fn view(py: Python<'_>, slice: Slice) -> PyResult<Bound<'_, PyMemoryView>> {
+    PyMemoryView::from(Bound::new(py, View(slice))?.as_any())
+}

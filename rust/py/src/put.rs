@@ -1,0 +1,446 @@
+//! The puts of `mqstore._native.Store`.
+//!
+//! A put of a small message is tried with the GIL held: it neither waits nor takes longer than giving
+//! the GIL away would. What would have to wait, or copies much, is done without it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use mqstore_core::commit_log::{Appended, Wait};
+use mqstore_core::format::batch::{self, BatchItem};
+use mqstore_core::format::host::Host;
+use mqstore_core::format::java_hash_map::JavaHashMap;
+use mqstore_core::format::properties as names;
+use mqstore_core::status::PutMessageStatus;
+use mqstore_core::store::{
+    BatchMessage, NewMessage, Properties, PutAppended, PutRefusal, PutStep, Store as CoreStore,
+};
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+
+use crate::arguments::{self, Body, GivenProperties, Keys};
+use crate::errors::{self, detached};
+use crate::message::Message;
+use crate::results::PutMessageResult;
+use crate::store::{Round, Store};
+
+/// Bodies above this are copied without the GIL.
+const LARGE_BODY_SIZE: usize = 32 << 10;
+
+/// What a put gave: stored, or refused.
+type Outcome<T> = Result<PutAppended<T>, PutRefusal>;
+
+/// Tries a step with the GIL and goes on without it where it would wait.
+fn with_or_without_gil<T: Send>(
+    py: Python<'_>,
+    is_large: bool,
+    step: impl Fn(Wait) -> PutStep<T> + Send + Sync,
+) -> Outcome<T> {
+    if !is_large {
+        match step(Wait::Try) {
+            PutStep::Done(done) => return Ok(done),
+            PutStep::Refused(refusal) => return Err(refusal),
+            PutStep::WouldBlock => {}
+        }
+    }
+    py.detach(|| {
+        loop {
+            match step(Wait::Block) {
+                PutStep::Done(done) => return Ok(done),
+                PutStep::Refused(refusal) => return Err(refusal),
+                PutStep::WouldBlock => {}
+            }
+        }
+    })
+}
+
+impl Store {
+    fn wait_for_flush(&self, py: Python<'_>, wait_for: Option<u64>) -> PyResult<PutMessageStatus> {
+        match wait_for {
+            None => Ok(PutMessageStatus::PutOk),
+            Some(offset) => detached(py, || self.core.wait_flushed(offset, self.sync_flush_timeout)),
+        }
+    }
+
+    /// The result of a put, after its wait for the disk: 4.9.3's way, a status for everything.
+    fn result_of<T>(
+        &self,
+        py: Python<'_>,
+        outcome: Outcome<T>,
+        store_host: Host,
+        all: impl FnOnce(T) -> Vec<Appended>,
+    ) -> PyResult<PutMessageResult> {
+        match outcome {
+            Ok(done) => {
+                let status = self.wait_for_flush(py, done.wait_for)?;
+                Ok(PutMessageResult::stored(status, all(done.appended), store_host))
+            }
+            Err(refusal) => Ok(PutMessageResult::refused(&refusal, store_host)),
+        }
+    }
+
+    fn round_of(slf: &Bound<'_, Self>, topic: &str) -> PyResult<Arc<Round>> {
+        let this = slf.get();
+        if let Some(round) = this.rounds.read().get(topic) {
+            return Ok(Arc::clone(round));
+        }
+        let write_queue_nums: i32 = slf.call_method1("_on_new_topic", (topic,))?.extract()?;
+        let mut rounds = this.rounds.write();
+        let round = Round { write_queue_nums: write_queue_nums.max(1), next: AtomicI32::new(0) };
+        Ok(Arc::clone(rounds.entry(topic.to_owned()).or_insert_with(|| Arc::new(round))))
+    }
+
+    fn queue_for(slf: &Bound<'_, Self>, topic: &str, queue_id: Option<i32>) -> PyResult<i32> {
+        let round = Self::round_of(slf, topic)?;
+        match queue_id {
+            Some(queue_id) if queue_id >= 0 => Ok(queue_id),
+            Some(queue_id) => {
+                Err(PyValueError::new_err(format!("queue_id is not negative, found {queue_id}")))
+            }
+            None => Ok(round.next.fetch_add(1, Ordering::Relaxed).rem_euclid(round.write_queue_nums)),
+        }
+    }
+}
+
+/// What `put` takes beside topic and body.
+struct Extras<'a> {
+    keys: Option<&'a str>,
+    tags: Option<&'a str>,
+    unique_key: &'a str,
+    given: &'a GivenProperties,
+    delay_time_level: i32,
+    wait_store_msg_ok: bool,
+}
+
+fn properties_of<'a>(extras: &Extras<'a>, level: &'a str) -> PyResult<Properties<'a>> {
+    let mut map = match extras.given.borrow() {
+        Properties::Map(map) => map,
+        Properties::Raw(_) => {
+            return Err(PyValueError::new_err("put takes properties as a mapping of strings"));
+        }
+    };
+    if map.get(names::UNIQ_KEY).is_none() {
+        map.put(names::UNIQ_KEY, extras.unique_key.as_bytes());
+    }
+    if let Some(tags) = extras.tags.filter(|tags| !tags.is_empty()) {
+        map.put(names::TAGS, tags.as_bytes());
+    }
+    if let Some(keys) = extras.keys.filter(|keys| !keys.is_empty()) {
+        map.put(names::KEYS, keys.as_bytes());
+    }
+    if extras.delay_time_level > 0 {
+        map.put(names::DELAY, level.as_bytes());
+    }
+    if !extras.wait_store_msg_ok {
+        map.put(names::WAIT, &b"false"[..]);
+    }
+    Ok(Properties::Map(map))
+}
+
+#[pymethods]
+impl Store {
+    #[pyo3(signature = (
+        topic, body, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, sys_flag=0,
+        delay_time_level=0, born_timestamp=None, wait_store_msg_ok=true
+    ))]
+    #[allow(clippy::too_many_arguments)] // one call a message: each is a part of it
+    fn put(
+        slf: &Bound<'_, Self>,
+        topic: &str,
+        body: Body,
+        keys: Option<Keys>,
+        tags: Option<&str>,
+        queue_id: Option<i32>,
+        properties: Option<GivenProperties>,
+        flag: i32,
+        sys_flag: i32,
+        delay_time_level: i32,
+        born_timestamp: Option<i64>,
+        wait_store_msg_ok: bool,
+    ) -> PyResult<PutMessageResult> {
+        let given = properties.unwrap_or_default();
+        let put = Put {
+            topic,
+            body,
+            keys,
+            tags,
+            queue_id,
+            given,
+            flag,
+            sys_flag,
+            delay_time_level,
+            born_timestamp,
+        };
+        let (result, wait_for) = put.begin(slf, wait_store_msg_ok)?;
+        let (py, this) = (slf.py(), slf.get());
+        if this.wait_for_flush(py, wait_for)? == PutMessageStatus::FlushDiskTimeout {
+            let result = result.into_bound_py_any(py)?;
+            let timeout_ms = u64::try_from(this.sync_flush_timeout.as_millis()).unwrap_or(u64::MAX);
+            return Err(errors::flush_timeout(py, timeout_ms, result));
+        }
+        Ok(result)
+    }
+
+    /// As `put`, without waiting for the disk: gives the offset that has to get there too.
+    #[pyo3(signature = (
+        topic, body, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, sys_flag=0,
+        delay_time_level=0, born_timestamp=None, wait_store_msg_ok=true
+    ))]
+    #[allow(clippy::too_many_arguments)] // as `put`
+    fn _put_begin(
+        slf: &Bound<'_, Self>,
+        topic: &str,
+        body: Body,
+        keys: Option<Keys>,
+        tags: Option<&str>,
+        queue_id: Option<i32>,
+        properties: Option<GivenProperties>,
+        flag: i32,
+        sys_flag: i32,
+        delay_time_level: i32,
+        born_timestamp: Option<i64>,
+        wait_store_msg_ok: bool,
+    ) -> PyResult<(PutMessageResult, Option<u64>)> {
+        let given = properties.unwrap_or_default();
+        let put = Put {
+            topic,
+            body,
+            keys,
+            tags,
+            queue_id,
+            given,
+            flag,
+            sys_flag,
+            delay_time_level,
+            born_timestamp,
+        };
+        put.begin(slf, wait_store_msg_ok)
+    }
+
+    /// Puts a message given field by field: 4.9.3's `putMessage`.
+    #[pyo3(signature = (
+        topic, queue_id, body, properties, *, flag, sys_flag, born_timestamp, born_host, store_host,
+        reconsume_times, prepared_transaction_offset
+    ))]
+    #[allow(clippy::too_many_arguments)] // the fields of a message
+    fn _put_message(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        body: Body,
+        properties: GivenProperties,
+        flag: i32,
+        sys_flag: i32,
+        born_timestamp: Option<i64>,
+        born_host: Option<&str>,
+        store_host: Option<&str>,
+        reconsume_times: i32,
+        prepared_transaction_offset: i64,
+    ) -> PyResult<PutMessageResult> {
+        let message = NewMessage {
+            topic: topic.as_bytes(),
+            queue_id,
+            flag,
+            sys_flag,
+            born_timestamp: born_timestamp.unwrap_or_else(|| self.core.now_ms()),
+            born_host: born_host.map_or(Ok(self.born_host), arguments::host)?,
+            store_host: store_host.map_or(Ok(self.store_host), arguments::host)?,
+            reconsume_times,
+            prepared_transaction_offset,
+            body: body.as_slice(),
+            properties: properties.borrow(),
+        };
+        let is_large = message.body.len() > LARGE_BODY_SIZE;
+        let outcome = with_or_without_gil(py, is_large, |wait| self.core.put_message(&message, wait));
+        self.result_of(py, outcome, message.store_host, |appended| vec![appended])
+    }
+
+    /// Puts a batch in a client's encoding: 4.9.3's `putMessages`.
+    #[pyo3(signature = (
+        topic, queue_id, body, properties, *, sys_flag, born_timestamp, born_host, store_host, reconsume_times
+    ))]
+    #[allow(clippy::too_many_arguments)] // the fields of a batch
+    fn _put_messages(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        body: Body,
+        properties: GivenProperties,
+        sys_flag: i32,
+        born_timestamp: Option<i64>,
+        born_host: Option<&str>,
+        store_host: Option<&str>,
+        reconsume_times: i32,
+    ) -> PyResult<PutMessageResult> {
+        let items =
+            batch::decode(body.as_slice()).map_err(|fault| errors::record_error(py, &fault.to_string()))?;
+        let shared = NewMessage {
+            topic: topic.as_bytes(),
+            queue_id,
+            flag: 0,
+            sys_flag,
+            born_timestamp: born_timestamp.unwrap_or_else(|| self.core.now_ms()),
+            born_host: born_host.map_or(Ok(self.born_host), arguments::host)?,
+            store_host: store_host.map_or(Ok(self.store_host), arguments::host)?,
+            reconsume_times,
+            prepared_transaction_offset: 0,
+            body: &[],
+            properties: properties.borrow(),
+        };
+        let batch = BatchMessage { shared, items };
+        let is_large = body.as_slice().len() > LARGE_BODY_SIZE;
+        let outcome = with_or_without_gil(py, is_large, |wait| self.core.put_messages(&batch, wait));
+        self.result_of(py, outcome, batch.shared.store_host, |appended| appended)
+    }
+
+    /// Appends finished records: messages of a store, or their bytes.
+    #[pyo3(signature = (records, *, keep_times=false, store_host=None))]
+    fn append_records(
+        &self,
+        py: Python<'_>,
+        records: Vec<RecordBytes>,
+        keep_times: bool,
+        store_host: Option<&str>,
+    ) -> PyResult<PutMessageResult> {
+        let host = store_host.map(arguments::host).transpose()?;
+        let bytes: Vec<&[u8]> = records.iter().map(RecordBytes::as_slice).collect();
+        let mut done = Vec::new();
+        let outcome = py.detach(|| self.core.append_records(&bytes, host, keep_times, &mut done));
+        if let Err(refusal) = outcome {
+            return Err(errors::refusal_to_py(py, &refusal));
+        }
+        Ok(PutMessageResult::stored(PutMessageStatus::PutOk, done, host.unwrap_or(self.store_host)))
+    }
+}
+
+/// A finished record.
+pub enum RecordBytes {
+    Message(Py<Message>),
+    Bytes(PyBackedBytes),
+    Copied(Vec<u8>),
+}
+
+impl RecordBytes {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Message(message) => message.get().record_slice(),
+            Self::Bytes(bytes) => bytes,
+            Self::Copied(bytes) => bytes,
+        }
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for RecordBytes {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(message) = given.cast::<Message>() {
+            return Ok(Self::Message(message.to_owned().unbind()));
+        }
+        Ok(match Body::extract(given)? {
+            Body::Bytes(bytes) => Self::Bytes(bytes),
+            Body::Copied(bytes) => Self::Copied(bytes),
+        })
+    }
+}
+
+/// The arguments of a put.
+struct Put<'a> {
+    topic: &'a str,
+    body: Body,
+    keys: Option<Keys>,
+    tags: Option<&'a str>,
+    queue_id: Option<i32>,
+    given: GivenProperties,
+    flag: i32,
+    sys_flag: i32,
+    delay_time_level: i32,
+    born_timestamp: Option<i64>,
+}
+
+impl Put<'_> {
+    fn begin(
+        &self,
+        slf: &Bound<'_, Store>,
+        wait_store_msg_ok: bool,
+    ) -> PyResult<(PutMessageResult, Option<u64>)> {
+        let (py, this) = (slf.py(), slf.get());
+        let queue_id = Store::queue_for(slf, self.topic, self.queue_id)?;
+        let now = this.core.now_ms();
+        let (unique_key, level) = (this.unique_keys.next(now), self.delay_time_level.to_string());
+        let extras = Extras {
+            keys: self.keys.as_ref().map(|keys| keys.0.as_str()),
+            tags: self.tags,
+            unique_key: &unique_key,
+            given: &self.given,
+            delay_time_level: self.delay_time_level,
+            wait_store_msg_ok,
+        };
+        let message = NewMessage {
+            topic: self.topic.as_bytes(),
+            queue_id,
+            flag: self.flag,
+            sys_flag: self.sys_flag,
+            born_timestamp: self.born_timestamp.unwrap_or(now),
+            born_host: this.born_host,
+            store_host: this.store_host,
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+            body: self.body.as_slice(),
+            properties: properties_of(&extras, &level)?,
+        };
+        let is_large = message.body.len() > LARGE_BODY_SIZE;
+        let core: &CoreStore = &this.core;
+        match with_or_without_gil(py, is_large, |wait| core.put_message(&message, wait)) {
+            Ok(done) => {
+                let result =
+                    PutMessageResult::stored(PutMessageStatus::PutOk, vec![done.appended], this.store_host);
+                Ok((result, done.wait_for))
+            }
+            Err(refusal) => Err(errors::refusal_to_py(py, &refusal)),
+        }
+    }
+}
+
+/// A client's encoding of the messages of a batch.
+#[pyfunction]
+pub fn encode_messages(items: Vec<(Body, i32, GivenProperties)>) -> PyResult<Vec<u8>> {
+    let mut out = Vec::new();
+    for (body, flag, given) in &items {
+        let encoded = match given.borrow() {
+            Properties::Raw(raw) => raw.to_vec(),
+            Properties::Map(map) => names::encode(&map),
+        };
+        let item = BatchItem { flag: *flag, body: body.as_slice(), properties: &encoded };
+        if !item.write(&mut out) {
+            return Err(PyValueError::new_err(format!(
+                "properties of a message in a batch have at most 32767 bytes, found {}",
+                encoded.len()
+            )));
+        }
+    }
+    Ok(out)
+}
+
+/// Properties in the order in which Java's `HashMap` gives them.
+#[pyfunction]
+pub fn properties_to_bytes(properties: GivenProperties) -> Vec<u8> {
+    match properties.borrow() {
+        Properties::Raw(raw) => raw.to_vec(),
+        Properties::Map(map) => names::encode(&map),
+    }
+}
+
+/// The names of a mapping in the order in which Java's `HashMap` gives them.
+#[pyfunction]
+pub fn java_hash_map_order(names: Vec<String>) -> Vec<String> {
+    let mut map = JavaHashMap::default();
+    for name in &names {
+        map.put(name.as_bytes(), &b""[..]);
+    }
+    map.ordered().into_iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
+}

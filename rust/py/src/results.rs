@@ -1,0 +1,204 @@
+//! What puts and gets give.
+
+use mqstore_core::commit_log::Appended;
+use mqstore_core::format::host::Host;
+use mqstore_core::format::message_id::MessageId;
+use mqstore_core::num;
+use mqstore_core::status::{AppendMessageStatus, PutMessageStatus};
+use mqstore_core::store::{GetMessageResult as CoreGetResult, PutRefusal};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::message::Message;
+use crate::status;
+
+/// How a put ended, and where the message went.
+#[pyclass(frozen, module = "mqstore", weakref)]
+pub struct PutMessageResult {
+    status: PutMessageStatus,
+    append: Option<AppendMessageStatus>,
+    /// None where nothing was appended; several for a batch.
+    appended: Vec<Appended>,
+    store_host: Host,
+    reason: Option<String>,
+}
+
+impl PutMessageResult {
+    pub fn stored(status: PutMessageStatus, appended: Vec<Appended>, store_host: Host) -> Self {
+        Self { status, append: Some(AppendMessageStatus::PutOk), appended, store_host, reason: None }
+    }
+
+    pub fn refused(refusal: &PutRefusal, store_host: Host) -> Self {
+        let reason = Some(refusal.reason.to_string());
+        Self { status: refusal.status, append: refusal.append, appended: Vec::new(), store_host, reason }
+    }
+
+    fn first(&self) -> Option<&Appended> {
+        self.appended.first()
+    }
+}
+
+#[pymethods]
+impl PutMessageResult {
+    #[getter]
+    fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        status::put(py, self.status)
+    }
+
+    #[getter]
+    fn append_status(&self) -> Option<&'static str> {
+        self.append.map(AppendMessageStatus::name)
+    }
+
+    #[getter]
+    fn is_ok(&self) -> bool {
+        self.status == PutMessageStatus::PutOk
+    }
+
+    #[getter]
+    fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    #[getter]
+    fn msg_id(&self) -> String {
+        let id = |appended: &Appended| {
+            MessageId { store_host: self.store_host, physical_offset: appended.wrote_offset }.to_hex()
+        };
+        self.appended.iter().map(id).collect::<Vec<_>>().join(",")
+    }
+
+    #[getter]
+    fn wrote_offset(&self) -> Option<u64> {
+        self.first().map(|first| first.wrote_offset)
+    }
+
+    #[getter]
+    fn wrote_bytes(&self) -> u64 {
+        self.appended.iter().map(|appended| u64::from(appended.wrote_bytes)).sum()
+    }
+
+    #[getter]
+    fn store_timestamp(&self) -> Option<i64> {
+        self.first().map(|first| first.store_timestamp)
+    }
+
+    #[getter]
+    fn logics_offset(&self) -> Option<i64> {
+        self.first().map(|first| first.logics_offset)
+    }
+
+    #[getter]
+    fn msg_num(&self) -> usize {
+        self.appended.len()
+    }
+
+    #[getter]
+    fn logics_offsets(&self) -> Vec<i64> {
+        self.appended.iter().map(|appended| appended.logics_offset).collect()
+    }
+
+    #[getter]
+    fn wrote_offsets(&self) -> Vec<u64> {
+        self.appended.iter().map(|appended| appended.wrote_offset).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        match (self.first(), &self.reason) {
+            (Some(first), _) => format!(
+                "PutMessageResult(status={}, wrote_offset={}, logics_offset={}, msg_num={})",
+                self.status.name(),
+                first.wrote_offset,
+                first.logics_offset,
+                self.appended.len()
+            ),
+            (None, reason) => {
+                format!(
+                    "PutMessageResult(status={}, reason={:?})",
+                    self.status.name(),
+                    reason.as_deref().unwrap_or("")
+                )
+            }
+        }
+    }
+}
+
+/// What a get gives: a status, where to go on, and the messages as a sequence.
+#[pyclass(frozen, sequence, module = "mqstore", weakref)]
+pub struct GetMessageResult {
+    result: CoreGetResult,
+}
+
+impl GetMessageResult {
+    pub const fn new(result: CoreGetResult) -> Self {
+        Self { result }
+    }
+
+    fn message(&self, at: usize) -> Option<Message> {
+        let got = self.result.messages.get(at)?;
+        Some(Message::new(got.record.clone(), Some(got.queue_offset)))
+    }
+}
+
+#[pymethods]
+impl GetMessageResult {
+    #[getter]
+    fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        status::get(py, self.result.status)
+    }
+
+    #[getter]
+    fn next_begin_offset(&self) -> i64 {
+        self.result.next_begin_offset
+    }
+
+    #[getter]
+    fn min_offset(&self) -> i64 {
+        self.result.min_offset
+    }
+
+    #[getter]
+    fn max_offset(&self) -> i64 {
+        self.result.max_offset
+    }
+
+    #[getter]
+    fn buffer_total_size(&self) -> u64 {
+        self.result.buffer_total_size
+    }
+
+    #[getter]
+    fn suggest_pulling_from_slave(&self) -> bool {
+        self.result.suggest_pulling_from_slave
+    }
+
+    #[getter]
+    fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, (0..self.result.messages.len()).filter_map(|at| self.message(at)))
+    }
+
+    fn __len__(&self) -> usize {
+        self.result.messages.len()
+    }
+
+    fn __getitem__(&self, at: isize) -> PyResult<Message> {
+        let len = num::java_int(self.result.messages.len()) as isize;
+        let at = if at < 0 { at + len } else { at };
+        usize::try_from(at)
+            .ok()
+            .and_then(|at| self.message(at))
+            .ok_or_else(|| PyIndexError::new_err(format!("message {at} of {len}")))
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "GetMessageResult(status={}, messages={}, next_begin_offset={}, min_offset={}, max_offset={})",
+            self.result.status.name(),
+            self.result.messages.len(),
+            self.result.next_begin_offset,
+            self.result.min_offset,
+            self.result.max_offset
+        )
+    }
+}
