@@ -30,9 +30,9 @@ impl ConsumeQueue {
         while low < high {
             let middle = low + (high - low) / 2;
             if self.unit(middle)?.is_some_and(|unit| unit.is_written()) {
-                low = middle + 1
+                low = middle + 1;
             } else {
-                high = middle
+                high = middle;
             }
         }
         let mut end = low;

@@ -211,9 +211,9 @@ impl TailedFiles {
         self.set_end(0);
         let files = self.files.files();
         if self.memory_only {
-            self.files.forget(&files)
+            self.files.forget(&files);
         } else {
-            self.files.delete(&files)?
+            self.files.delete(&files)?;
         }
         Ok(())
     }

@@ -88,7 +88,7 @@ impl IndexService {
             match IndexFile::open(&*self.fs, &path, self.shape, !self.memory_only, is_live) {
                 Ok(file) => files.push(Arc::new(file)),
                 Err(Error::Layout { path, expected, found }) => {
-                    load.faults.push(Stray { path, expected, found })
+                    load.faults.push(Stray { path, expected, found });
                 }
                 Err(error) => return Err(error),
             }
