@@ -1,6 +1,8 @@
 //! `mqstore._native`: the engine for Python. Converts types, releases the GIL where time is spent,
 //! maps errors, and decides nothing.
 
+#![allow(clippy::needless_pass_by_value)] // arguments that Python gives arrive owned
+
 mod arguments;
 mod clock;
 mod dispatch_request;
