@@ -39,6 +39,8 @@ from mqstore.options import StoreOptions, parse_conf
 from mqstore.status import GetMessageStatus, PutMessageStatus
 from mqstore.store.message_store import MessageStore
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
+from mqstore.store.queue import Queue, Topic
+from mqstore.store.selection import QueueRange, Selection
 
 __all__ = [
     "Arrival",
@@ -59,8 +61,11 @@ __all__ = [
     "PutError",
     "PutMessageResult",
     "PutMessageStatus",
+    "Queue",
+    "QueueRange",
     "ReadOnlyError",
     "RecordError",
+    "Selection",
     "ServiceNotAvailableError",
     "StoreClosedError",
     "StoreIOError",
@@ -68,6 +73,7 @@ __all__ = [
     "StoreLockedError",
     "StoreNotFoundError",
     "StoreOptions",
+    "Topic",
     "UnsupportedStoreError",
     "open",
 ]

@@ -46,11 +46,11 @@ class GroupCommitService(ServiceThread):
 
     def make_pass(self, store: "MessageStore") -> None:
         """Waits for a put that waits, flushes, and wakes the asyncio tasks that wait for it."""
-        store._aio_flushed(store._group_commit(self._MAX_WAIT_MS))
+        store._flush_waiters.flushed(store._group_commit(self._MAX_WAIT_MS))
 
     def failed(self, store: "MessageStore", error: BaseException) -> None:
         """A failed flush is final: everybody who waits is told."""
-        store._aio_flush_failed(error)
+        store._flush_waiters.failed(error)
         super().failed(store, error)
 
 

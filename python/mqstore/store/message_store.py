@@ -12,6 +12,7 @@ from typing import Self
 
 from mqstore import _native
 from mqstore._native import Arrival, Message, PutMessageResult
+from mqstore.errors import StoreClosedError
 from mqstore.options import StoreOptions
 from mqstore.services import (
     AllocateMappedFileService,
@@ -23,7 +24,11 @@ from mqstore.services import (
     ServiceThread,
 )
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
+from mqstore.store.queue import Topic
+from mqstore.store.selection import QueueRange, Selection
+from mqstore.store.times import Time
 from mqstore.store.topics import TopicConfigManager
+from mqstore.store.waiting import AsyncStore, FlushWaiters, MessageWaiters, wait_in_thread
 
 __all__ = ["MessageStore"]
 
@@ -75,6 +80,9 @@ class MessageStore(_native.Store):
         self._services: list[ServiceThread] = []
         self._listeners: list[Callable[[list[Arrival]], None]] = []
         self._closing = threading.Lock()
+        self._message_waiters = MessageWaiters(self)
+        self._flush_waiters = FlushWaiters()
+        self.aio = AsyncStore(self)
         self._topics: TopicConfigManager | None = None
         if self.compat:
             # 4.9.3 makes the queues of all delay levels when it loads their offsets.
@@ -118,7 +126,11 @@ class MessageStore(_native.Store):
                 service.join_stopped()
             self._services = []
             _open_stores.discard(self)
-            self._close()
+            try:
+                self._close()
+            finally:
+                self._message_waiters.wake_all()
+                self._flush_waiters.failed(StoreClosedError("the store is closed"))
 
     def destroy(self) -> None:
         """Removes log, queues and index from the disk and closes the store.
@@ -208,6 +220,59 @@ class MessageStore(_native.Store):
 
     # ---- reading ----------------------------------------------------------------------------
 
+    def topic(self, name: str) -> Topic:
+        """A topic and its queues."""
+        return Topic(self, name)
+
+    def topics(self) -> list[str]:
+        """The topics that have had a message."""
+        self._catch_up()
+        return sorted({topic for topic, _, _, end, _ in self._queues() if end > 0})
+
+    def select(
+        self,
+        topic: str | Iterable[str] | None = None,
+        *,
+        queue_id: int | None = None,
+        offsets: tuple[int | None, int | None] | None = None,
+        queues: Iterable[QueueRange] | None = None,
+        key: str | Iterable[str] | None = None,
+        tags: str | None = None,
+        begin: Time | None = None,
+        end: Time | None = None,
+        phy_offsets: tuple[int | None, int | None] | None = None,
+        limit: int | None = None,
+    ) -> Selection:
+        """Selects messages; what is not given does not restrict them.
+
+        Args:
+            topic: A topic, or several.
+            queue_id: One queue of each topic.
+            offsets: The first queue offset, and the one behind the last.
+            queues: Topics, queues and offsets one by one, instead of the three before.
+            key: A key, or several: messages that have one of them, as key or unique key.
+            tags: Tags separated by ``||``.
+            begin: The earliest store time.
+            end: The latest store time.
+            phy_offsets: The first offset of the log, and the one behind the last.
+            limit: Most messages.
+
+        Raises:
+            ValueError: ``queues`` together with what it replaces, or a time without a time zone.
+        """
+        ranges = None if queues is None else tuple(queues)
+        if topic is not None:
+            if ranges is not None:
+                raise ValueError("topic, queue_id and offsets, or queues; not both")
+            first, behind = offsets or (None, None)
+            names = [topic] if isinstance(topic, str) else topic
+            ranges = tuple(QueueRange(name, queue_id, first, behind) for name in names)
+        elif queue_id is not None or offsets is not None:
+            raise ValueError("queue_id and offsets belong to a topic")
+        from_phy, to_phy = phy_offsets or (None, None)
+        selection = Selection(self, ranges, from_phy_offset=from_phy, to_phy_offset=to_phy)
+        return selection.where(key=key, tags=tags, begin=begin, end=end, limit=limit)
+
     def select_one_message_by_offset(self, commit_log_offset: int) -> Message | None:
         """The message that begins at an offset of the log. Source: ``selectOneMessageByOffset``."""
         return self.look_message_by_offset(commit_log_offset)
@@ -255,13 +320,32 @@ class MessageStore(_native.Store):
             except Exception:
                 _log.exception("a listener of %s failed", self.path)
 
-    # ---- asyncio's side of the group commit ----------------------------------------------------
+    # ---- waiting ----------------------------------------------------------------------------
 
-    def _aio_flushed(self, offset: int) -> None:
-        """The log is on the disk up to here."""
+    def wait_for_message(self, topic: str, queue_id: int, offset: int, *, timeout: float | None = None) -> bool:
+        """Waits until a queue has a message at an offset.
 
-    def _aio_flush_failed(self, error: BaseException) -> None:
-        """It will not get there any more."""
+        A store that is only read looks at what its writer has added meanwhile.
+
+        Args:
+            topic: The topic.
+            queue_id: The queue.
+            offset: The offset that is waited for.
+            timeout: Waits at most so many seconds; forever by default.
+
+        Returns:
+            Whether there is one, before the time is up.
+
+        Raises:
+            StoreClosedError: the store is closed, or was while this waited.
+        """
+        self._check_open()
+        return wait_in_thread(self, topic, queue_id, offset, timeout)
+
+    def _catch_up(self) -> None:
+        """Dispatches what was put, so that bounds that are asked for count it."""
+        if self.mode == "rw" and self.dispatch_behind_bytes():
+            self._reput()
 
 
 def _close_all(stores: Iterable[MessageStore]) -> None:

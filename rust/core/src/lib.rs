@@ -4,6 +4,7 @@
 //! [`consume_queue`]s and the entries of the [`index`]. The log is the truth; queues and index are
 //! derived from it. See `ARCHITECTURE.md`.
 
+pub mod arrow;
 pub mod checkpoint;
 pub mod clock;
 pub mod commit_log;
@@ -22,6 +23,7 @@ pub mod poison;
 pub mod published;
 pub mod recovery;
 pub mod running_flags;
+pub mod selection;
 pub mod status;
 pub mod store;
 pub mod unique_key;

@@ -7,10 +7,14 @@ mod arguments;
 mod clock;
 mod dispatch_request;
 mod errors;
+mod inspect;
 mod message;
 mod options;
 mod put;
+mod put_many;
+mod reading;
 mod results;
+mod selection;
 mod status;
 mod store;
 
@@ -26,6 +30,8 @@ mod _native {
     use crate::put::{encode_messages, java_hash_map_order, properties_to_bytes};
     #[pymodule_export]
     use crate::results::{GetMessageResult, PutMessageResult};
+    #[pymodule_export]
+    use crate::selection::Cursor;
     #[pymodule_export]
     use crate::store::{Arrival, Store, locked_by, on_network_disk};
 }

@@ -64,6 +64,20 @@ impl Store {
         }
     }
 
+    /// The result of a put that raises, after its wait for the disk.
+    pub(crate) fn confirmed(
+        &self,
+        py: Python<'_>,
+        result: PutMessageResult,
+        wait_for: Option<u64>,
+    ) -> PyResult<PutMessageResult> {
+        if self.wait_for_flush(py, wait_for)? == PutMessageStatus::FlushDiskTimeout {
+            let timeout_ms = u64::try_from(self.sync_flush_timeout.as_millis()).unwrap_or(u64::MAX);
+            return Err(errors::flush_timeout(py, timeout_ms, result.into_bound_py_any(py)?));
+        }
+        Ok(result)
+    }
+
     /// The result of a put, after its wait for the disk: 4.9.3's way, a status for everything.
     fn result_of<T>(
         &self,
@@ -92,7 +106,7 @@ impl Store {
         Ok(Arc::clone(rounds.entry(topic.to_owned()).or_insert_with(|| Arc::new(round))))
     }
 
-    fn queue_for(slf: &Bound<'_, Self>, topic: &str, queue_id: Option<i32>) -> PyResult<i32> {
+    pub(crate) fn queue_for(slf: &Bound<'_, Self>, topic: &str, queue_id: Option<i32>) -> PyResult<i32> {
         let round = Self::round_of(slf, topic)?;
         match queue_id {
             Some(queue_id) if queue_id >= 0 => Ok(queue_id),
@@ -104,17 +118,18 @@ impl Store {
     }
 }
 
-/// What `put` takes beside topic and body.
-struct Extras<'a> {
-    keys: Option<&'a str>,
-    tags: Option<&'a str>,
-    unique_key: &'a str,
-    given: &'a GivenProperties,
-    delay_time_level: i32,
-    wait_store_msg_ok: bool,
+/// What a put takes beside topic and body.
+pub struct Extras<'a> {
+    pub keys: Option<&'a str>,
+    pub tags: Option<&'a str>,
+    pub unique_key: &'a str,
+    pub given: &'a GivenProperties,
+    pub delay_time_level: i32,
+    pub wait_store_msg_ok: bool,
 }
 
-fn properties_of<'a>(extras: &Extras<'a>, level: &'a str) -> PyResult<Properties<'a>> {
+/// The properties of a message that is put.
+pub fn properties_of<'a>(extras: &Extras<'a>, level: &'a str) -> PyResult<Properties<'a>> {
     let mut map = match extras.given.borrow() {
         Properties::Map(map) => map,
         Properties::Raw(_) => {
@@ -174,13 +189,7 @@ impl Store {
             born_timestamp,
         };
         let (result, wait_for) = put.begin(slf, wait_store_msg_ok)?;
-        let (py, this) = (slf.py(), slf.get());
-        if this.wait_for_flush(py, wait_for)? == PutMessageStatus::FlushDiskTimeout {
-            let result = result.into_bound_py_any(py)?;
-            let timeout_ms = u64::try_from(this.sync_flush_timeout.as_millis()).unwrap_or(u64::MAX);
-            return Err(errors::flush_timeout(py, timeout_ms, result));
-        }
-        Ok(result)
+        slf.get().confirmed(slf.py(), result, wait_for)
     }
 
     /// As `put`, without waiting for the disk: gives the offset that has to get there too.

@@ -135,6 +135,10 @@ impl GetMessageResult {
         Self { result }
     }
 
+    pub const fn core(&self) -> &CoreGetResult {
+        &self.result
+    }
+
     fn message(&self, at: usize) -> Option<Message> {
         let got = self.result.messages.get(at)?;
         Some(Message::new(got.record.clone(), Some(got.queue_offset)))

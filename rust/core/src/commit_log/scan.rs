@@ -16,6 +16,7 @@ use crate::format::message::{
 };
 use crate::mmap::file_queue::FileQueue;
 use crate::mmap::mapped_file::MappedFile;
+use crate::mmap::slice::Slice;
 use crate::num;
 
 /// Bytes that are read at a time where files are read and not mapped.
@@ -59,7 +60,7 @@ pub fn check_topic(topic: &[u8]) -> std::result::Result<(), RecordFault> {
     if bad { Err(RecordFault::Topic { len: u32::try_from(topic.len()).unwrap_or(u32::MAX) }) } else { Ok(()) }
 }
 
-/// Walks the records from `from`, a boundary, up to `to`.
+/// Walks the records from `from`, a boundary, up to `to`; the visitor gets a record's bytes too.
 ///
 /// # Errors
 /// Where a file can't be read, or the visitor's own.
@@ -69,6 +70,35 @@ pub fn scan(
     to: u64,
     check: Check,
     mut visit: impl FnMut(u64, &Record<'_>, &[u8]) -> Result<ControlFlow<()>>,
+) -> Result<ScanEnd> {
+    scan_windows(files, from, to, check, |offset, record, window, at| {
+        let bytes = window.get(at..at + record.total_size as usize).unwrap_or_default();
+        visit(offset, record, bytes)
+    })
+}
+
+/// As [`scan`]; the visitor gets a function that gives the record's bytes as a slice of their own.
+///
+/// # Errors
+/// As for [`scan`].
+pub fn scan_slices(
+    files: &FileQueue,
+    from: u64,
+    to: u64,
+    check: Check,
+    mut visit: impl FnMut(u64, &Record<'_>, &dyn Fn() -> Option<Slice>) -> Result<ControlFlow<()>>,
+) -> Result<ScanEnd> {
+    scan_windows(files, from, to, check, |offset, record, window, at| {
+        visit(offset, record, &|| window.sub(at, record.total_size as usize))
+    })
+}
+
+fn scan_windows(
+    files: &FileQueue,
+    from: u64,
+    to: u64,
+    check: Check,
+    mut visit: impl FnMut(u64, &Record<'_>, &Slice, usize) -> Result<ControlFlow<()>>,
 ) -> Result<ScanEnd> {
     let mut offset = from;
     while offset < to {
@@ -90,7 +120,7 @@ fn scan_file(
     from: u64,
     to: u64,
     check: Check,
-    visit: &mut impl FnMut(u64, &Record<'_>, &[u8]) -> Result<ControlFlow<()>>,
+    visit: &mut impl FnMut(u64, &Record<'_>, &Slice, usize) -> Result<ControlFlow<()>>,
 ) -> Result<ScanEnd> {
     let end = to.min(file.end_offset());
     let mut offset = from;
@@ -113,8 +143,7 @@ fn scan_file(
             }) {
                 Ok(Decoded::Blank { .. }) => return Ok(ScanEnd::Reached(file.end_offset())),
                 Ok(Decoded::Message(record)) => {
-                    let bytes = rest.get(..record.total_size as usize).unwrap_or_default();
-                    if visit(offset, &record, bytes)?.is_break() {
+                    if visit(offset, &record, &window, num::index(offset - start))?.is_break() {
                         return Ok(ScanEnd::Stopped(offset));
                     }
                     offset = record.next_offset(offset);

@@ -67,3 +67,9 @@ impl Deref for Slice {
         .unwrap_or_default()
     }
 }
+
+impl AsRef<[u8]> for Slice {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}

@@ -133,6 +133,48 @@ impl Store {
         })
     }
 
+    /// Puts messages one after another under one lock. All are checked before the first is put;
+    /// those that are in the log are in `done`, and a call that has to be repeated goes on behind
+    /// them.
+    pub fn put_many(&self, messages: &[NewMessage<'_>], done: &mut Vec<Appended>, wait: Wait) -> PutStep<()> {
+        let rest = messages.get(done.len()..).unwrap_or_default();
+        let prepare = |message| {
+            self.check_message(message)?;
+            self.prepare(message)
+        };
+        let outcome =
+            self.check_store_status().and_then(|()| rest.iter().map(prepare).collect::<Checked<Vec<_>>>());
+        let prepared = match outcome {
+            Ok(prepared) => prepared,
+            Err(refusal) => return PutStep::Refused(refusal),
+        };
+        let waits = prepared.iter().any(|prepared| prepared.wait_store_msg_ok);
+        let outcome = if prepared.iter().any(|prepared| prepared.multi.is_some()) {
+            self.append_each(&prepared, done, wait)
+        } else {
+            let records: Vec<_> = prepared.iter().map(Prepared::record).collect();
+            self.log.append_all(&records, done, wait)
+        };
+        let end = done.last().map_or(0, |last| last.wrote_offset + u64::from(last.wrote_bytes));
+        self.step(outcome, waits, |()| end)
+    }
+
+    /// Messages of further queues depend on each other's offsets: one at a time.
+    fn append_each(
+        &self,
+        prepared: &[Prepared<'_>],
+        done: &mut Vec<Appended>,
+        wait: Wait,
+    ) -> Result<(), AppendRefusal> {
+        for prepared in prepared {
+            done.push(match &prepared.multi {
+                None => self.log.append(&prepared.record(), wait)?,
+                Some(multi) => self.append_multi(prepared, multi, wait)?,
+            });
+        }
+        Ok(())
+    }
+
     /// Puts a batch: one topic, one queue, in one file, visible at once.
     pub fn put_messages(&self, batch: &BatchMessage<'_>, wait: Wait) -> PutStep<Vec<Appended>> {
         let outcome = self.check_store_status().and_then(|()| self.prepare_batch(batch));

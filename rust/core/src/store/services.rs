@@ -20,7 +20,7 @@ impl Store {
 
     /// A reader that asks for what is not dispatched yet dispatches it, so that what was put is
     /// found at once.
-    pub(super) fn catch_up(&self) -> Result<()> {
+    pub(crate) fn catch_up(&self) -> Result<()> {
         if self.dispatch_behind_bytes() > 0 && !self.is_closed() {
             self.reput()?;
         }

@@ -1,0 +1,162 @@
+"""A topic and its queues, as Python has sequences."""
+
+import bisect
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, overload
+
+from mqstore._native import Message
+from mqstore.errors import OffsetOutOfRangeError
+from mqstore.store.selection import QueueRange, Selection
+from mqstore.store.times import Time, to_ms
+
+if TYPE_CHECKING:
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["Queue", "Topic"]
+
+
+class Queue:
+    """A queue of a topic. Its messages are numbered by their offsets, which begin at its min offset.
+
+    ``queue[7]`` is the message with the offset 7, ``queue[-1]`` the last one, ``queue[5:10]`` a
+    :class:`Selection`; going through it gives the messages that it has at that moment.
+    """
+
+    def __init__(self, store: "MessageStore", topic: str, queue_id: int) -> None:
+        """A view of a queue; there need not be one yet."""
+        self.store, self.topic, self.queue_id = store, topic, queue_id
+
+    @property
+    def min_offset(self) -> int:
+        """The offset of the first message that is still there."""
+        return self.store.get_min_offset_in_queue(self.topic, self.queue_id)
+
+    @property
+    def max_offset(self) -> int:
+        """The offset that the next message gets."""
+        self.store._catch_up()
+        return self.store.get_max_offset_in_queue(self.topic, self.queue_id)
+
+    def __len__(self) -> int:
+        """How many messages there are."""
+        return self.max_offset - self.min_offset
+
+    def __iter__(self) -> Iterator[Message]:
+        """The messages that there are now, in order."""
+        return iter(self[:])
+
+    @overload
+    def __getitem__(self, offset: int) -> Message: ...
+    @overload
+    def __getitem__(self, offset: slice) -> Selection: ...
+    def __getitem__(self, offset: int | slice) -> "Message | Selection":
+        """A message by its offset, or the messages of a range of offsets.
+
+        Raises:
+            OffsetOutOfRangeError: the queue has no message with that offset.
+            ValueError: a slice with a step.
+        """
+        min_offset, max_offset = self.min_offset, self.max_offset
+        if isinstance(offset, slice):
+            if offset.step not in {None, 1}:
+                raise ValueError(f"a queue is sliced without a step, found {offset.step}")
+            begin = self._absolute(offset.start, max_offset, min_offset)
+            end = self._absolute(offset.stop, max_offset, max_offset)
+            return Selection(self.store, (QueueRange(self.topic, self.queue_id, begin, end),))
+        index = self._absolute(offset, max_offset, 0)
+        found = self.store.get_message(self.topic, self.queue_id, index, 1) if index < max_offset else []
+        if len(found) == 0 or found[0].logics_offset != index:
+            error = OffsetOutOfRangeError(
+                f"{self!r}: expected an offset from {min_offset} to {max_offset - 1}, found {offset}"
+            )
+            error.offset, error.min, error.max = offset, min_offset, max_offset
+            raise error
+        return found[0]
+
+    @staticmethod
+    def _absolute(offset: int | None, max_offset: int, otherwise: int) -> int:
+        if offset is None:
+            return otherwise
+        return max(0, max_offset + offset) if offset < 0 else offset
+
+    def offset_by_time(self, time: Time, boundary: str = "lower") -> int:
+        """The offset that a time stands for.
+
+        Args:
+            time: The time.
+            boundary: ``"lower"`` for the first message that is not before it (the queue's end where
+                there is none), ``"upper"`` for the last that is not behind it, ``"nearest"``.
+        """
+        return self.store.get_offset_in_queue_by_time(self.topic, self.queue_id, to_ms(time), boundary)
+
+    def offsets_by_time(self, times: Sequence[Time], boundary: str = "lower") -> list[int]:
+        """The offsets that many times stand for, in one call."""
+        timestamps = [to_ms(time) for time in times]
+        return self.store.get_offsets_in_queue_by_time(self.topic, self.queue_id, timestamps, boundary)
+
+    def select(self) -> Selection:
+        """All its messages, those that come later too."""
+        return Selection(self.store, (QueueRange(self.topic, self.queue_id),))
+
+    def follow(self, offset: int | None = None, *, timeout: float | None = None) -> Iterator[Message]:
+        """The messages from an offset on, waiting for new ones.
+
+        Args:
+            offset: Where to begin; at the queue's end by default.
+            timeout: Ends when nothing came for so many seconds; waits forever by default.
+        """
+        next_offset = self.max_offset if offset is None else max(offset, self.min_offset)
+        while self.store.wait_for_message(self.topic, self.queue_id, next_offset, timeout=timeout):
+            found = self.store.get_message(self.topic, self.queue_id, next_offset, 32)
+            yield from found.messages
+            next_offset = found.next_begin_offset
+
+    def __repr__(self) -> str:
+        """Topic and number."""
+        return f"Queue({self.topic!r}, {self.queue_id})"
+
+
+class Topic:
+    """A topic of a store, as the sequence of its queues."""
+
+    def __init__(self, store: "MessageStore", name: str) -> None:
+        """A view of a topic; it need not have a message yet."""
+        self.store, self.name = store, name
+
+    @property
+    def queue_ids(self) -> list[int]:
+        """The numbers of the queues that have had a message."""
+        self.store._catch_up()
+        found = [queue_id for topic, queue_id, *_ in self.store._queues() if topic == self.name]
+        return sorted(found)
+
+    @property
+    def queues(self) -> list[Queue]:
+        """The queues that have had a message."""
+        return [self.queue(queue_id) for queue_id in self.queue_ids]
+
+    def queue(self, queue_id: int) -> Queue:
+        """A queue."""
+        return Queue(self.store, self.name, queue_id)
+
+    def __len__(self) -> int:
+        """How many messages there are in all queues."""
+        return sum(len(queue) for queue in self.queues)
+
+    def __iter__(self) -> Iterator[Message]:
+        """The messages that there are now, queue after queue."""
+        return iter(self.select())
+
+    def __contains__(self, queue_id: int) -> bool:
+        """Whether a queue has had a message."""
+        ids = self.queue_ids
+        at = bisect.bisect_left(ids, queue_id)
+        return at < len(ids) and ids[at] == queue_id
+
+    def select(self) -> Selection:
+        """All its messages."""
+        return Selection(self.store, (QueueRange(self.name),))
+
+    def __repr__(self) -> str:
+        """The name."""
+        return f"Topic({self.name!r})"

@@ -1,0 +1,212 @@
+"""Which messages: the one way to say so, and what can be done with them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from mqstore._native import Message
+from mqstore.store.times import Time, to_ms
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["QueueRange", "Selection"]
+
+_CHUNK_COUNT = 4096
+_CHUNK_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class QueueRange:
+    """Offsets of a topic's queues, from the first that is wanted to behind the last."""
+
+    topic: str
+    queue_id: int | None = None
+    """``None`` for all of the topic's queues."""
+    begin_offset: int | None = None
+    """``None`` for the queue's first."""
+    end_offset: int | None = None
+    """Behind the last; ``None`` for the queue's end."""
+
+
+@dataclass(frozen=True, repr=False)
+class Selection:
+    """Messages of a store: immutable, lazy, and read anew each time it is gone through.
+
+    Made by :meth:`MessageStore.select`, and by slicing queues. With topics the messages come queue
+    after queue, in the order of each; with keys, and without either, in the order of the log.
+    """
+
+    store: "MessageStore"
+    queues: tuple[QueueRange, ...] | None = None
+    """Only messages of these queues; ``None`` for all that the log holds."""
+    keys: tuple[str, ...] | None = None
+    """Only messages with one of these keys."""
+    tags: str | None = None
+    """Only messages with one of these tags: ``"A || B"``."""
+    begin_timestamp: int | None = None
+    """Only messages stored at this time or later, in milliseconds."""
+    end_timestamp: int | None = None
+    """Only messages stored at this time or earlier."""
+    from_phy_offset: int | None = None
+    """Only messages at this offset of the log or behind it."""
+    to_phy_offset: int | None = None
+    """Only messages before this offset of the log."""
+    limit: int | None = None
+    """At most so many messages."""
+
+    def _spec(self) -> "_Spec":
+        queues = None
+        if self.queues is not None:
+            queues = [(range.topic, range.queue_id, range.begin_offset, range.end_offset) for range in self.queues]
+        return _Spec(
+            queues=queues,
+            keys=None if self.keys is None else list(self.keys),
+            tags=self.tags,
+            begin_timestamp=self.begin_timestamp,
+            end_timestamp=self.end_timestamp,
+            from_phy_offset=self.from_phy_offset,
+            to_phy_offset=self.to_phy_offset,
+            limit=self.limit,
+        )
+
+    def where(
+        self,
+        *,
+        key: str | Iterable[str] | None = None,
+        tags: str | None = None,
+        begin: Time | None = None,
+        end: Time | None = None,
+        limit: int | None = None,
+    ) -> Self:
+        """A narrower selection: what is given here replaces what was given before."""
+        changes: dict[str, Any] = {}
+        if key is not None:
+            changes["keys"] = (key,) if isinstance(key, str) else tuple(key)
+        if tags is not None:
+            changes["tags"] = tags
+        if begin is not None:
+            changes["begin_timestamp"] = to_ms(begin)
+        if end is not None:
+            changes["end_timestamp"] = to_ms(end)
+        if limit is not None:
+            changes["limit"] = limit
+        return replace(self, **changes)
+
+    def __iter__(self) -> Iterator[Message]:
+        """The messages, as they are when one comes to them."""
+        for chunk in self.chunks():
+            yield from chunk
+
+    def chunks(self, max_count: int = _CHUNK_COUNT, max_bytes: int = _CHUNK_BYTES) -> Iterator[list[Message]]:
+        """The messages some at a time: at most so many, and about as many bytes of records."""
+        cursor = self.store._cursor(self._spec())
+        while chunk := cursor.next_messages(max_count, max_bytes):
+            yield chunk
+
+    def count(self) -> int:
+        """How many messages are selected. With topics and times alone the log is not read for it."""
+        return self.store._count(self._spec())
+
+    def first(self) -> Message | None:
+        """The first message, or ``None``."""
+        return next(iter(self.where(limit=1)), None)
+
+    # ---- many look-ups in one call -------------------------------------------------------------
+
+    def look_up_keys(self, keys: Sequence[str], *, max_num: int = 32) -> dict[str, list[Message]]:
+        """For each of many keys the newest messages of the selection that have it, oldest first.
+
+        Raises:
+            ValueError: the selection has no topic, or ranges of offsets, tags or keys.
+        """
+        if self.queues is None or self.keys is not None or self.tags is not None:
+            raise ValueError("keys are looked up in topics: the selection has topics and times, no keys and no tags")
+        if any(range.queue_id is not None for range in self.queues):
+            raise ValueError("keys are looked up in whole topics: the selection names single queues")
+        begin = 0 if self.begin_timestamp is None else self.begin_timestamp
+        end = 2**63 - 1 if self.end_timestamp is None else self.end_timestamp
+        found: dict[str, list[Message]] = {key: [] for key in keys}
+        for topic in {range.topic for range in self.queues}:
+            messages = self.store.query_messages(topic, list(found), max_num, begin, end)
+            for key, more in zip(found, messages, strict=True):
+                found[key].extend(more)
+        for of_key in found.values():
+            of_key.sort(key=lambda message: message.commit_log_offset)
+            del of_key[:-max_num]
+        return found
+
+    def look_up_times(self, times: Sequence[Time], boundary: str = "lower") -> dict[tuple[str, int], list[int]]:
+        """For each queue of the selection the offsets that many times stand for.
+
+        Args:
+            times: The times.
+            boundary: ``"lower"`` for the first message that is not before a time, ``"upper"`` for the
+                last that is not behind it, ``"nearest"`` for the nearest.
+
+        Raises:
+            ValueError: the selection has no topic.
+        """
+        if self.queues is None:
+            raise ValueError("times are looked up in queues: the selection has no topic")
+        timestamps = [to_ms(time) for time in times]
+        wanted = {(range.topic, range.queue_id) for range in self.queues}
+        return {
+            (topic, queue_id): self.store.get_offsets_in_queue_by_time(topic, queue_id, timestamps, boundary)
+            for topic, queue_id, *_ in self.store._queues()
+            if (topic, queue_id) in wanted or (topic, None) in wanted
+        }
+
+    # ---- Arrow -------------------------------------------------------------------------------
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        body: str = "binary",
+        max_messages: int = 65_536,
+        max_bytes: int = 32 << 20,
+    ) -> "pa.RecordBatchReader":
+        """The messages as a stream of Arrow record batches, read as it is read; needs pyarrow.
+
+        Args:
+            columns: Names of columns, in their order; all but ``raw_body`` by default.
+            body: ``"binary"`` copies bodies, ``"view"`` gives views into the store's files.
+            max_messages: Most messages a batch.
+            max_bytes: About how many bytes of records a batch.
+
+        Raises:
+            ValueError: there is no such column.
+        """
+        import pyarrow as pa
+
+        capsule = self.store._arrow_stream(
+            self._spec(), None if columns is None else list(columns), body, max_messages, max_bytes
+        )
+        return pa.RecordBatchReader._import_from_c_capsule(capsule)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The PyCapsule interface: polars, pandas, DuckDB and pyarrow take a selection as it is."""
+        del requested_schema  # the consumer casts; the interface lets a producer leave that to it
+        return self.store._arrow_stream(self._spec(), None, "binary", 65_536, 32 << 20)
+
+    def __repr__(self) -> str:
+        """What is selected, of which store."""
+        given = {name: value for name, value in vars(self._spec()).items() if value is not None}
+        return f"Selection({self.store.options.store_path_root_dir!r}, {given})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Spec:
+    """A selection as the engine takes it."""
+
+    queues: list[tuple[str, int | None, int | None, int | None]] | None
+    keys: list[str] | None
+    tags: str | None
+    begin_timestamp: int | None
+    end_timestamp: int | None
+    from_phy_offset: int | None
+    to_phy_offset: int | None
+    limit: int | None

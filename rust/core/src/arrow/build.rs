@@ -1,0 +1,228 @@
+//! Building a record batch, a column at a time.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{
+    BinaryBuilder, BinaryViewBuilder, Int32Builder, ListBuilder, MapBuilder, MapFieldNames, StringBuilder,
+};
+use arrow_array::{
+    ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchOptions, TimestampMillisecondArray,
+};
+use arrow_buffer::Buffer;
+use arrow_schema::ArrowError;
+use bytes::Bytes;
+
+use super::schema::{BodyType, Column, Columns, key_field, properties_field};
+use crate::format::body::{inflate, is_compressed};
+use crate::format::java_string;
+use crate::format::message::Record;
+use crate::format::message_id::MessageId;
+use crate::format::properties::{self, DispatchProperties};
+use crate::mmap::slice::Slice;
+use crate::num;
+use crate::store::GotMessage;
+use crate::store::query::decode_record;
+
+/// Bodies up to this size are copied into the view itself.
+const INLINE_VIEW_SIZE: usize = 12;
+
+/// A message with its record decoded.
+struct Row<'a> {
+    record: Record<'a>,
+    slice: &'a Slice,
+}
+
+/// The messages as a record batch.
+///
+/// # Errors
+/// Where a compressed body can't be inflated, or a column becomes larger than Arrow's offsets reach.
+pub fn record_batch(messages: &[GotMessage], columns: &Columns) -> Result<RecordBatch, ArrowError> {
+    let rows: Vec<Row<'_>> = messages
+        .iter()
+        .filter_map(|message| {
+            decode_record(&message.record).map(|record| Row { record, slice: &message.record })
+        })
+        .collect();
+    let arrays =
+        columns.columns.iter().map(|column| array(*column, columns.body, &rows)).collect::<Result<_, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    RecordBatch::try_new_with_options(columns.schema(), arrays, &options)
+}
+
+fn array(column: Column, body: BodyType, rows: &[Row<'_>]) -> Result<ArrayRef, ArrowError> {
+    Ok(match column {
+        Column::Topic => strings(rows, |record, text| text(record.topic)),
+        Column::QueueId => int32(rows, |record| record.queue_id),
+        Column::QueueOffset => int64(rows, |record| record.queue_offset),
+        Column::CommitLogOffset => int64(rows, |record| record.physical_offset),
+        Column::StoreSize => int32(rows, |record| num::java_int(record.total_size as usize)),
+        Column::BodyCrc => int32(rows, |record| record.body_crc),
+        Column::Flag => int32(rows, |record| record.flag),
+        Column::SysFlag => int32(rows, |record| record.sys_flag),
+        Column::BornTimestamp => timestamps(rows, |record| record.born_timestamp),
+        Column::StoreTimestamp => timestamps(rows, |record| record.store_timestamp),
+        Column::BornHost => strings(rows, |record, text| text(record.born_host.to_string().as_bytes())),
+        Column::StoreHost => strings(rows, |record, text| text(record.store_host.to_string().as_bytes())),
+        Column::ReconsumeTimes => int32(rows, |record| record.reconsume_times),
+        Column::PreparedTransactionOffset => int64(rows, |record| record.prepared_transaction_offset),
+        Column::MsgId => strings(rows, |record, text| {
+            let physical_offset = num::from_java_long(record.physical_offset).unwrap_or(0);
+            text(MessageId { store_host: record.store_host, physical_offset }.to_hex().as_bytes());
+        }),
+        Column::UniqueKey => optional_strings(rows, properties::UNIQ_KEY),
+        Column::Tags => optional_strings(rows, properties::TAGS),
+        Column::Keys => keys(rows),
+        Column::Properties => property_maps(rows)?,
+        Column::Body => bodies(rows, body, true)?,
+        Column::RawBody => bodies(rows, body, false)?,
+    })
+}
+
+fn int32(rows: &[Row<'_>], of: impl Fn(&Record<'_>) -> i32) -> ArrayRef {
+    let mut builder = Int32Builder::with_capacity(rows.len());
+    rows.iter().for_each(|row| builder.append_value(of(&row.record)));
+    let array: Int32Array = builder.finish();
+    Arc::new(array)
+}
+
+fn int64(rows: &[Row<'_>], of: impl Fn(&Record<'_>) -> i64) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| of(&row.record))))
+}
+
+fn timestamps(rows: &[Row<'_>], of: impl Fn(&Record<'_>) -> i64) -> ArrayRef {
+    let array = TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| of(&row.record)));
+    Arc::new(array.with_timezone("UTC"))
+}
+
+fn strings(rows: &[Row<'_>], of: impl Fn(&Record<'_>, &mut dyn FnMut(&[u8]))) -> ArrayRef {
+    let mut builder = StringBuilder::with_capacity(rows.len(), rows.len() * 16);
+    for row in rows {
+        of(&row.record, &mut |text| builder.append_value(java_string::decode(text)));
+    }
+    Arc::new(builder.finish())
+}
+
+fn optional_strings(rows: &[Row<'_>], name: &[u8]) -> ArrayRef {
+    let mut builder = StringBuilder::with_capacity(rows.len(), rows.len() * 16);
+    for row in rows {
+        builder.append_option(properties::find(row.record.properties, name).map(java_string::decode));
+    }
+    Arc::new(builder.finish())
+}
+
+fn keys(rows: &[Row<'_>]) -> ArrayRef {
+    let mut builder = ListBuilder::new(StringBuilder::new()).with_field(key_field());
+    for row in rows {
+        let found = DispatchProperties { uniq_key: None, ..DispatchProperties::of(row.record.properties) };
+        found.index_keys().for_each(|key| builder.values().append_value(java_string::decode(key)));
+        builder.append(true);
+    }
+    Arc::new(builder.finish())
+}
+
+fn property_maps(rows: &[Row<'_>]) -> Result<ArrayRef, ArrowError> {
+    let names = MapFieldNames { entry: "entries".into(), key: "key".into(), value: "value".into() };
+    let arrow_schema::DataType::Struct(pair) = properties_field().data_type().clone() else {
+        return Err(ArrowError::SchemaError("a map's entries are pairs".into()));
+    };
+    let mut builder = MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new());
+    if let [key, value] = pair.as_ref() {
+        builder = builder.with_keys_field(Arc::clone(key)).with_values_field(Arc::clone(value));
+    }
+    for row in rows {
+        // Of two properties of one name the last counts, and a map has each name once.
+        let pairs: Vec<_> = properties::pairs(row.record.properties).collect();
+        for (at, (name, value)) in pairs.iter().enumerate() {
+            if pairs.iter().skip(at + 1).all(|(later, _)| later != name) {
+                builder.keys().append_value(java_string::decode(name));
+                builder.values().append_value(java_string::decode(value));
+            }
+        }
+        builder.append(true)?;
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+fn bodies(rows: &[Row<'_>], body: BodyType, inflated: bool) -> Result<ArrayRef, ArrowError> {
+    match body {
+        BodyType::Binary => {
+            let size = rows.iter().map(|row| row.record.body.len()).sum();
+            if size > i32::MAX as usize {
+                return Err(ArrowError::MemoryError(
+                    "bodies of one batch pass 2 GiB: take fewer messages a batch".into(),
+                ));
+            }
+            let mut builder = BinaryBuilder::with_capacity(rows.len(), size);
+            for row in rows {
+                match inflate_where(row, inflated)? {
+                    Some(body) => builder.append_value(body),
+                    None => builder.append_value(row.record.body),
+                }
+            }
+            Ok(Arc::new(builder.finish()))
+        }
+        BodyType::BinaryView => body_views(rows, inflated),
+    }
+}
+
+fn inflate_where(row: &Row<'_>, inflated: bool) -> Result<Option<Vec<u8>>, ArrowError> {
+    if !inflated || !is_compressed(row.record.sys_flag) {
+        return Ok(None);
+    }
+    let body = inflate(row.record.body, row.record.sys_flag);
+    body.map(Some).map_err(|fault| {
+        ArrowError::ExternalError(format!("the body at {}: {fault}", row.record.physical_offset).into())
+    })
+}
+
+/// Views into the files' mappings. A batch's messages lie in one or two of them; each gives one
+/// buffer, which reaches from its first message to its last.
+fn body_views(rows: &[Row<'_>], inflated: bool) -> Result<ArrayRef, ArrowError> {
+    let mut builder = BinaryViewBuilder::with_capacity(rows.len());
+    for run in rows.chunk_by(is_same_mapping) {
+        let places =
+            run.iter().filter_map(|row| row.slice.region().map(|(region, at)| (region, at, row.slice.len())));
+        let start = places.clone().map(|(_, at, _)| at).min().unwrap_or(0);
+        let end = places.clone().map(|(_, at, len)| at + len).max().unwrap_or(0);
+        let region = places.map(|(region, _, _)| region).next();
+        let slice = region.and_then(|region| Slice::mapped(Arc::clone(region), start, end - start));
+        let block = slice.map(|slice| builder.append_block(Buffer::from(Bytes::from_owner(slice))));
+        for row in run {
+            append_view(&mut builder, row, block.map(|block| (block, start)), inflated)?;
+        }
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+fn is_same_mapping(a: &Row<'_>, b: &Row<'_>) -> bool {
+    match (a.slice.region(), b.slice.region()) {
+        (Some((a, _)), Some((b, _))) => Arc::ptr_eq(a, b),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+fn append_view(
+    builder: &mut BinaryViewBuilder,
+    row: &Row<'_>,
+    block: Option<(u32, usize)>,
+    inflated: bool,
+) -> Result<(), ArrowError> {
+    if let Some(body) = inflate_where(row, inflated)? {
+        builder.append_value(body);
+        return Ok(());
+    }
+    let body = row.record.body;
+    let place = block.zip(row.slice.region()).filter(|_| body.len() > INLINE_VIEW_SIZE);
+    let Some(((block, start), (_, at))) = place else {
+        builder.append_value(body);
+        return Ok(());
+    };
+    match (u32::try_from(at + row.record.body_at() - start), u32::try_from(body.len())) {
+        (Ok(start), Ok(len)) => builder.try_append_view(block, start, len),
+        _ => {
+            builder.append_value(body);
+            Ok(())
+        }
+    }
+}

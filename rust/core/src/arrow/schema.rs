@@ -1,0 +1,202 @@
+//! The columns that messages have as Arrow.
+//!
+//! | column | type | |
+//! |--------|------|-|
+//! | `topic` | string | |
+//! | `queue_id` | int32 | |
+//! | `queue_offset` | int64 | |
+//! | `commit_log_offset` | int64 | |
+//! | `store_size` | int32 | bytes of the record |
+//! | `body_crc` | int32 | |
+//! | `flag` | int32 | |
+//! | `sys_flag` | int32 | |
+//! | `born_timestamp` | timestamp\[ms, UTC\] | |
+//! | `born_host` | string | |
+//! | `store_timestamp` | timestamp\[ms, UTC\] | |
+//! | `store_host` | string | |
+//! | `reconsume_times` | int32 | |
+//! | `prepared_transaction_offset` | int64 | |
+//! | `msg_id` | string | |
+//! | `unique_key` | string, null where there is none | |
+//! | `tags` | string, null where there are none | |
+//! | `keys` | list of string | |
+//! | `properties` | map of string to string | |
+//! | `body` | binary or binary view | inflated where a client compressed it |
+//! | `raw_body` | binary or binary view | as it is stored |
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
+
+/// A column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // the module's table has them
+pub enum Column {
+    Topic,
+    QueueId,
+    QueueOffset,
+    CommitLogOffset,
+    StoreSize,
+    BodyCrc,
+    Flag,
+    SysFlag,
+    BornTimestamp,
+    BornHost,
+    StoreTimestamp,
+    StoreHost,
+    ReconsumeTimes,
+    PreparedTransactionOffset,
+    MsgId,
+    UniqueKey,
+    Tags,
+    Keys,
+    Properties,
+    Body,
+    RawBody,
+}
+
+impl Column {
+    /// All columns, in the order of the table.
+    pub const ALL: [Self; 21] = [
+        Self::Topic,
+        Self::QueueId,
+        Self::QueueOffset,
+        Self::CommitLogOffset,
+        Self::StoreSize,
+        Self::BodyCrc,
+        Self::Flag,
+        Self::SysFlag,
+        Self::BornTimestamp,
+        Self::BornHost,
+        Self::StoreTimestamp,
+        Self::StoreHost,
+        Self::ReconsumeTimes,
+        Self::PreparedTransactionOffset,
+        Self::MsgId,
+        Self::UniqueKey,
+        Self::Tags,
+        Self::Keys,
+        Self::Properties,
+        Self::Body,
+        Self::RawBody,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Topic => "topic",
+            Self::QueueId => "queue_id",
+            Self::QueueOffset => "queue_offset",
+            Self::CommitLogOffset => "commit_log_offset",
+            Self::StoreSize => "store_size",
+            Self::BodyCrc => "body_crc",
+            Self::Flag => "flag",
+            Self::SysFlag => "sys_flag",
+            Self::BornTimestamp => "born_timestamp",
+            Self::BornHost => "born_host",
+            Self::StoreTimestamp => "store_timestamp",
+            Self::StoreHost => "store_host",
+            Self::ReconsumeTimes => "reconsume_times",
+            Self::PreparedTransactionOffset => "prepared_transaction_offset",
+            Self::MsgId => "msg_id",
+            Self::UniqueKey => "unique_key",
+            Self::Tags => "tags",
+            Self::Keys => "keys",
+            Self::Properties => "properties",
+            Self::Body => "body",
+            Self::RawBody => "raw_body",
+        }
+    }
+
+    fn data_type(self, body: BodyType) -> DataType {
+        match self {
+            Self::Topic | Self::BornHost | Self::StoreHost | Self::MsgId | Self::UniqueKey | Self::Tags => {
+                DataType::Utf8
+            }
+            Self::QueueId
+            | Self::StoreSize
+            | Self::BodyCrc
+            | Self::Flag
+            | Self::SysFlag
+            | Self::ReconsumeTimes => DataType::Int32,
+            Self::QueueOffset | Self::CommitLogOffset | Self::PreparedTransactionOffset => DataType::Int64,
+            Self::BornTimestamp | Self::StoreTimestamp => {
+                DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()))
+            }
+            Self::Keys => DataType::List(key_field()),
+            Self::Properties => DataType::Map(properties_field(), false),
+            Self::Body | Self::RawBody => match body {
+                BodyType::Binary => DataType::Binary,
+                BodyType::BinaryView => DataType::BinaryView,
+            },
+        }
+    }
+
+    const fn is_nullable(self) -> bool {
+        matches!(self, Self::UniqueKey | Self::Tags)
+    }
+}
+
+/// How bodies are given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BodyType {
+    /// Copied end to end.
+    #[default]
+    Binary,
+    /// As views into the store's files, without a copy.
+    BinaryView,
+}
+
+/// A name that is no column's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no column {0:?}; the columns are {all}", all = Column::ALL.map(Column::name).join(", "))]
+pub struct UnknownColumn(pub String);
+
+/// Which columns, in which order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Columns {
+    pub(super) columns: Vec<Column>,
+    pub(super) body: BodyType,
+}
+
+impl Columns {
+    /// All columns but `raw_body`.
+    #[must_use]
+    pub fn all(body: BodyType) -> Self {
+        let columns = Column::ALL.into_iter().filter(|column| *column != Column::RawBody).collect();
+        Self { columns, body }
+    }
+
+    /// Columns by their names.
+    ///
+    /// # Errors
+    /// The first name that is no column's.
+    pub fn by_name<'a>(
+        names: impl IntoIterator<Item = &'a str>,
+        body: BodyType,
+    ) -> Result<Self, UnknownColumn> {
+        let column = |name: &str| {
+            let found = Column::ALL.into_iter().find(|column| column.name() == name);
+            found.ok_or_else(|| UnknownColumn(name.to_owned()))
+        };
+        Ok(Self { columns: names.into_iter().map(column).collect::<Result<_, _>>()?, body })
+    }
+
+    /// Their schema.
+    #[must_use]
+    pub fn schema(&self) -> Arc<Schema> {
+        let field =
+            |column: &Column| Field::new(column.name(), column.data_type(self.body), column.is_nullable());
+        Arc::new(Schema::new(self.columns.iter().map(field).collect::<Fields>()))
+    }
+}
+
+pub(super) fn key_field() -> Arc<Field> {
+    Arc::new(Field::new("item", DataType::Utf8, false))
+}
+
+pub(super) fn properties_field() -> Arc<Field> {
+    let pair = [Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Utf8, false)];
+    Arc::new(Field::new("entries", DataType::Struct(Fields::from(pair.to_vec())), false))
+}

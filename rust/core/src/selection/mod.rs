@@ -1,0 +1,129 @@
+//! Which messages: the one way to say so.
+//!
+//! A selection names queues with ranges of offsets, times, keys, tags and a range of the log, or any
+//! part of these. How its messages are found follows from what it names: by the index where it has
+//! keys, by the queues' units where it has topics, by walking the log otherwise.
+
+mod cursor;
+mod plan;
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::format::message::Record;
+use crate::format::properties::{self, DispatchProperties};
+use crate::store::{Store, Subscription};
+
+pub use cursor::Cursor;
+
+/// Offsets of a topic's queues, from the first that is wanted to behind the last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueRange {
+    /// The topic.
+    pub topic: String,
+    /// The queue; `None` for all of the topic's.
+    pub queue_id: Option<i32>,
+    /// The first offset; `None` for the queue's first.
+    pub from: Option<u64>,
+    /// Behind the last offset; `None` for the queue's end.
+    pub to: Option<u64>,
+}
+
+/// Which messages.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Only messages of these queues; `None` for all that the log holds.
+    pub queues: Option<Vec<QueueRange>>,
+    /// Only messages that have one of these keys, as key or as unique key; `None` for any.
+    pub keys: Option<Vec<String>>,
+    /// Only messages with one of these tags; `None` for any.
+    pub tags: Option<Subscription>,
+    /// Only messages stored at this time or later, in milliseconds.
+    pub begin_timestamp: Option<i64>,
+    /// Only messages stored at this time or earlier.
+    pub end_timestamp: Option<i64>,
+    /// Only messages that stand at this offset of the log or behind it.
+    pub from_phy_offset: Option<u64>,
+    /// Only messages that stand before this offset of the log.
+    pub to_phy_offset: Option<u64>,
+    /// At most so many messages; `None` for all.
+    pub limit: Option<u64>,
+}
+
+impl Selection {
+    /// The selected messages of a store, as they are when the cursor comes to them.
+    ///
+    /// # Errors
+    /// Where index, queues or log can't be read.
+    pub fn cursor(&self, store: Arc<Store>) -> Result<Cursor> {
+        Cursor::new(store, self.clone())
+    }
+
+    /// How many messages are selected. Where units alone decide, they are counted without reading
+    /// the log.
+    ///
+    /// # Errors
+    /// As for [`Selection::cursor`].
+    pub fn count(&self, store: Arc<Store>) -> Result<u64> {
+        if let Some(count) = plan::count_units(self, &store)? {
+            return Ok(self.limit.map_or(count, |limit| count.min(limit)));
+        }
+        let mut cursor = self.cursor(store)?;
+        let mut count = 0;
+        loop {
+            let messages = cursor.next_messages(usize::MAX, cursor::CHUNK_SIZE)?;
+            if messages.is_empty() {
+                return Ok(count);
+            }
+            count += crate::num::offset(messages.len());
+        }
+    }
+
+    /// Whether only its queues and times say which messages.
+    fn is_by_units(&self) -> bool {
+        self.queues.is_some()
+            && self.keys.is_none()
+            && self.tags.is_none()
+            && self.from_phy_offset.is_none()
+            && self.to_phy_offset.is_none()
+    }
+
+    /// Whether a record is selected, wherever it was found.
+    fn takes(&self, record: &Record<'_>, offset: u64, found_by: FoundBy) -> bool {
+        self.begin_timestamp.is_none_or(|begin| record.store_timestamp >= begin)
+            && self.end_timestamp.is_none_or(|end| record.store_timestamp <= end)
+            && self.from_phy_offset.is_none_or(|from| offset >= from)
+            && self.to_phy_offset.is_none_or(|to| offset < to)
+            && (found_by == FoundBy::Unit || self.takes_queue(record))
+            && self.tags.as_ref().is_none_or(|tags| tags.matches_tag(record.properties))
+            && self.keys.as_ref().is_none_or(|keys| has_key(record.properties, keys))
+    }
+
+    fn takes_queue(&self, record: &Record<'_>) -> bool {
+        let Some(queues) = &self.queues else { return true };
+        let Some(offset) = crate::num::from_java_long(record.queue_offset) else { return false };
+        queues.iter().any(|range| {
+            range.topic.as_bytes() == record.topic
+                && range.queue_id.is_none_or(|queue_id| queue_id == record.queue_id)
+                && range.from.is_none_or(|from| offset >= from)
+                && range.to.is_none_or(|to| offset < to)
+        })
+    }
+}
+
+/// What led to a record: a queue's unit vouches for its queue and offset already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FoundBy {
+    Unit,
+    Offset,
+}
+
+fn has_key(stored: &[u8], keys: &[String]) -> bool {
+    // Most messages without the property can be told apart without looking at every pair.
+    if memchr::memmem::find(stored, properties::KEYS).is_none()
+        && memchr::memmem::find(stored, properties::UNIQ_KEY).is_none()
+    {
+        return false;
+    }
+    DispatchProperties::of(stored).index_keys().any(|found| keys.iter().any(|key| key.as_bytes() == found))
+}

@@ -1,0 +1,176 @@
+//! Where the messages of a selection are to be looked for.
+
+use std::sync::Arc;
+
+use super::{QueueRange, Selection};
+use crate::commit_log::topic_queue::QueueRef;
+use crate::consume_queue::{Boundary, ConsumeQueue};
+use crate::error::Result;
+use crate::format::be;
+use crate::format::cq_unit::CqUnit;
+use crate::format::message::{SYS_FLAG_AT, store_timestamp_at};
+use crate::index::{IndexService, KeyQuery};
+use crate::mmap::mapped_file::MappedFile;
+use crate::num;
+use crate::store::Store;
+
+/// Units that are counted at a time.
+const UNITS_AT_ONCE: usize = 1 << 16;
+/// As much of a log file as its first record's store time needs.
+const HEAD_SIZE: u64 = 128;
+
+/// A queue's units that are still to be looked at.
+#[derive(Debug)]
+pub(super) struct Span {
+    pub(super) queue: Arc<ConsumeQueue>,
+    pub(super) next: u64,
+    pub(super) end: u64,
+}
+
+/// Where to look, and how far one has got.
+#[derive(Debug)]
+pub(super) enum Plan {
+    /// At these offsets of the log, in order.
+    Offsets(std::vec::IntoIter<u64>),
+    /// Through these units, queue after queue.
+    Units(std::vec::IntoIter<Span>, Option<Span>),
+    /// Through the log.
+    Log { next: u64, end: u64 },
+}
+
+impl Plan {
+    pub(super) fn of(selection: &Selection, store: &Store) -> Result<Self> {
+        if let (Some(keys), Some(index)) = (&selection.keys, store.index()) {
+            return by_keys(selection, keys, index, store);
+        }
+        if let Some(queues) = &selection.queues {
+            let spans = spans(selection, queues, store)?.into_iter();
+            return Ok(Self::Units(spans, None));
+        }
+        let (from, to) = log_range(selection, store)?;
+        Ok(Self::Log { next: from, end: to })
+    }
+}
+
+/// The offsets that the index has for the keys. Without topics, every topic of the store is tried:
+/// the index hashes topic and key together.
+fn by_keys(selection: &Selection, keys: &[String], index: &IndexService, store: &Store) -> Result<Plan> {
+    let mut topics: Vec<String> = match &selection.queues {
+        Some(queues) => queues.iter().map(|range| range.topic.clone()).collect(),
+        None => store.queues().all().iter().map(|queue| queue.topic().to_owned()).collect(),
+    };
+    topics.sort_unstable();
+    topics.dedup();
+    let mut offsets = Vec::new();
+    for topic in &topics {
+        for key in keys {
+            let query = KeyQuery {
+                topic: topic.as_bytes(),
+                key: key.as_bytes(),
+                max_num: usize::MAX,
+                begin: selection.begin_timestamp.unwrap_or(i64::MIN),
+                end: selection.end_timestamp.unwrap_or(i64::MAX),
+            };
+            offsets.extend(index.query(&query, |_| Ok(true))?);
+        }
+    }
+    offsets.sort_unstable();
+    offsets.dedup();
+    Ok(Plan::Offsets(offsets.into_iter()))
+}
+
+/// The queues' units that can be selected: offsets and times are known to the queue.
+fn spans(selection: &Selection, queues: &[QueueRange], store: &Store) -> Result<Vec<Span>> {
+    let mut found = Vec::new();
+    for range in queues {
+        for queue in queues_of(range, store) {
+            let mut next = range.from.unwrap_or(0).max(queue.min_offset_in_queue());
+            let mut end = range.to.unwrap_or(u64::MAX).min(queue.max_offset_in_queue());
+            if let Some(begin) = selection.begin_timestamp {
+                next = next.max(queue.offset_by_time(store.log(), begin, Boundary::Lower)?);
+            }
+            if let Some(last) = selection.end_timestamp {
+                let behind = last.saturating_add(1);
+                end = end.min(queue.offset_by_time(store.log(), behind, Boundary::Lower)?);
+            }
+            if let Some(from) = selection.from_phy_offset {
+                next = next.max(queue.first_unit_at(from)?);
+            }
+            if let Some(to) = selection.to_phy_offset {
+                end = end.min(queue.first_unit_at(to)?);
+            }
+            if next < end {
+                found.push(Span { queue, next, end });
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn queues_of(range: &QueueRange, store: &Store) -> Vec<Arc<ConsumeQueue>> {
+    match range.queue_id {
+        Some(queue_id) => {
+            let key = QueueRef { topic: range.topic.as_bytes(), queue_id };
+            store.queues().get(key).into_iter().collect()
+        }
+        None => store.queues().all().into_iter().filter(|queue| queue.topic() == range.topic).collect(),
+    }
+}
+
+/// The part of the log that can hold selected messages: whole files are left out by the store times
+/// of their first messages, where those run forwards.
+fn log_range(selection: &Selection, store: &Store) -> Result<(u64, u64)> {
+    let log = store.log();
+    let mut from = store.first_offset().max(selection.from_phy_offset.unwrap_or(0));
+    let mut to = log.max_offset().min(selection.to_phy_offset.unwrap_or(u64::MAX));
+    if selection.begin_timestamp.is_none() && selection.end_timestamp.is_none() {
+        return Ok((from, to));
+    }
+    let files = log.files().files();
+    let mut firsts = Vec::with_capacity(files.len());
+    for file in files.iter() {
+        firsts.push(first_store_timestamp(file)?.unwrap_or(i64::MAX));
+    }
+    if !firsts.is_sorted() {
+        return Ok((from, to));
+    }
+    if let Some(begin) = selection.begin_timestamp {
+        let first_behind = firsts.partition_point(|&first| first < begin);
+        let start = files.get(first_behind.saturating_sub(1));
+        from = from.max(start.map_or(0, |file| file.file_from_offset()));
+    }
+    if let Some(end) = selection.end_timestamp {
+        let first_behind = firsts.partition_point(|&first| first <= end);
+        to = to.min(files.get(first_behind).map_or(u64::MAX, |file| file.file_from_offset()));
+    }
+    Ok((from, to))
+}
+
+/// The store time of a file's first message; `None` where it begins with none.
+fn first_store_timestamp(file: &Arc<MappedFile>) -> Result<Option<i64>> {
+    let head = file.slice(0, HEAD_SIZE)?;
+    let time =
+        be::i32_at(&head, SYS_FLAG_AT).and_then(|sys_flag| be::i64_at(&head, store_timestamp_at(sys_flag)));
+    Ok(time.filter(|&time| time > 0))
+}
+
+/// Counts what units alone decide; `None` where the messages have to be looked at.
+pub(super) fn count_units(selection: &Selection, store: &Store) -> Result<Option<u64>> {
+    let Some(queues) = selection.queues.as_ref().filter(|_| selection.is_by_units()) else { return Ok(None) };
+    let min_offset = store.first_offset();
+    let mut count = 0;
+    for span in spans(selection, queues, store)? {
+        let mut next = span.next;
+        while next < span.end {
+            let wanted = num::index(span.end - next).min(UNITS_AT_ONCE);
+            let units = span.queue.units(next, wanted)?;
+            if units.is_empty() {
+                break;
+            }
+            let is_there = |unit: &&CqUnit| unit.place().is_some_and(|(offset, _)| offset >= min_offset);
+            count += num::offset(units.iter().filter(is_there).count());
+            next += num::offset(units.len());
+        }
+    }
+    Ok(Some(count))
+}

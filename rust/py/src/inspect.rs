@@ -1,0 +1,155 @@
+//! What a store holds, for the control plane: rows that it names and shows.
+
+use std::sync::Arc;
+
+use mqstore_core::commit_log::topic_queue::QueueRef;
+use mqstore_core::consume_queue::ConsumeQueue;
+use mqstore_core::dispatch::Gap;
+use mqstore_core::error::Error;
+use mqstore_core::fs::OsFileSystem;
+use mqstore_core::index::file::IndexFile;
+use mqstore_core::mmap::file_queue::Stray;
+use mqstore_core::mmap::mapped_file::MappedFile;
+use pyo3::prelude::*;
+
+use crate::errors::{IntoPyResult, detached, to_py};
+use crate::store::Store;
+
+type StrayRow = (String, String, String);
+type GapRow = (u64, u64, Option<String>);
+
+fn stray_row(stray: &Stray) -> StrayRow {
+    (stray.path.to_string_lossy().into_owned(), stray.expected.clone(), stray.found.clone())
+}
+
+fn gap_row(gap: &Gap) -> GapRow {
+    (gap.from, gap.to, gap.fault.map(|fault| fault.to_string()))
+}
+
+#[pymethods]
+impl Store {
+    /// Topic, queue, first offset, end, bytes of units in memory, of every queue.
+    fn _queues(&self) -> Vec<(String, i32, u64, u64, usize)> {
+        let row = |queue: &Arc<ConsumeQueue>| {
+            (
+                queue.topic().to_owned(),
+                queue.queue_id(),
+                queue.min_offset_in_queue(),
+                queue.max_offset_in_queue(),
+                queue.tail_len(),
+            )
+        };
+        self.core.queues().all().iter().map(row).collect()
+    }
+
+    /// Units of a queue from an index on: physical offset, size, tags code as stored.
+    fn _units(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        from: u64,
+        count: usize,
+    ) -> PyResult<Vec<(i64, i32, i64)>> {
+        let Some(queue) = self.core.find_consume_queue(topic, queue_id) else { return Ok(Vec::new()) };
+        let units = detached(py, || queue.units(from, count))?;
+        Ok(units.iter().map(|unit| (unit.physical_offset, unit.size, unit.tags_code)).collect())
+    }
+
+    fn _make_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<()> {
+        let queue = QueueRef { topic: topic.as_bytes(), queue_id };
+        self.core.queues().get_or_make(queue).into_py(py).map(|_| ())
+    }
+
+    fn _destroy_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<bool> {
+        let Some(queue) = self.core.find_consume_queue(topic, queue_id) else { return Ok(false) };
+        detached(py, || self.core.destroy_queue(&queue)).map(|()| true)
+    }
+
+    fn _warm_up_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<()> {
+        let Some(queue) = self.core.find_consume_queue(topic, queue_id) else { return Ok(()) };
+        detached(py, || queue.warm_up())
+    }
+
+    /// Files and folders that are not as they should be: path, expected, found.
+    fn _strays(&self) -> Vec<StrayRow> {
+        self.core.notes().strays.iter().map(stray_row).collect()
+    }
+
+    /// Parts of the log without a record: from, to, why.
+    fn _gaps(&self) -> Vec<GapRow> {
+        self.core.gaps().iter().map(gap_row).collect()
+    }
+
+    /// Units that did not agree with the log: topic, queue, index, physical offset, why.
+    fn _rejected(&self) -> Vec<(String, i32, u64, i64, Option<String>)> {
+        let rejected = self.core.rejected().into_iter();
+        rejected
+            .map(|row| {
+                let fault = row.fault.map(|fault| fault.to_string());
+                (row.topic, row.queue_id, row.queue_offset, row.physical_offset, fault)
+            })
+            .collect()
+    }
+
+    #[getter]
+    fn _closed_cleanly(&self) -> bool {
+        self.core.notes().closed_cleanly
+    }
+
+    #[getter]
+    fn _writer(&self) -> Option<String> {
+        self.core.notes().writer.clone()
+    }
+
+    /// The checkpoint's times: log, queues, index.
+    fn _checkpoint(&self) -> (i64, i64, i64) {
+        let times = self.core.checkpoint().times();
+        (times.physic_msg_timestamp, times.logics_msg_timestamp, times.index_msg_timestamp)
+    }
+
+    /// Index files: path, begin and end time, begin and end offset, slots in use, entries plus one.
+    #[allow(clippy::type_complexity)] // a row for the control plane, which names its columns
+    fn _index_files(&self) -> Vec<(String, i64, i64, i64, i64, i32, i32)> {
+        let Some(index) = self.core.index() else { return Vec::new() };
+        let row = |file: &Arc<IndexFile>| {
+            let header = file.header();
+            (
+                file.path().to_string_lossy().into_owned(),
+                header.begin_timestamp,
+                header.end_timestamp,
+                header.begin_phy_offset,
+                header.end_phy_offset,
+                header.hash_slot_count,
+                header.index_count,
+            )
+        };
+        index.files().iter().map(row).collect()
+    }
+
+    /// Log files: path, first offset.
+    fn _log_files(&self) -> Vec<(String, u64)> {
+        let row =
+            |file: &Arc<MappedFile>| (file.path().to_string_lossy().into_owned(), file.file_from_offset());
+        self.core.log().files().files().iter().map(row).collect()
+    }
+
+    #[getter]
+    fn _log_file_size(&self) -> u64 {
+        self.core.log().files().file_size()
+    }
+
+    #[getter]
+    fn _queue_file_size(&self) -> u64 {
+        self.core.queues().file_size()
+    }
+
+    /// Replaces a configuration file as a whole, keeping what was there as `.bak`.
+    fn _replace_config(&self, py: Python<'_>, path: std::path::PathBuf, content: &[u8]) -> PyResult<()> {
+        detached(py, || mqstore_core::config_file::replace(&OsFileSystem, &path, content))
+    }
+
+    fn _check_open(&self, py: Python<'_>) -> PyResult<()> {
+        if self.core.is_closed() { Err(to_py(py, &Error::Closed)) } else { Ok(()) }
+    }
+}

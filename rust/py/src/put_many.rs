@@ -1,0 +1,176 @@
+//! Putting many messages in one call.
+
+use mqstore_core::commit_log::{Appended, Wait};
+use mqstore_core::status::PutMessageStatus;
+use mqstore_core::store::{NewMessage, PutStep};
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::arguments::{Body, GivenProperties, Keys};
+use crate::errors;
+use crate::put::{Extras, properties_of};
+use crate::results::PutMessageResult;
+use crate::store::Store;
+
+/// Calls with fewer bytes of bodies than this are tried with the GIL held.
+const SMALL_CALL_SIZE: usize = 64 << 10;
+
+/// One tag for all messages, or one for each.
+#[derive(FromPyObject)]
+pub enum Tags {
+    One(String),
+    Each(Vec<Option<String>>),
+}
+
+impl Tags {
+    fn of(&self, at: usize) -> Option<&str> {
+        match self {
+            Self::One(tags) => Some(tags),
+            Self::Each(each) => each.get(at).and_then(|tags| tags.as_deref()),
+        }
+    }
+
+    fn fits(&self, count: usize) -> bool {
+        match self {
+            Self::One(_) => true,
+            Self::Each(each) => each.len() == count,
+        }
+    }
+}
+
+fn check_length(name: &str, fits: bool, count: usize) -> PyResult<()> {
+    if fits {
+        Ok(())
+    } else {
+        Err(PyValueError::new_err(format!("expected as many {name} as bodies: {count}")))
+    }
+}
+
+#[pymethods]
+impl Store {
+    #[pyo3(signature = (
+        topic, bodies, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, born_timestamp=None,
+        wait_store_msg_ok=true
+    ))]
+    #[allow(clippy::too_many_arguments)] // what the messages of a call share
+    fn put_many(
+        slf: &Bound<'_, Self>,
+        topic: &str,
+        bodies: Vec<Body>,
+        keys: Option<Vec<Option<Keys>>>,
+        tags: Option<Tags>,
+        queue_id: Option<i32>,
+        properties: Option<GivenProperties>,
+        flag: i32,
+        born_timestamp: Option<i64>,
+        wait_store_msg_ok: bool,
+    ) -> PyResult<PutMessageResult> {
+        let given = properties.unwrap_or_default();
+        let many =
+            PutMany { topic, bodies, keys, tags, queue_id, given, flag, born_timestamp, wait_store_msg_ok };
+        let (result, wait_for) = many.begin(slf)?;
+        slf.get().confirmed(slf.py(), result, wait_for)
+    }
+
+    /// As `put_many`, without waiting for the disk: gives the offset that has to get there too.
+    #[pyo3(signature = (
+        topic, bodies, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, born_timestamp=None,
+        wait_store_msg_ok=true
+    ))]
+    #[allow(clippy::too_many_arguments)] // as `put_many`
+    fn _put_many_begin(
+        slf: &Bound<'_, Self>,
+        topic: &str,
+        bodies: Vec<Body>,
+        keys: Option<Vec<Option<Keys>>>,
+        tags: Option<Tags>,
+        queue_id: Option<i32>,
+        properties: Option<GivenProperties>,
+        flag: i32,
+        born_timestamp: Option<i64>,
+        wait_store_msg_ok: bool,
+    ) -> PyResult<(PutMessageResult, Option<u64>)> {
+        let given = properties.unwrap_or_default();
+        let many =
+            PutMany { topic, bodies, keys, tags, queue_id, given, flag, born_timestamp, wait_store_msg_ok };
+        many.begin(slf)
+    }
+}
+
+/// The arguments of a `put_many`.
+struct PutMany<'a> {
+    topic: &'a str,
+    bodies: Vec<Body>,
+    keys: Option<Vec<Option<Keys>>>,
+    tags: Option<Tags>,
+    queue_id: Option<i32>,
+    given: GivenProperties,
+    flag: i32,
+    born_timestamp: Option<i64>,
+    wait_store_msg_ok: bool,
+}
+
+impl PutMany<'_> {
+    fn begin(&self, slf: &Bound<'_, Store>) -> PyResult<(PutMessageResult, Option<u64>)> {
+        let (py, this) = (slf.py(), slf.get());
+        let count = self.bodies.len();
+        check_length("keys", self.keys.as_ref().is_none_or(|keys| keys.len() == count), count)?;
+        check_length("tags", self.tags.as_ref().is_none_or(|tags| tags.fits(count)), count)?;
+        let now = this.core.now_ms();
+        let unique_keys: Vec<String> = self.bodies.iter().map(|_| this.unique_keys.next(now)).collect();
+        let mut messages = Vec::with_capacity(count);
+        for (at, (body, unique_key)) in self.bodies.iter().zip(&unique_keys).enumerate() {
+            let key = self.keys.as_ref().and_then(|keys| keys.get(at)?.as_ref());
+            let extras = Extras {
+                keys: key.map(|keys| keys.0.as_str()),
+                tags: self.tags.as_ref().and_then(|tags| tags.of(at)),
+                unique_key,
+                given: &self.given,
+                delay_time_level: 0,
+                wait_store_msg_ok: self.wait_store_msg_ok,
+            };
+            messages.push(NewMessage {
+                topic: self.topic.as_bytes(),
+                queue_id: Store::queue_for(slf, self.topic, self.queue_id)?,
+                flag: self.flag,
+                sys_flag: 0,
+                born_timestamp: self.born_timestamp.unwrap_or(now),
+                born_host: this.born_host,
+                store_host: this.store_host,
+                reconsume_times: 0,
+                prepared_transaction_offset: 0,
+                body: body.as_slice(),
+                properties: properties_of(&extras, "0")?,
+            });
+        }
+        let mut done = Vec::with_capacity(count);
+        let outcome = put_all(py, this, &messages, &mut done);
+        let result = PutMessageResult::stored(PutMessageStatus::PutOk, done, this.store_host);
+        match outcome {
+            PutStep::Done(appended) => Ok((result, appended.wait_for)),
+            PutStep::Refused(refusal) => {
+                let error = errors::refusal_to_py(py, &refusal);
+                error.value(py).setattr("result", result.into_bound_py_any(py)?)?;
+                Err(error)
+            }
+            PutStep::WouldBlock => Err(PyValueError::new_err("the engine did not wait")),
+        }
+    }
+}
+
+fn put_all(
+    py: Python<'_>,
+    store: &Store,
+    messages: &[NewMessage<'_>],
+    done: &mut Vec<Appended>,
+) -> PutStep<()> {
+    let size: usize = messages.iter().map(|message| message.body.len()).sum();
+    if size <= SMALL_CALL_SIZE {
+        match store.core.put_many(messages, done, Wait::Try) {
+            PutStep::WouldBlock => {}
+            step => return step,
+        }
+    }
+    py.detach(|| store.core.put_many(messages, done, Wait::Block))
+}

@@ -1,0 +1,222 @@
+//! The gets and look-ups of `mqstore._native.Store`.
+
+use mqstore_core::consume_queue::Boundary;
+use mqstore_core::index::KeyQuery;
+use mqstore_core::num;
+use mqstore_core::store::Subscription;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
+
+use crate::errors::detached;
+use crate::message::{Message, view};
+use crate::results::GetMessageResult;
+use crate::store::Store;
+
+pub fn boundary_of(boundary: &str) -> PyResult<Boundary> {
+    match boundary {
+        "nearest" => Ok(Boundary::Nearest),
+        "lower" => Ok(Boundary::Lower),
+        "upper" => Ok(Boundary::Upper),
+        _ => Err(PyValueError::new_err(format!("boundary is nearest, lower or upper, not {boundary:?}"))),
+    }
+}
+
+#[pymethods]
+impl Store {
+    #[pyo3(signature = (topic, queue_id, offset, max_msg_nums=32, subscription=None))]
+    fn get_message(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        max_msg_nums: usize,
+        subscription: Option<&str>,
+    ) -> PyResult<GetMessageResult> {
+        let subscription = subscription.and_then(Subscription::parse);
+        let get = || self.core.get_message(topic, queue_id, offset, max_msg_nums, subscription.as_ref());
+        Ok(GetMessageResult::new(detached(py, get)?))
+    }
+
+    #[pyo3(signature = (topic, key, max_num=32, begin=0, end=i64::MAX))]
+    fn query_message(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        key: &str,
+        max_num: usize,
+        begin: i64,
+        end: i64,
+    ) -> PyResult<Vec<Message>> {
+        let query = KeyQuery { topic: topic.as_bytes(), key: key.as_bytes(), max_num, begin, end };
+        let records = detached(py, || self.core.query_message(&query))?;
+        Ok(records.into_iter().map(|record| Message::new(record, None)).collect())
+    }
+
+    /// Messages by several keys at once: those of each key, oldest first.
+    #[pyo3(signature = (topic, keys, max_num=32, begin=0, end=i64::MAX))]
+    fn query_messages(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        keys: Vec<String>,
+        max_num: usize,
+        begin: i64,
+        end: i64,
+    ) -> PyResult<Vec<Vec<Message>>> {
+        let query = |key: &String| {
+            let query = KeyQuery { topic: topic.as_bytes(), key: key.as_bytes(), max_num, begin, end };
+            self.core.query_message(&query)
+        };
+        let found = detached(py, || keys.iter().map(query).collect::<Result<Vec<_>, _>>())?;
+        let messages =
+            |records: Vec<_>| records.into_iter().map(|record| Message::new(record, None)).collect();
+        Ok(found.into_iter().map(messages).collect())
+    }
+
+    #[pyo3(signature = (topic, queue_id, timestamp, boundary="nearest"))]
+    fn get_offset_in_queue_by_time(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        timestamp: i64,
+        boundary: &str,
+    ) -> PyResult<u64> {
+        let boundary = boundary_of(boundary)?;
+        detached(py, || self.core.get_offset_in_queue_by_time(topic, queue_id, timestamp, boundary))
+    }
+
+    fn look_message_by_offset(&self, py: Python<'_>, commit_log_offset: i64) -> PyResult<Option<Message>> {
+        let Some(offset) = num::from_java_long(commit_log_offset) else { return Ok(None) };
+        let record = detached(py, || self.core.record_at(offset))?;
+        Ok(record.map(|record| Message::new(record, None)))
+    }
+
+    fn get_commit_log_data<'py>(&self, py: Python<'py>, offset: u64) -> PyResult<Bound<'py, PyMemoryView>> {
+        let data = detached(py, || self.core.get_commit_log_data(offset))?;
+        view(py, data)
+    }
+
+    fn get_max_offset_in_queue(&self, topic: &str, queue_id: i32) -> u64 {
+        self.core.find_consume_queue(topic, queue_id).map_or(0, |queue| queue.max_offset_in_queue())
+    }
+
+    fn get_min_offset_in_queue(&self, topic: &str, queue_id: i32) -> u64 {
+        self.core.find_consume_queue(topic, queue_id).map_or(0, |queue| queue.min_offset_in_queue())
+    }
+
+    fn get_message_total_in_queue(&self, topic: &str, queue_id: i32) -> u64 {
+        self.core.find_consume_queue(topic, queue_id).map_or(0, |queue| queue.message_total_in_queue())
+    }
+
+    fn get_commit_log_offset_in_queue(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        offset: u64,
+    ) -> PyResult<i64> {
+        detached(py, || self.core.get_commit_log_offset_in_queue(topic, queue_id, offset))
+    }
+
+    fn get_message_store_time_stamp(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        offset: u64,
+    ) -> PyResult<i64> {
+        detached(py, || self.core.get_message_store_timestamp(topic, queue_id, offset))
+    }
+
+    #[pyo3(signature = (topic=None, queue_id=None))]
+    fn get_earliest_message_time(
+        &self,
+        py: Python<'_>,
+        topic: Option<&str>,
+        queue_id: Option<i32>,
+    ) -> PyResult<i64> {
+        match (topic, queue_id) {
+            (Some(topic), Some(queue_id)) => {
+                detached(py, || self.core.get_earliest_message_time_in_queue(topic, queue_id))
+            }
+            (None, None) => detached(py, || self.core.get_earliest_message_time()),
+            _ => Err(PyValueError::new_err("topic and queue_id go together")),
+        }
+    }
+
+    fn check_in_disk_by_consume_offset(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        offset: u64,
+    ) -> PyResult<bool> {
+        detached(py, || self.core.check_in_disk_by_consume_offset(topic, queue_id, offset))
+    }
+
+    fn get_min_phy_offset(&self) -> i64 {
+        self.core.min_phy_offset()
+    }
+
+    fn get_max_phy_offset(&self) -> u64 {
+        self.core.max_phy_offset()
+    }
+
+    fn get_flushed_where(&self) -> u64 {
+        self.core.log().flushed_offset()
+    }
+
+    fn get_confirm_offset(&self) -> i64 {
+        self.core.log().confirm_offset()
+    }
+
+    fn set_confirm_offset(&self, offset: i64) {
+        self.core.log().set_confirm_offset(offset);
+    }
+
+    fn dispatch_behind_bytes(&self) -> u64 {
+        self.core.dispatch_behind_bytes()
+    }
+
+    fn dispatch_behind_ms(&self) -> i64 {
+        self.core.dispatch_behind_ms()
+    }
+
+    fn remain_how_many_data_to_flush(&self) -> u64 {
+        self.core.log().remain_how_many_data_to_flush()
+    }
+
+    fn remain_how_many_data_to_commit(&self) -> u64 {
+        self.core.log().remain_how_many_data_to_commit()
+    }
+
+    fn remain_transient_store_buffer_numbs(&self) -> usize {
+        self.core.log().remain_transient_store_buffer_count()
+    }
+
+    fn lock_time_mills(&self) -> i64 {
+        self.core.log().lock_time_ms()
+    }
+
+    fn now(&self) -> i64 {
+        self.core.now_ms()
+    }
+
+    #[getter]
+    fn running_flag_bits(&self) -> u32 {
+        self.core.running_flags().bits()
+    }
+
+    #[getter]
+    fn is_closed(&self) -> bool {
+        self.core.is_closed()
+    }
+
+    #[getter]
+    fn rejected_count(&self) -> u64 {
+        self.core.rejected_count()
+    }
+}
