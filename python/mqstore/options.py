@@ -22,6 +22,7 @@ __all__ = ["StoreOptions", "parse_conf", "parse_delay_levels", "snake_case"]
 
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _CQ_STORE_UNIT_SIZE = 20
+_ALL_PERCENT = 100
 
 
 def snake_case(name: str) -> str:
@@ -190,7 +191,7 @@ class StoreOptions:
             raise _bad("enableDLegerCommitLog", "true", "a DLedger log has another format and is not supported")
         if self.transient_store_pool_enable and self.flush_disk_type == "SYNC_FLUSH":
             raise _bad("transientStorePoolEnable", "true", "it goes with flushDiskType=ASYNC_FLUSH alone, as in 4.9.3")
-        if self.access_message_in_memory_max_ratio > 100:
+        if self.access_message_in_memory_max_ratio > _ALL_PERCENT:
             raise _bad("accessMessageInMemoryMaxRatio", self.access_message_in_memory_max_ratio, "it is a percentage")
         parse_delay_levels(self.message_delay_level)
 

@@ -25,12 +25,25 @@ def _line(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def _object(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object, found {text.strip()!r}")  # noqa: TRY004 - bad input, no bad type
+    return value
+
+
+def _field(item: dict[str, Any], name: str) -> Any:
+    if name not in item:
+        raise ValueError(f"there is no {name}, only {', '.join(item) or 'an empty object'}")
+    return item[name]
+
+
 # ---- put ---------------------------------------------------------------------------------------
 
 
 def _properties(item: dict[str, Any]) -> dict[str, str]:
     """In the order in which the driver puts them, which decides between names of one hash bucket."""
-    given = {str(name): str(value) for name, value in item.get("properties", {}).items()}
+    given = {str(name): str(value) for name, value in dict(item.get("properties", {})).items()}
     found = {name: given[name] for name in _native.java_hash_map_order(list(given))}
     if "tags" in item:
         found["TAGS"] = item["tags"]
@@ -44,7 +57,7 @@ def _properties(item: dict[str, Any]) -> dict[str, str]:
 
 def _shared(item: dict[str, Any]) -> dict[str, Any]:
     return {
-        "topic": item["topic"],
+        "topic": _field(item, "topic"),
         "queue_id": item.get("queueId", 0),
         "sys_flag": item.get("sysFlag", 0),
         "born_timestamp": item.get("bornTimestamp"),
@@ -97,7 +110,7 @@ def put_lines(store: MessageStore, lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         if not line.strip():
             continue
-        item = json.loads(line)
+        item = _object(line)
         if "sleep" in item:
             time.sleep(item["sleep"] / 1000)
             continue
@@ -204,9 +217,8 @@ def message_to_json(message: Message) -> dict[str, object]:
 
 
 def _get(store: MessageStore, query: dict[str, Any]) -> dict[str, object]:
-    found = store.get_message(
-        query["topic"], query.get("queueId", 0), query["offset"], query["maxMsgNums"], query.get("subscription")
-    )
+    topic, offset, max_msg_nums = _field(query, "topic"), _field(query, "offset"), _field(query, "maxMsgNums")
+    found = store.get_message(topic, query.get("queueId", 0), offset, max_msg_nums, query.get("subscription"))
     return {
         "status": found.status.value,
         "nextBeginOffset": found.next_begin_offset,
@@ -229,23 +241,26 @@ def _bounds(store: MessageStore, topic: str, queue_id: int) -> dict[str, object]
 
 def _answer(store: MessageStore, query: dict[str, Any]) -> dict[str, object]:
     topic, queue_id = query.get("topic", ""), query.get("queueId", 0)
-    match query["op"]:
+    match _field(query, "op"):
         case "get":
             return _get(store, query)
         case "byKey":
-            messages = store.query_message(topic, query["key"], query["maxNum"], query["begin"], query["end"])
+            key, max_num = _field(query, "key"), _field(query, "maxNum")
+            messages = store.query_message(topic, key, max_num, _field(query, "begin"), _field(query, "end"))
             return {"messages": [message_to_json(message) for message in messages]}
         case "byTime":
-            return {"offset": store.get_offset_in_queue_by_time(topic, queue_id, query["timestamp"])}
+            return {"offset": store.get_offset_in_queue_by_time(topic, queue_id, _field(query, "timestamp"))}
         case "byOffset":
-            message = store.select_one_message_by_offset(query["commitLogOffset"])
+            message = store.select_one_message_by_offset(_field(query, "commitLogOffset"))
             return {"message": None if message is None else message_to_json(message)}
         case "bounds":
             return _bounds(store, topic, queue_id)
         case "messageStoreTimeStamp":
-            return {"timestamp": store.get_message_store_time_stamp(topic, queue_id, query["offset"])}
+            return {"timestamp": store.get_message_store_time_stamp(topic, queue_id, _field(query, "offset"))}
         case op:
-            raise ValueError(f"expected op to be get, byKey, byTime, byOffset, bounds or messageStoreTimeStamp, found {op!r}")
+            raise ValueError(
+                f"expected op to be get, byKey, byTime, byOffset, bounds or messageStoreTimeStamp, found {op!r}"
+            )
 
 
 def answer_lines(store: MessageStore, lines: Iterable[str]) -> Iterator[str]:
@@ -256,4 +271,4 @@ def answer_lines(store: MessageStore, lines: Iterable[str]) -> Iterator[str]:
     """
     for line in lines:
         if line.strip():
-            yield _line(_answer(store, json.loads(line)))
+            yield _line(_answer(store, _object(line)))

@@ -317,13 +317,13 @@ class MessageStore(_native.Store):
         function that takes the listener off again.
         """
         self._listeners.append(listener)
-        self._set_listening(True)
+        self._set_listening(listening=True)
 
         def remove() -> None:
             if listener in self._listeners:
                 self._listeners.remove(listener)
             if not self._listeners:
-                self._set_listening(False)
+                self._set_listening(listening=False)
 
         return remove
 

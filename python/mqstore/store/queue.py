@@ -64,8 +64,8 @@ class Queue:
             end = self._absolute(offset.stop, max_offset, max_offset)
             return Selection(self.store, (QueueRange(self.topic, self.queue_id, begin, end),))
         index = self._absolute(offset, max_offset, 0)
-        found = self.store.get_message(self.topic, self.queue_id, index, 1) if index < max_offset else []
-        if len(found) == 0 or found[0].logics_offset != index:
+        found = self.store.get_message(self.topic, self.queue_id, index, 1).messages if index < max_offset else []
+        if not found or found[0].logics_offset != index:
             error = OffsetOutOfRangeError(
                 f"{self!r}: expected an offset from {min_offset} to {max_offset - 1}, found {offset}"
             )

@@ -60,7 +60,7 @@ class Selection:
     def _spec(self) -> "_Spec":
         queues = None
         if self.queues is not None:
-            queues = [(range.topic, range.queue_id, range.begin_offset, range.end_offset) for range in self.queues]
+            queues = [(each.topic, each.queue_id, each.begin_offset, each.end_offset) for each in self.queues]
         return _Spec(
             queues=queues,
             keys=None if self.keys is None else list(self.keys),
@@ -124,12 +124,12 @@ class Selection:
         """
         if self.queues is None or self.keys is not None or self.tags is not None:
             raise ValueError("keys are looked up in topics: the selection has topics and times, no keys and no tags")
-        if any(range.queue_id is not None for range in self.queues):
+        if any(each.queue_id is not None for each in self.queues):
             raise ValueError("keys are looked up in whole topics: the selection names single queues")
         begin = 0 if self.begin_timestamp is None else self.begin_timestamp
         end = 2**63 - 1 if self.end_timestamp is None else self.end_timestamp
         found: dict[str, list[Message]] = {key: [] for key in keys}
-        for topic in {range.topic for range in self.queues}:
+        for topic in {each.topic for each in self.queues}:
             messages = self.store.query_messages(topic, list(found), max_num, begin, end)
             for key, more in zip(found, messages, strict=True):
                 found[key].extend(more)
@@ -152,7 +152,7 @@ class Selection:
         if self.queues is None:
             raise ValueError("times are looked up in queues: the selection has no topic")
         timestamps = [to_ms(time) for time in times]
-        wanted = {(range.topic, range.queue_id) for range in self.queues}
+        wanted = {(each.topic, each.queue_id) for each in self.queues}
         return {
             (topic, queue_id): self.store.get_offsets_in_queue_by_time(topic, queue_id, timestamps, boundary)
             for topic, queue_id, *_ in self.store._queues()
@@ -180,7 +180,7 @@ class Selection:
         Raises:
             ValueError: there is no such column.
         """
-        import pyarrow as pa
+        import pyarrow as pa  # noqa: PLC0415 - it need not be installed
 
         capsule = self.store._arrow_stream(
             self._spec(), None if columns is None else list(columns), body, max_messages, max_bytes

@@ -172,9 +172,7 @@ class AsyncStore:
         try:
             await asyncio.wait_for(future, timeout_ms / 1000)
         except TimeoutError:
-            error = FlushDiskTimeoutError(
-                f"the message is stored; the disk did not confirm it within {timeout_ms} ms"
-            )
+            error = FlushDiskTimeoutError(f"the message is stored; the disk did not confirm it within {timeout_ms} ms")
             error.result = result
             raise error from None
 
@@ -190,9 +188,8 @@ class AsyncStore:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(arrived.set)
 
-        with store._message_waiters.waiting(topic, queue_id, offset, woken):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(arrived.wait(), timeout)
+        with store._message_waiters.waiting(topic, queue_id, offset, woken), contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(arrived.wait(), timeout)
         store._check_open()
         return store.get_max_offset_in_queue(topic, queue_id) > offset
 
@@ -214,9 +211,7 @@ class AsyncStore:
         return f"<AsyncStore of {self._store!r}>"
 
 
-def wait_in_thread(
-    store: "MessageStore", topic: str, queue_id: int, offset: int, timeout: float | None
-) -> bool:
+def wait_in_thread(store: "MessageStore", topic: str, queue_id: int, offset: int, timeout: float | None) -> bool:
     """Waits until a queue has a message at an offset; gives whether it has, before the time is up."""
     if store.get_max_offset_in_queue(topic, queue_id) > offset:
         return True

@@ -42,17 +42,17 @@ impl Store {
         self.core.queues().all().iter().map(row).collect()
     }
 
-    /// Units of a queue from an index on: physical offset, size, tags code as stored.
+    /// Units of a queue from a number on: physical offset, size, tags code as stored.
     fn _units(
         &self,
         py: Python<'_>,
         topic: &str,
         queue_id: i32,
-        from: u64,
+        first: u64,
         count: usize,
     ) -> PyResult<Vec<(i64, i32, i64)>> {
         let Some(queue) = self.core.find_consume_queue(topic, queue_id) else { return Ok(Vec::new()) };
-        let units = detached(py, || queue.units(from, count))?;
+        let units = detached(py, || queue.units(first, count))?;
         Ok(units.iter().map(|unit| (unit.physical_offset, unit.size, unit.tags_code)).collect())
     }
 

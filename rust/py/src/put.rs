@@ -306,7 +306,7 @@ impl Store {
         self.result_of(py, outcome, batch.shared.store_host, |appended| appended)
     }
 
-    /// Appends finished records: messages of a store, or their bytes.
+    /// Appends finished records: messages of a store, or their bytes; a blank's bytes end the file.
     #[pyo3(signature = (records, *, keep_times=false, store_host=None))]
     fn append_records(
         &self,
@@ -319,10 +319,9 @@ impl Store {
         let bytes: Vec<&[u8]> = records.iter().map(RecordBytes::as_slice).collect();
         let mut done = Vec::new();
         let outcome = py.detach(|| self.core.append_records(&bytes, host, keep_times, &mut done));
-        if let Err(refusal) = outcome {
-            return Err(errors::refusal_to_py(py, &refusal));
-        }
-        Ok(PutMessageResult::stored(PutMessageStatus::PutOk, done, host.unwrap_or(self.store_host)))
+        let wait_for = outcome.map_err(|refusal| errors::refusal_to_py(py, &refusal))?;
+        let host = host.unwrap_or(self.store_host);
+        self.confirmed(py, PutMessageResult::stored(PutMessageStatus::PutOk, done, host), wait_for)
     }
 }
 

@@ -178,6 +178,30 @@ impl CommitLog {
         })
     }
 
+    /// Ends the file in which the log's end lies: the next record begins a new one. Does nothing
+    /// where it would anyway.
+    ///
+    /// # Errors
+    /// An [`AppendRefusal`] where the next file can't be had; the file goes on then.
+    pub fn end_file(&self, wait: Wait) -> Result<(), AppendRefusal> {
+        self.with_appender(wait, |appender, _| {
+            let wrote = self.wrote_offset();
+            if self.position(wrote) == 0 {
+                return Ok(());
+            }
+            let next = match &appender.active {
+                Some(full) => {
+                    let next = self.next_active(full.end_offset(), wait)?;
+                    self.fill_blank(full, wrote);
+                    next
+                }
+                None => self.open_active(wrote, self.files.file_size(), wait)?,
+            };
+            appender.active = Some(next);
+            Ok(())
+        })
+    }
+
     fn with_appender<T>(
         &self,
         wait: Wait,

@@ -37,15 +37,17 @@ impl ConsumeQueue {
             }
             Boundary::Nearest => {
                 let right = self.first_at_time(log, min, max, timestamp)?;
-                let left = right.saturating_sub(1).max(min);
-                if right == max || left == right {
-                    return Ok(left.min(right));
-                }
-                let time_of = |index| self.store_time(log, index);
-                let (Some(before), Some(behind)) = (time_of(left)?, time_of(right)?) else {
+                if right == min {
                     return Ok(right);
+                }
+                let behind = if right < max { self.store_time(log, right)? } else { None };
+                let Some(before) = self.store_time(log, right - 1)? else {
+                    return Ok(right.min(max - 1));
                 };
-                Ok(if timestamp - before > behind - timestamp || behind == timestamp { right } else { left })
+                match behind {
+                    Some(behind) if timestamp - before > behind - timestamp => Ok(right),
+                    _ => self.first_at_time(log, min, right, before),
+                }
             }
         }
     }

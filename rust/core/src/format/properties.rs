@@ -53,6 +53,24 @@ pub fn find<'a>(properties: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     pairs(properties).filter(|(found, _)| *found == name).map(|(_, value)| value).last()
 }
 
+/// A property string with another value of one property, everything else as it was.
+#[must_use]
+pub fn replace(properties: &[u8], name: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(properties.len() + value.len());
+    for pair in properties.split_inclusive(|&byte| byte == PROPERTY_SEPARATOR) {
+        let is_it = pair.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&NAME_VALUE_SEPARATOR));
+        if is_it {
+            out.extend_from_slice(name);
+            out.push(NAME_VALUE_SEPARATOR);
+            out.extend_from_slice(value);
+            out.extend(pair.last().filter(|&&last| last == PROPERTY_SEPARATOR));
+        } else {
+            out.extend_from_slice(pair);
+        }
+    }
+    out
+}
+
 /// The properties as a map in Java's order.
 #[must_use]
 pub fn to_map(properties: &[u8]) -> JavaHashMap<'_> {

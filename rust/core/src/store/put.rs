@@ -204,59 +204,6 @@ impl Store {
         })
     }
 
-    /// Appends finished records: only offsets, times and hosts are given anew, the times only
-    /// where they are not kept. For replay and import. Records before one that is refused are in
-    /// the log: `done` holds them.
-    ///
-    /// # Errors
-    /// A refusal of the record behind those in `done`.
-    pub fn append_records(
-        &self,
-        records: &[&[u8]],
-        store_host: Option<Host>,
-        keep_times: bool,
-        done: &mut Vec<Appended>,
-    ) -> Checked<()> {
-        self.check_store_status()?;
-        let fields = records
-            .iter()
-            .map(|bytes| self.finished(bytes, store_host, keep_times))
-            .collect::<Checked<Vec<_>>>()?;
-        self.log.append_all(&fields, done, Wait::Block).map_err(refused)
-    }
-
-    fn finished<'a>(
-        &self,
-        bytes: &'a [u8],
-        store_host: Option<Host>,
-        keep_times: bool,
-    ) -> Checked<NewRecord<'a>> {
-        let record = match message::decode(bytes, message::Check::BodyCrc) {
-            Ok(message::Decoded::Message(record)) => record,
-            Ok(message::Decoded::Blank { .. }) => {
-                return Err(PutRefusal::illegal("record", "a file's blank", "only messages can be appended"));
-            }
-            Err(fault) => return Err(PutRefusal::illegal("record", bytes.len(), fault.to_string())),
-        };
-        self.check_topic(record.topic)?;
-        let fields = RecordFields {
-            body_crc: record.body_crc,
-            queue_id: record.queue_id,
-            flag: record.flag,
-            sys_flag: record.sys_flag,
-            born_timestamp: record.born_timestamp,
-            born_host: record.born_host,
-            store_host: store_host.unwrap_or(record.store_host),
-            reconsume_times: record.reconsume_times,
-            prepared_transaction_offset: record.prepared_transaction_offset,
-            body: record.body,
-            topic: record.topic,
-            properties: record.properties,
-        };
-        let store_time = if keep_times { StoreTime::Kept(record.store_timestamp) } else { StoreTime::Now };
-        Ok(NewRecord { fields: fields.with_host_flags(), store_time })
-    }
-
     /// Waits until a put's message is on the disk.
     ///
     /// # Errors
@@ -264,6 +211,16 @@ impl Store {
     pub fn wait_flushed(&self, offset: u64, timeout: Duration) -> Result<PutMessageStatus> {
         let is_flushed = self.log.wait_flushed(offset, timeout)?;
         Ok(if is_flushed { PutMessageStatus::PutOk } else { PutMessageStatus::FlushDiskTimeout })
+    }
+
+    /// Lets the flusher know of messages that were put. Gives the offset up to which the put has to
+    /// wait for the disk, where it has to.
+    pub(super) fn ask_for_flush(&self, end: u64, wait_store_msg_ok: bool) -> Option<u64> {
+        let wait_for = (self.config.sync_flush && wait_store_msg_ok).then_some(end);
+        if wait_for.is_some() || !self.config.flush_commit_log_timed {
+            self.log.request_flush(end);
+        }
+        wait_for
     }
 
     fn step<T>(
@@ -274,12 +231,7 @@ impl Store {
     ) -> PutStep<T> {
         match outcome {
             Ok(appended) => {
-                let wait_for = (self.config.sync_flush && wait_store_msg_ok).then(|| end(&appended));
-                if let Some(offset) = wait_for {
-                    self.log.request_flush(offset);
-                } else if !self.config.flush_commit_log_timed {
-                    self.log.request_flush(end(&appended));
-                }
+                let wait_for = self.ask_for_flush(end(&appended), wait_store_msg_ok);
                 PutStep::Done(PutAppended { appended, wait_for })
             }
             Err(AppendRefusal::WouldBlock) => PutStep::WouldBlock,
@@ -316,7 +268,7 @@ impl Store {
     }
 }
 
-fn refused(refusal: AppendRefusal) -> PutRefusal {
+pub(super) fn refused(refusal: AppendRefusal) -> PutRefusal {
     let reason = refusal.to_string();
     let (status, append, reason) = match refusal {
         AppendRefusal::FitsNoFile { size, .. } => (

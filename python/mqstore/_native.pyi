@@ -1,0 +1,697 @@
+"""The engine: what Rust does for the package. Times are in milliseconds, sizes in bytes."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, Self, final
+
+from _typeshed import ReadableBuffer, StrPath
+
+from mqstore.options import EngineOptions
+from mqstore.status import GetMessageStatus, PutMessageStatus
+
+__all__ = [
+    "Arrival",
+    "Cursor",
+    "DispatchRequest",
+    "GetMessageResult",
+    "Message",
+    "PutMessageResult",
+    "Store",
+    "encode_messages",
+    "java_hash_map_order",
+    "locked_by",
+    "on_network_disk",
+    "properties_to_bytes",
+]
+
+class _Selection(Protocol):
+    """Which messages; see :class:`mqstore.Selection`."""
+
+    @property
+    def queues(self) -> Sequence[tuple[str, int | None, int | None, int | None]] | None: ...
+    @property
+    def keys(self) -> Sequence[str] | None: ...
+    @property
+    def tags(self) -> str | None: ...
+    @property
+    def begin_timestamp(self) -> int | None: ...
+    @property
+    def end_timestamp(self) -> int | None: ...
+    @property
+    def from_phy_offset(self) -> int | None: ...
+    @property
+    def to_phy_offset(self) -> int | None: ...
+    @property
+    def limit(self) -> int | None: ...
+
+@final
+class Arrival:
+    """A message that has become visible in its queue."""
+
+    @property
+    def topic(self) -> str:
+        """The queue's topic."""
+    @property
+    def queue_id(self) -> int:
+        """The queue."""
+    @property
+    def max_offset(self) -> int:
+        """The queue's end behind the message."""
+    @property
+    def tags_code(self) -> int:
+        """The hash of the message's tag."""
+    @property
+    def store_timestamp(self) -> int:
+        """When it was stored."""
+
+@final
+class Message:
+    """A stored message. Its body is a view into the store's file and keeps that mapped."""
+
+    @staticmethod
+    def from_bytes(record: bytes) -> Message:
+        """A message from the bytes of its record, as the log holds it.
+
+        Raises:
+            RecordError: the bytes are no record: sizes, magic code or body CRC do not agree.
+        """
+    @property
+    def topic(self) -> str:
+        """The topic; of a delayed message ``SCHEDULE_TOPIC_XXXX`` until it is due."""
+    @property
+    def queue_id(self) -> int:
+        """The queue."""
+    @property
+    def queue_offset(self) -> int:
+        """The offset in the queue, as the record has it."""
+    @property
+    def logics_offset(self) -> int | None:
+        """The offset in the queue by which it was found; ``None`` where it was found otherwise."""
+    @property
+    def commit_log_offset(self) -> int:
+        """The offset in the log."""
+    @property
+    def store_size(self) -> int:
+        """Bytes of the record."""
+    @property
+    def body_crc(self) -> int:
+        """The CRC-32 of the body as it is stored, without its highest bit."""
+    @property
+    def flag(self) -> int:
+        """The user's flag."""
+    @property
+    def sys_flag(self) -> int:
+        """Whether it is compressed, its part in a transaction, whether its hosts have IPv6 addresses."""
+    @property
+    def born_timestamp(self) -> int:
+        """When the client made it."""
+    @property
+    def store_timestamp(self) -> int:
+        """When it was stored."""
+    @property
+    def born_host(self) -> str:
+        """Where the client made it: ``1.2.3.4:5``, or an IPv6 address and a port."""
+    @property
+    def store_host(self) -> str:
+        """Where it was stored."""
+    @property
+    def reconsume_times(self) -> int:
+        """How often it was consumed in vain."""
+    @property
+    def prepared_transaction_offset(self) -> int:
+        """The offset of its prepared half."""
+    @property
+    def msg_id(self) -> str:
+        """Where it is stored, as RocketMQ's tools write it: host and offset in hexadecimal digits."""
+    @property
+    def is_v2(self) -> bool:
+        """Whether the record is one of RocketMQ 5's, whose topic can be longer."""
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the body is stored compressed."""
+    @property
+    def raw_body(self) -> memoryview:
+        """The body as it is stored, without a copy."""
+    @property
+    def body(self) -> memoryview:
+        """The body, inflated where it is compressed.
+
+        Raises:
+            RecordError: it cannot be inflated, or would become too large.
+        """
+    @property
+    def record_bytes(self) -> memoryview:
+        """The whole record."""
+    @property
+    def properties(self) -> dict[str, str]:
+        """The properties, in the order in which they are stored."""
+    @property
+    def raw_properties(self) -> bytes:
+        """The properties as they are stored."""
+    @property
+    def tags(self) -> str | None:
+        """The tag."""
+    @property
+    def unique_key(self) -> str | None:
+        """The key that the client gives each message."""
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys."""
+    def __len__(self) -> int:
+        """Bytes of the body as it is stored."""
+    def __eq__(self, other: object, /) -> bool:
+        """Whether the records have the same bytes."""
+    def __hash__(self) -> int:
+        """Of the record's bytes."""
+
+@final
+class PutMessageResult:
+    """How a put ended, and where the message went."""
+
+    @property
+    def status(self) -> PutMessageStatus:
+        """How it ended."""
+    @property
+    def append_status(self) -> str | None:
+        """How the append ended, by 4.9.3's name; ``None`` where it did not come to that."""
+    @property
+    def is_ok(self) -> bool:
+        """Whether the message is stored, and flushed and replicated as far as it had to be."""
+    @property
+    def reason(self) -> str | None:
+        """Why it was not stored."""
+    @property
+    def msg_id(self) -> str:
+        """The message's id; those of a batch separated by commas."""
+    @property
+    def wrote_offset(self) -> int | None:
+        """The offset in the log, of the first message."""
+    @property
+    def wrote_offsets(self) -> list[int]:
+        """The offset in the log of each message."""
+    @property
+    def wrote_bytes(self) -> int:
+        """Bytes of all records."""
+    @property
+    def store_timestamp(self) -> int | None:
+        """When it was stored."""
+    @property
+    def logics_offset(self) -> int | None:
+        """The offset in the queue, of the first message."""
+    @property
+    def logics_offsets(self) -> list[int]:
+        """The offset in the queue of each message."""
+    @property
+    def msg_num(self) -> int:
+        """How many messages were stored."""
+
+@final
+class GetMessageResult:
+    """What a get gives: a status, where to go on, and the messages as a sequence."""
+
+    @property
+    def status(self) -> GetMessageStatus:
+        """How it ended."""
+    @property
+    def next_begin_offset(self) -> int:
+        """Where the next get goes on."""
+    @property
+    def min_offset(self) -> int:
+        """The queue's first offset."""
+    @property
+    def max_offset(self) -> int:
+        """The queue's end."""
+    @property
+    def buffer_total_size(self) -> int:
+        """Bytes of all records."""
+    @property
+    def suggest_pulling_from_slave(self) -> bool:
+        """Whether the messages lie so far behind the log's end that they are no longer in memory."""
+    @property
+    def messages(self) -> list[Message]:
+        """The messages."""
+    def __len__(self) -> int:
+        """How many messages there are."""
+    def __getitem__(self, key: int, /) -> Message:
+        """One of the messages.
+
+        Raises:
+            IndexError: there are fewer.
+        """
+    def _arrow_stream(self, columns: Sequence[str] | None = None, body: str = "binary") -> object:
+        """The messages as a capsule of an Arrow stream of one batch."""
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The PyCapsule interface: any Arrow library takes the result as it is."""
+
+@final
+class DispatchRequest:
+    """What stands at a place of the log. Source: ``DispatchRequest``."""
+
+    @property
+    def success(self) -> bool:
+        """Whether it is a message, or the blank at a file's end."""
+    @property
+    def msg_size(self) -> int:
+        """Bytes of the record; 0 for a blank, -1 for what is neither."""
+    @property
+    def topic(self) -> str:
+        """The topic."""
+    @property
+    def queue_id(self) -> int:
+        """The queue."""
+    @property
+    def commit_log_offset(self) -> int:
+        """The offset in the log, as the record has it."""
+    @property
+    def consume_queue_offset(self) -> int:
+        """The offset in the queue, as the record has it."""
+    @property
+    def tags_code(self) -> int:
+        """What the queue's unit holds: the tag's hash, or the time of delivery."""
+    @property
+    def store_timestamp(self) -> int:
+        """When it was stored."""
+    @property
+    def keys(self) -> str | None:
+        """The keys, separated by spaces."""
+    @property
+    def uniq_key(self) -> str | None:
+        """The key that the client gives each message."""
+    @property
+    def sys_flag(self) -> int:
+        """See :attr:`Message.sys_flag`."""
+    @property
+    def prepared_transaction_offset(self) -> int:
+        """The offset of its prepared half."""
+    @property
+    def properties(self) -> list[tuple[str, str]] | None:
+        """The properties as they are stored; ``None`` where there are none."""
+    @property
+    def reason(self) -> str | None:
+        """Why ``success`` is false."""
+
+@final
+class Cursor:
+    """A place in a selection's messages."""
+
+    def next_messages(self, max_count: int, max_bytes: int) -> list[Message]:
+        """The next messages: at most so many, and about as many bytes; none at the end."""
+
+class Store:
+    """The engine's store. :class:`mqstore.MessageStore` is made from it."""
+
+    def __new__(
+        cls,
+        options: EngineOptions,
+        *,
+        writable: bool,
+        clock: Callable[[], int] | None,
+        born_host: str,
+        store_host: str,
+        sync_flush_timeout_ms: int,
+    ) -> Self:
+        """Opens a store: recovery, and dispatch of what is missing."""
+
+    # ---- putting
+
+    def put(
+        self,
+        topic: str,
+        body: ReadableBuffer,
+        *,
+        keys: str | Iterable[str] | None = None,
+        tags: str | None = None,
+        queue_id: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        sys_flag: int = 0,
+        delay_time_level: int = 0,
+        born_timestamp: int | None = None,
+        wait_store_msg_ok: bool = True,
+    ) -> PutMessageResult:
+        """Puts a message.
+
+        Args:
+            topic: The topic; one that is new gets an entry in ``config/topics.json``.
+            body: The body.
+            keys: The keys by which it can be looked up: several, or one string in which spaces separate them.
+            tags: The tag.
+            queue_id: The queue; the topic's queues take turns by default.
+            properties: Properties of its own. A unique key is added.
+            flag: The user's flag.
+            sys_flag: See :attr:`Message.sys_flag`.
+            delay_time_level: The delay level after which it can be got; 0 for at once.
+            born_timestamp: When it was made; now by default.
+            wait_store_msg_ok: Whether, with synchronous flush, the put waits for the disk.
+
+        Raises:
+            MessageIllegalError: it cannot be stored.
+            FlushDiskTimeoutError: it is stored; the disk did not confirm it in time.
+            ServiceNotAvailableError: the store takes no messages now.
+            DiskFullError: there is no space; nothing is stored.
+            FlushFailedError: a flush failed before; see there.
+            ReadOnlyError: the store was opened to read.
+            StoreClosedError: the store is closed.
+        """
+    def _put_begin(
+        self,
+        topic: str,
+        body: ReadableBuffer,
+        *,
+        keys: str | Iterable[str] | None = None,
+        tags: str | None = None,
+        queue_id: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        sys_flag: int = 0,
+        delay_time_level: int = 0,
+        born_timestamp: int | None = None,
+        wait_store_msg_ok: bool = True,
+    ) -> tuple[PutMessageResult, int | None]:
+        """As :meth:`put`, without waiting for the disk: gives the offset that has to get there too."""
+    def put_many(
+        self,
+        topic: str,
+        bodies: Sequence[ReadableBuffer],
+        *,
+        keys: Sequence[str | Iterable[str] | None] | None = None,
+        tags: str | Sequence[str | None] | None = None,
+        queue_id: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        born_timestamp: int | None = None,
+        wait_store_msg_ok: bool = True,
+    ) -> PutMessageResult:
+        """Puts messages of one topic, one after another, in one call.
+
+        Args:
+            topic: The topic.
+            bodies: The bodies.
+            keys: The keys of each.
+            tags: One tag for all, or the tag of each.
+            queue_id: One queue for all; the topic's queues take turns by default.
+            properties: Properties that all have.
+            flag: The user's flag, of all.
+            born_timestamp: When they were made; now by default.
+            wait_store_msg_ok: Whether, with synchronous flush, the call waits for the disk.
+
+        Raises:
+            ValueError: there are not as many keys or tags as bodies.
+            PutError: as for :meth:`put`; its ``result`` says which messages are stored.
+        """
+    def _put_many_begin(
+        self,
+        topic: str,
+        bodies: Sequence[ReadableBuffer],
+        *,
+        keys: Sequence[str | Iterable[str] | None] | None = None,
+        tags: str | Sequence[str | None] | None = None,
+        queue_id: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        born_timestamp: int | None = None,
+        wait_store_msg_ok: bool = True,
+    ) -> tuple[PutMessageResult, int | None]:
+        """As :meth:`put_many`, without waiting for the disk: gives the offset that has to get there too."""
+    def _put_message(
+        self,
+        topic: str,
+        queue_id: int,
+        body: ReadableBuffer,
+        properties: Mapping[str, str] | str | bytes | None,
+        *,
+        flag: int,
+        sys_flag: int,
+        born_timestamp: int | None,
+        born_host: str | None,
+        store_host: str | None,
+        reconsume_times: int,
+        prepared_transaction_offset: int,
+    ) -> PutMessageResult:
+        """Puts a message given field by field: 4.9.3's ``putMessage``."""
+    def _put_messages(
+        self,
+        topic: str,
+        queue_id: int,
+        body: ReadableBuffer,
+        properties: Mapping[str, str] | str | bytes | None,
+        *,
+        sys_flag: int,
+        born_timestamp: int | None,
+        born_host: str | None,
+        store_host: str | None,
+        reconsume_times: int,
+    ) -> PutMessageResult:
+        """Puts a batch in a client's encoding: 4.9.3's ``putMessages``."""
+    def append_records(
+        self,
+        records: Sequence[Message | ReadableBuffer],
+        *,
+        keep_times: bool = False,
+        store_host: str | None = None,
+    ) -> PutMessageResult:
+        """Appends finished records, for replay and import: only their offsets are given anew.
+
+        Args:
+            records: Messages of a store, or the bytes of their records. The bytes of a blank, which ends
+                a file, let the next record begin one: so the records of a log give that log again.
+            keep_times: Whether they keep their store times.
+            store_host: Where they are stored; they keep their own by default.
+
+        Raises:
+            MessageIllegalError: one is no record, or fits no file. Those before it may be stored.
+        """
+
+    # ---- getting
+
+    def get_message(
+        self, topic: str, queue_id: int, offset: int, max_msg_nums: int = 32, subscription: str | None = None
+    ) -> GetMessageResult:
+        """Messages of a queue from an offset on. Source: ``getMessage``.
+
+        Args:
+            topic: The topic.
+            queue_id: The queue.
+            offset: The first offset.
+            max_msg_nums: Most messages.
+            subscription: Tags separated by ``||``; all messages by default.
+        """
+    def query_message(self, topic: str, key: str, max_num: int = 32, begin: int = 0, end: int = ...) -> list[Message]:
+        """The newest messages by a key, oldest first. Source: ``queryMessage``.
+
+        Args:
+            topic: The topic.
+            key: One of their keys, or their unique key.
+            max_num: Most messages.
+            begin: The earliest store time.
+            end: The latest store time; there is none by default.
+        """
+    def query_messages(
+        self, topic: str, keys: Sequence[str], max_num: int = 32, begin: int = 0, end: int = ...
+    ) -> list[list[Message]]:
+        """For each of several keys what :meth:`query_message` gives."""
+    def get_offset_in_queue_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: str = "nearest") -> int:
+        """The offset in a queue that a time stands for. Source: ``getOffsetInQueueByTime``.
+
+        Args:
+            topic: The topic.
+            queue_id: The queue.
+            timestamp: The time.
+            boundary: ``"nearest"`` for the nearest message, of several of one time the first; ``"lower"``
+                for the first that is not before the time, the queue's end where there is none;
+                ``"upper"`` for the last that is not behind it, the first where there is none.
+        """
+    def get_offsets_in_queue_by_time(
+        self, topic: str, queue_id: int, timestamps: Sequence[int], boundary: str = "nearest"
+    ) -> list[int]:
+        """For each of several times what :meth:`get_offset_in_queue_by_time` gives."""
+    def look_message_by_offset(self, commit_log_offset: int) -> Message | None:
+        """The message that begins at an offset of the log. Source: ``lookMessageByOffset``."""
+    def get_commit_log_data(self, offset: int) -> memoryview:
+        """Bytes of the log from an offset on, to the end of its file. Source: ``getCommitLogData``.
+
+        Raises:
+            OffsetOutOfRangeError: the log holds nothing there.
+        """
+    def check_message_and_return_size(
+        self, commit_log_offset: int, *, check_crc: bool = True, read_body: bool = True
+    ) -> DispatchRequest | None:
+        """Checks what stands at an offset of the log; ``None`` at its end.
+
+        Source: ``checkMessageAndReturnSize``.
+        """
+    def get_max_offset_in_queue(self, topic: str, queue_id: int) -> int:
+        """The offset that the queue's next dispatched message gets. Source: ``getMaxOffsetInQueue``."""
+    def get_min_offset_in_queue(self, topic: str, queue_id: int) -> int:
+        """The offset of the queue's first message. Source: ``getMinOffsetInQueue``."""
+    def get_message_total_in_queue(self, topic: str, queue_id: int) -> int:
+        """How many messages a queue has. Source: ``getMessageTotalInQueue``."""
+    def get_commit_log_offset_in_queue(self, topic: str, queue_id: int, offset: int) -> int:
+        """Where the message of a queue's offset stands in the log. Source: ``getCommitLogOffsetInQueue``."""
+    def get_message_store_time_stamp(self, topic: str, queue_id: int, offset: int) -> int:
+        """When the message of a queue's offset was stored; -1 where there is none.
+
+        Source: ``getMessageStoreTimeStamp``.
+        """
+    def get_earliest_message_time(self, topic: str | None = None, queue_id: int | None = None) -> int:
+        """When the first message of the log, or of a queue, was stored; -1 where there is none.
+
+        Source: ``getEarliestMessageTime``.
+
+        Raises:
+            ValueError: topic without queue, or queue without topic.
+        """
+    def check_in_disk_by_consume_offset(self, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether a message lies so far behind the log's end that it is no longer in memory.
+
+        Source: ``checkInDiskByConsumeOffset``.
+        """
+    def get_min_phy_offset(self) -> int:
+        """The offset of the log's first byte; -1 while it has no file. Source: ``getMinPhyOffset``."""
+    def get_max_phy_offset(self) -> int:
+        """The offset behind the log's last byte. Source: ``getMaxPhyOffset``."""
+    def get_flushed_where(self) -> int:
+        """The offset behind the last byte of the log that is on the disk. Source: ``getFlushedWhere``."""
+    def get_confirm_offset(self) -> int:
+        """Up to where messages are dispatched with ``duplicationEnable``. Source: ``getConfirmOffset``."""
+    def set_confirm_offset(self, offset: int) -> None:
+        """Moves the confirm offset. Source: ``setConfirmOffset``."""
+
+    # ---- state
+
+    def dispatch_behind_bytes(self) -> int:
+        """Bytes of the log that are not dispatched yet. Source: ``dispatchBehindBytes``."""
+    def dispatch_behind_ms(self) -> int:
+        """Store time between the log's last message and the last that is dispatched."""
+    def remain_how_many_data_to_flush(self) -> int:
+        """Bytes of the log that are not on the disk yet. Source: ``remainHowManyDataToFlush``."""
+    def remain_how_many_data_to_commit(self) -> int:
+        """Bytes of the log that are in memory only. Source: ``remainHowManyDataToCommit``."""
+    def remain_transient_store_buffer_numbs(self) -> int:
+        """Free buffers of the transient store pool. Source: ``remainTransientStoreBufferNumbs``."""
+    def lock_time_mills(self) -> int:
+        """For how long the append that is under way has taken. Source: ``lockTimeMills``."""
+    def now(self) -> int:
+        """The time by the store's clock."""
+    @property
+    def running_flag_bits(self) -> int:
+        """What the store can do now. Source: ``getRunningFlags``."""
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is closed."""
+    @property
+    def rejected_count(self) -> int:
+        """How many queue units were not served because the log does not agree with them."""
+
+    # ---- passes, for the services
+
+    def _close(self) -> None:
+        """Flushes and closes the engine."""
+    def _destroy(self) -> None:
+        """Removes log, queues and index."""
+    def _stop_passes(self) -> None:
+        """Lets the passes that wait come back soon."""
+    def _set_write_queue_nums(self, topic: str, write_queue_nums: int) -> None:
+        """Sets how many queues of a topic take turns."""
+    def _reput(self) -> int:
+        """Dispatches what can be dispatched; gives how many messages."""
+    def _reput_for(self, max_ms: int) -> list[Arrival]:
+        """Dispatches for a while; comes back early with arrivals to tell of."""
+    def _set_listening(self, listening: bool) -> None:
+        """Keeps arrivals from now on, or no longer."""
+    def _flush_commit_log(self, least_pages: int) -> tuple[int, bool]:
+        """A flush pass over the log; gives the flushed offset and whether anything was flushed."""
+    def _wait_flush_requested(self, max_wait_ms: int) -> None:
+        """Waits for a put that asks for a flush."""
+    def _group_commit(self, max_wait_ms: int) -> int:
+        """Waits for a put that waits for the disk, and flushes; gives the flushed offset."""
+    def _commit(self, least_pages: int) -> bool:
+        """A commit pass over the transient store pool; gives whether anything was committed."""
+    def _allocate(self, max_wait_ms: int) -> None:
+        """Waits until space is needed ahead of the log's end, and reserves it."""
+    def _flush_consume_queues(self, least_pages: int) -> None:
+        """A flush pass over the queues."""
+    def _flush_everything(self) -> None:
+        """Brings log, queues, index and checkpoint to the disk."""
+    def _refresh(self) -> int:
+        """Sees what a live writer has added; gives how many messages."""
+    def _make_logics_queue_error(self) -> None:
+        """Lets the store take no messages any more: queues cannot be written."""
+    def _wait_flushed(self, offset: int, timeout_ms: int) -> bool:
+        """Waits until the log is on the disk up to an offset; gives whether it is in time."""
+    def _request_flush(self, offset: int) -> None:
+        """Asks for the log to be brought to the disk up to an offset."""
+
+    # ---- selections
+
+    def _cursor(self, spec: _Selection) -> Cursor:
+        """A cursor before a selection's first message."""
+    def _count(self, spec: _Selection) -> int:
+        """How many messages a selection has."""
+    def _arrow_stream(
+        self, spec: _Selection, columns: Sequence[str] | None, body: str, max_messages: int, max_bytes: int
+    ) -> object:
+        """A selection's messages as a capsule of an Arrow stream, which reads them as it is read."""
+
+    # ---- what is there
+
+    def _queues(self) -> list[tuple[str, int, int, int, int]]:
+        """Topic, queue, first offset, end, bytes of units in memory, of every queue."""
+    def _units(self, topic: str, queue_id: int, first: int, count: int) -> list[tuple[int, int, int]]:
+        """Units of a queue from a number on, to the end of their file: log offset, size, tags code as stored."""
+    def _make_queue(self, topic: str, queue_id: int) -> None:
+        """Makes a queue where there is none."""
+    def _destroy_queue(self, topic: str, queue_id: int) -> bool:
+        """Removes a queue; gives whether there was one."""
+    def _warm_up_queue(self, topic: str, queue_id: int) -> None:
+        """Brings a queue's files into memory."""
+    def _strays(self) -> list[tuple[str, str, str]]:
+        """Files and folders that are not as they should be: path, what was expected, what was found."""
+    def _gaps(self) -> list[tuple[int, int, str | None]]:
+        """Parts of the log without a record: from, to, why; ``None`` where a file is missing."""
+    def _rejected(self) -> list[tuple[str, int, int, int, str | None]]:
+        """Units that did not agree with the log: topic, queue, number, log offset, why."""
+    @property
+    def _closed_cleanly(self) -> bool:
+        """Whether the last writer had closed the store."""
+    @property
+    def _writer(self) -> str | None:
+        """Who had the store open for writing when it was opened to read."""
+    def _checkpoint(self) -> tuple[int, int, int]:
+        """The checkpoint's times: log, queues, index."""
+    def _index_files(self) -> list[tuple[str, int, int, int, int, int, int]]:
+        """Path, begin and end time, begin and end offset, slots in use, entries plus one, of every index file."""
+    def _log_files(self) -> list[tuple[str, int]]:
+        """Path and first offset of every log file."""
+    @property
+    def _log_file_size(self) -> int:
+        """Bytes of a log file."""
+    @property
+    def _queue_file_size(self) -> int:
+        """Bytes of a queue file."""
+    def _replace_config(self, path: StrPath, content: bytes) -> None:
+        """Replaces a configuration file as a whole, keeping what was there as ``.bak``."""
+    def _check_open(self) -> None:
+        """Says that the store is closed.
+
+        Raises:
+            StoreClosedError: it is.
+        """
+
+def locked_by(lock_file: StrPath, own_dir: StrPath) -> str | None:
+    """Who has a store open for writing: ``None`` for nobody."""
+
+def on_network_disk(path: StrPath) -> bool:
+    """Whether a folder lies on a disk that other machines can write to."""
+
+def encode_messages(items: Sequence[tuple[ReadableBuffer, int, Mapping[str, str] | str | bytes]]) -> bytes:
+    """A client's encoding of a batch: body, flag and properties of each message.
+
+    Raises:
+        ValueError: a message's properties are longer than it allows.
+    """
+
+def properties_to_bytes(properties: Mapping[str, str] | str | bytes) -> bytes:
+    """Properties in the order in which Java's ``HashMap`` gives them."""
+
+def java_hash_map_order(names: Sequence[str]) -> list[str]:
+    """The names of a mapping in the order in which Java's ``HashMap`` gives them."""

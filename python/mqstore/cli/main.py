@@ -1,0 +1,36 @@
+"""The ``mqstore`` command: its group. Each command has a file of its own beside this one.
+
+Exit codes: 0 where all went well, 1 for what the store refused or could not do, 2 for a wrong call.
+"""
+
+from typing import Any
+
+import click
+
+from mqstore.cli.dump import dump
+from mqstore.cli.put import put
+from mqstore.cli.query import query
+from mqstore.cli.recover import recover
+from mqstore.errors import MQStoreError
+
+__all__ = ["main"]
+
+
+class _StoreGroup(click.Group):
+    """A group whose commands tell a failure of the store in one line, without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MQStoreError as error:
+            raise click.ClickException(" ".join(str(error).split())) from error
+
+
+@click.group(
+    cls=_StoreGroup,
+    commands=[put, dump, query, recover],
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="mqstore")
+def main() -> None:
+    """Read, search, write and recover the store of a RocketMQ 4.9.3 broker."""

@@ -1,0 +1,134 @@
+"""What the commands that speak JSON lines share: a store's folder, ``-o`` options, lines in and out."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import click
+
+import mqstore
+from mqstore.errors import MQStoreError
+from mqstore.options import StoreOptions, snake_case
+
+__all__ = ["StoreCall", "end_without_closing", "input_lines", "print_lines", "store_call"]
+
+_STORE_OPTIONS = {option.name for option in fields(StoreOptions)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreCall:
+    """Which store to open, and how.
+
+    The options are those of the Java store's driver, so that both run under the same tests.
+    """
+
+    directory: str
+    """The store's folder."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the store."""
+    compat: bool = True
+    """Whether 4.9.3's answers are given where the two differ visibly."""
+    crash: bool = False
+    """Whether the process ends without closing the store."""
+    bench: Mapping[str, str] = field(default_factory=dict)
+    """Options of the bench, without their prefix."""
+
+    @classmethod
+    def parse(cls, directory: str, given: Iterable[str]) -> "StoreCall":
+        """A call from ``NAME=VALUE`` arguments.
+
+        Raises:
+            click.BadParameter: one has no ``=``, or ``compat`` or ``crash`` is neither true nor false.
+        """
+        options: dict[str, str] = {}
+        bench: dict[str, str] = {}
+        switches = {"compat": True, "crash": False}
+        for argument in given:
+            name, equals, value = argument.partition("=")
+            if not equals or not name:
+                raise click.BadParameter(f"{argument!r}: expected NAME=VALUE", param_hint="-o")
+            if name in switches:
+                switches[name] = _switch(name, value)
+            elif name.startswith("bench."):
+                bench[name.removeprefix("bench.")] = value
+            elif name.startswith("broker."):
+                # A broker has many more options than those that concern its store.
+                broker_option = name.removeprefix("broker.")
+                if snake_case(broker_option) in _STORE_OPTIONS:
+                    options[broker_option] = value
+            else:
+                options[name] = value
+        return cls(directory=directory, options=options, bench=bench, **switches)
+
+    def open(self, mode: str) -> mqstore.MessageStore:
+        """Opens the store.
+
+        Raises:
+            MQStoreError: as :func:`mqstore.open` does.
+        """
+        return mqstore.open(self.directory, mode, compat=self.compat, **self.options)
+
+
+def _switch(name: str, value: str) -> bool:
+    if value.lower() not in {"true", "false"}:
+        raise click.BadParameter(f"{name}={value!r}: expected true or false", param_hint="-o")
+    return value.lower() == "true"
+
+
+def store_call(command: Callable[[StoreCall], None]) -> Callable[..., None]:
+    """Gives a command the argument ``DIR`` and the option ``-o``, as one :class:`StoreCall`."""
+
+    @click.argument("directory", metavar="DIR", type=click.Path())
+    @click.option(
+        "-o",
+        "given",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="An option of the store by RocketMQ's name; crash=true ends without closing the store, "
+        "compat=false gives right answers where 4.9.3's are wrong, broker.* are a broker's.",
+    )
+    def called(directory: str, given: tuple[str, ...]) -> None:
+        command(StoreCall.parse(directory, given))
+
+    called.__name__, called.__doc__ = command.__name__, command.__doc__
+    return called
+
+
+def input_lines(answer: Callable[[Iterator[str]], Iterable[str]]) -> Iterator[str]:
+    """What a function makes of the lines of standard input.
+
+    Raises:
+        click.UsageError: a line is not what the function takes; it names the line's number.
+    """
+    number = 0
+
+    def numbered() -> Iterator[str]:
+        nonlocal number
+        for line in sys.stdin.buffer:
+            number += 1
+            yield line.decode()
+
+    try:
+        yield from answer(numbered())
+    except MQStoreError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise click.UsageError(f"line {number} of standard input: {error}") from error
+
+
+def print_lines(lines: Iterable[str], *, each_at_once: bool = False) -> None:
+    """Prints lines in UTF-8; with ``each_at_once`` each reaches the reader before the next is made."""
+    out = sys.stdout.buffer
+    for line in lines:
+        out.write(line.encode() + b"\n")
+        if each_at_once:
+            out.flush()
+    out.flush()
+
+
+def end_without_closing() -> None:
+    """Ends the process as a crash would, so that the store is left with its mark of an unclean stop."""
+    sys.stdout.flush()
+    os._exit(0)

@@ -1,0 +1,136 @@
+//! Appending finished records: what replay and import bring from another log.
+//!
+//! Their fields are kept but for offsets, among them those in light queues; hosts and times are given
+//! anew where they are not kept. A blank among them ends the file, so that the records of a log give
+//! that log again: where a batch did not fit any more, only the blank says so.
+
+use super::Store;
+use super::prepare::Checked;
+use super::put::{PutRefusal, refused};
+use crate::commit_log::topic_queue::{QueueRef, TopicQueueTable};
+use crate::commit_log::{Appended, NewRecord, StoreTime, Wait};
+use crate::dispatch::{is_light, split_java};
+use crate::format::host::Host;
+use crate::format::message::{self, Check, Decoded, RecordFields};
+use crate::format::properties::{self, DispatchProperties};
+use crate::format::sys_flag;
+
+/// What a finished record asks of the log.
+enum Finished<'a> {
+    /// To append it.
+    Record(NewRecord<'a>),
+    /// To append it with its offsets in these further queues.
+    Multi(NewRecord<'a>, Vec<&'a [u8]>),
+    /// To go on in the next file.
+    EndOfFile,
+}
+
+impl Store {
+    /// Appends finished records: only offsets, times and hosts are given anew, the times only
+    /// where they are not kept. Records before one that is refused are in the log: `done` holds them.
+    /// Gives the offset up to which the call has to wait for the disk, where it has to.
+    ///
+    /// # Errors
+    /// A refusal of the record behind those in `done`.
+    pub fn append_records(
+        &self,
+        records: &[&[u8]],
+        store_host: Option<Host>,
+        keep_times: bool,
+        done: &mut Vec<Appended>,
+    ) -> Checked<Option<u64>> {
+        self.check_store_status()?;
+        let finished = records.iter().map(|bytes| self.finished(bytes, store_host, keep_times));
+        let mut run = Vec::new();
+        for finished in finished.collect::<Checked<Vec<_>>>()? {
+            match finished {
+                Finished::Record(record) => run.push(record),
+                Finished::EndOfFile => {
+                    self.append_run(&mut run, done)?;
+                    self.log.end_file(Wait::Block).map_err(refused)?;
+                }
+                Finished::Multi(record, names) => {
+                    self.append_run(&mut run, done)?;
+                    done.push(self.append_to_further_queues(&record, &names)?);
+                }
+            }
+        }
+        self.append_run(&mut run, done)?;
+        let end = done.last().map(|last| last.wrote_offset + u64::from(last.wrote_bytes));
+        Ok(end.and_then(|end| self.ask_for_flush(end, true)))
+    }
+
+    fn append_run(&self, run: &mut Vec<NewRecord<'_>>, done: &mut Vec<Appended>) -> Checked<()> {
+        let outcome = self.log.append_all(run, done, Wait::Block);
+        run.clear();
+        outcome.map_err(refused)
+    }
+
+    fn append_to_further_queues(&self, record: &NewRecord<'_>, names: &[&[u8]]) -> Checked<Appended> {
+        let queue_of = |name| {
+            let queue_id = if is_light(&self.config, name) { 0 } else { record.fields.queue_id };
+            QueueRef { topic: name, queue_id }
+        };
+        let encode = |table: &TopicQueueTable| {
+            let offsets: Vec<String> =
+                names.iter().map(|name| table.next_offset(queue_of(name)).to_string()).collect();
+            let offsets = offsets.join(",");
+            properties::replace(
+                record.fields.properties,
+                properties::INNER_MULTI_QUEUE_OFFSET,
+                offsets.as_bytes(),
+            )
+        };
+        let advance = |table: &mut TopicQueueTable| {
+            for queue in names.iter().map(|name| queue_of(name)) {
+                table.set(queue, table.next_offset(queue) + 1);
+            }
+        };
+        self.log.append_with_properties(record, Wait::Block, encode, advance).map_err(refused)
+    }
+
+    fn finished<'a>(
+        &self,
+        bytes: &'a [u8],
+        store_host: Option<Host>,
+        keep_times: bool,
+    ) -> Checked<Finished<'a>> {
+        let record = match message::decode(bytes, Check::BodyCrc) {
+            Ok(Decoded::Message(record)) => record,
+            Ok(Decoded::Blank { .. }) => return Ok(Finished::EndOfFile),
+            Err(fault) => return Err(PutRefusal::illegal("record", bytes.len(), fault.to_string())),
+        };
+        self.check_topic(record.topic)?;
+        let fields = RecordFields {
+            body_crc: record.body_crc,
+            queue_id: record.queue_id,
+            flag: record.flag,
+            sys_flag: record.sys_flag,
+            born_timestamp: record.born_timestamp,
+            born_host: record.born_host,
+            store_host: store_host.unwrap_or(record.store_host),
+            reconsume_times: record.reconsume_times,
+            prepared_transaction_offset: record.prepared_transaction_offset,
+            body: record.body,
+            topic: record.topic,
+            properties: record.properties,
+        };
+        let store_time = if keep_times { StoreTime::Kept(record.store_timestamp) } else { StoreTime::Now };
+        let new = NewRecord { fields: fields.with_host_flags(), store_time };
+        let names = self.further_queues(&fields);
+        Ok(if names.is_empty() { Finished::Record(new) } else { Finished::Multi(new, names) })
+    }
+
+    /// The further queues that a record has offsets in.
+    fn further_queues<'a>(&self, fields: &RecordFields<'a>) -> Vec<&'a [u8]> {
+        let found = DispatchProperties::of(fields.properties);
+        match (found.multi_dispatch, found.multi_queue_offset) {
+            (Some(names), Some(_))
+                if self.config.enable_multi_dispatch && sys_flag::enters_consume_queue(fields.sys_flag) =>
+            {
+                split_java(names)
+            }
+            _ => Vec::new(),
+        }
+    }
+}

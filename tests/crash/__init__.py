@@ -1,0 +1,1 @@
+"""Stores whose writer was killed."""

@@ -1,0 +1,95 @@
+"""What stands in the files of a store, read without the engine."""
+
+import shutil
+import struct
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = [
+    "DERIVED",
+    "copy_store",
+    "forget_derived",
+    "index_contents",
+    "index_entries",
+    "log_contents",
+    "queue_contents",
+    "queue_units",
+]
+
+DERIVED = ("consumequeue", "consumequeue_ext", "index", "checkpoint", "config", "mqstore")
+"""What can be thrown away: all of it follows from the log."""
+_UNIT = struct.Struct(">qiq")
+_INDEX_HEADER_SIZE = 40
+_SLOT_SIZE = 4
+_INDEX_ENTRY = struct.Struct(">iqii")
+_INDEX_COUNT_AT = 36
+
+
+def copy_store(store: Path, to: Path) -> Path:
+    """Copies a store with its file times, which the compatible look-up by time goes by."""
+    return Path(shutil.copytree(store, to, symlinks=True))
+
+
+def forget_derived(store: Path, *, clean: bool) -> None:
+    """Leaves the log alone, as after a clean stop or after a crash."""
+    for name in DERIVED:
+        if (store / name).is_dir():
+            shutil.rmtree(store / name)
+        else:
+            (store / name).unlink(missing_ok=True)
+    if clean:
+        (store / "abort").unlink(missing_ok=True)
+    else:
+        (store / "abort").touch()
+
+
+def _contents(folder: Path, files: Iterable[Path]) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.is_file()}
+
+
+def log_contents(store: Path) -> dict[str, bytes]:
+    """The log's files; those that were allocated ahead and hold nothing yet do not count."""
+    files = _contents(store / "commitlog", (store / "commitlog").iterdir())
+    return {name: content for name, content in sorted(files.items()) if any(content)}
+
+
+def queue_contents(store: Path) -> dict[str, bytes]:
+    """The files of queues and extensions by their path in the store."""
+    files = [path for folder in ("consumequeue", "consumequeue_ext") for path in (store / folder).rglob("*")]
+    return _contents(store, sorted(files))
+
+
+def index_contents(store: Path) -> list[bytes]:
+    """The index files, oldest first. Their names are times at which they happened to be made."""
+    folder = store / "index"
+    return [path.read_bytes() for path in sorted(folder.iterdir())] if folder.is_dir() else []
+
+
+def queue_units(store: Path, min_phy_offset: int = 0) -> dict[tuple[str, int], dict[int, tuple[int, int, int]]]:
+    """The units of each queue by their number, of messages from an offset of the log on."""
+    found: dict[tuple[str, int], dict[int, tuple[int, int, int]]] = {}
+    root = store / "consumequeue"
+    for path in sorted(root.glob("*/*/*")):
+        topic, queue_id, name = path.relative_to(root).parts
+        units = found.setdefault((topic, int(queue_id)), {})
+        first = int(name) // _UNIT.size
+        for number, unit in enumerate(_UNIT.iter_unpack(path.read_bytes()), first):
+            phy_offset, size, _ = unit
+            is_message = 0 < size < 2**31 - 1
+            if is_message and phy_offset >= min_phy_offset:
+                units[number] = unit
+    return {queue: units for queue, units in found.items() if units}
+
+
+def index_entries(store: Path, slots: int, min_phy_offset: int = 0) -> Counter[tuple[int, int]]:
+    """Key hash and log offset of every index entry of messages from an offset of the log on."""
+    found: Counter[tuple[int, int]] = Counter()
+    for content in index_contents(store):
+        (count,) = struct.unpack_from(">i", content, _INDEX_COUNT_AT)
+        begin = _INDEX_HEADER_SIZE + slots * _SLOT_SIZE
+        for number in range(1, count):
+            key_hash, phy_offset, _, _ = _INDEX_ENTRY.unpack_from(content, begin + number * _INDEX_ENTRY.size)
+            if phy_offset >= min_phy_offset:
+                found[key_hash, phy_offset] += 1
+    return found
