@@ -24,6 +24,7 @@ OPTIONS = {"maxHashSlotNum": 50_000, "maxIndexNum": 200_000}
 SINGLE_COUNT = 200_000
 BATCH_COUNT = 200
 BATCH_SIZE = 1000
+KILLED_AFTER = 20_000
 BODY = os.urandom(200)
 
 console = Console()
@@ -88,7 +89,7 @@ def crash(path: Path) -> None:
     acknowledged = 0
     for line in child.stdout:
         acknowledged = int(line)
-        if acknowledged >= 20_000:
+        if acknowledged >= KILLED_AFTER:
             break
     child.send_signal(signal.SIGKILL)
     acknowledged = max([acknowledged, *(int(line) for line in child.stdout if line.endswith("\n"))])
@@ -98,7 +99,8 @@ def crash(path: Path) -> None:
         seconds = time.perf_counter() - begin
         recovered = len(store.topic("crash"))
         console.print(
-            f"  opened again after {seconds:.2f} s: {recovered:,} messages recovered, {acknowledged:,} were acknowledged"
+            f"  opened again after {seconds:.2f} s: {recovered:,} messages recovered, "
+            f"{acknowledged:,} were acknowledged"
         )
         if recovered < acknowledged:
             sys.exit("messages were lost")
@@ -111,8 +113,9 @@ def put_until_killed(path: str) -> None:
     store = mqstore.open(path, "rw", **OPTIONS)
     for number in range(10_000_000):
         store.put("crash", BODY, keys=f"crash-{number}")
-        if number % 1000 == 999:
-            print(number + 1, flush=True)
+        count = number + 1
+        if count % 1000 == 0:
+            print(count, flush=True)
 
 
 def main() -> None:

@@ -25,7 +25,10 @@ store.close()
 def test_a_reader_follows_a_writer_in_another_process(tmp_path: Path, pread: bool) -> None:  # noqa: FBT001 (a case)
     path = tmp_path / "store"
     writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER.format(options=SMALL), path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", WRITER.format(options=SMALL), path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert writer.stdin is not None
     assert writer.stdout is not None

@@ -1,16 +1,24 @@
 """The ``mqstore`` command: its group. Each command has a file of its own beside this one.
 
-Exit codes: 0 where all went well, 1 for what the store refused or could not do, 2 for a wrong call.
+Exit codes: 0 where all went well, 1 for what the store refused or could not do, 2 for a wrong call, 3
+for a search that found nothing.
 """
 
 from typing import Any
 
 import click
 
+from mqstore.cli.bench import bench
+from mqstore.cli.du import du
 from mqstore.cli.dump import dump
+from mqstore.cli.find import find
+from mqstore.cli.get import get
+from mqstore.cli.ls import ls
 from mqstore.cli.put import put
 from mqstore.cli.query import query
 from mqstore.cli.recover import recover
+from mqstore.cli.seek import seek
+from mqstore.cli.tail import tail
 from mqstore.errors import MQStoreError
 
 __all__ = ["main"]
@@ -28,7 +36,7 @@ class _StoreGroup(click.Group):
 
 @click.group(
     cls=_StoreGroup,
-    commands=[put, dump, query, recover],
+    commands=[ls, get, find, seek, tail, du, put, dump, query, recover, bench],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="mqstore")

@@ -1,0 +1,5 @@
+"""``python -m mqstore.cli``."""
+
+from mqstore.cli.main import main
+
+main()

@@ -1,0 +1,61 @@
+"""``mqstore du``."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+import mqstore
+from mqstore.cli.reader_call import ReaderCall, reader_call
+
+__all__ = ["du"]
+
+_BLOCK_SIZE = 512
+
+
+def _part_rows(root: Path) -> Iterator[dict[str, object]]:
+    """What each folder of the store takes: its files' sizes, and the blocks that they have."""
+    for part in sorted(root.iterdir()):
+        files = (
+            [Path(folder) / name for folder, _, names in os.walk(part) for name in names] if part.is_dir() else [part]
+        )
+        stats = [file.stat() for file in files]
+        yield {
+            "part": part.name,
+            "files": len(files),
+            "size": sum(stat.st_size for stat in stats),
+            "on disk": sum(stat.st_blocks * _BLOCK_SIZE for stat in stats),
+        }
+
+
+def _topic_rows(store: mqstore.MessageStore, *, with_bar: bool) -> Iterator[dict[str, object]]:
+    """What each topic takes of the log."""
+    totals: dict[str, list[int]] = {}
+    first, end = max(store.get_min_phy_offset(), 0), store.get_max_phy_offset()
+    columns = (TextColumn("reading the log"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(file=sys.stderr), disable=not with_bar, transient=True) as progress:
+        task = progress.add_task("", total=end - first)
+        for chunk in store.select().chunks():
+            for message in chunk:
+                total = totals.setdefault(message.topic, [0, 0])
+                total[0] += 1
+                total[1] += message.store_size
+            progress.update(task, completed=chunk[-1].commit_log_offset - first)
+    for topic, (messages, size) in sorted(totals.items(), key=lambda item: -item[1][1]):
+        yield {"topic": topic, "messages": messages, "size": size}
+
+
+@click.command
+@reader_call
+@click.option("--topics", is_flag=True, help="What each topic takes of the log, which reads all of it.")
+def du(call: ReaderCall, *, topics: bool) -> None:
+    """Show what takes the space: the parts of the store, or its topics."""
+    with call.open() as store:
+        if topics:
+            call.end_if_nothing(call.show(_topic_rows(store, with_bar=sys.stderr.isatty())))
+        else:
+            call.show(_part_rows(store.path))

@@ -1,0 +1,25 @@
+"""``mqstore find``."""
+
+import click
+
+from mqstore.cli.reader_call import TIME, ReaderCall, reader_call
+from mqstore.cli.shown import message_rows
+
+__all__ = ["find"]
+
+
+@click.command
+@reader_call
+@click.argument("topic")
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@click.option("--begin", type=TIME, help="Stored at this time or later: ISO 8601, milliseconds, or -1h.")
+@click.option("--end", type=TIME, help="Stored at this time or earlier.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many messages.")
+def find(
+    call: ReaderCall, *, topic: str, keys: tuple[str, ...], begin: int | None, end: int | None, limit: int | None
+) -> None:
+    """Find messages of a topic by their keys or unique keys; TOPIC "*" looks in all topics."""
+    with call.open() as store:
+        where = None if topic == "*" else topic
+        selection = store.select(where, key=keys, begin=begin, end=end, limit=limit)
+        call.end_if_nothing(call.show(message_rows(selection, as_json=call.as_json)))

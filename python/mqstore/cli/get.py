@@ -1,0 +1,36 @@
+"""``mqstore get``."""
+
+import click
+
+from mqstore.cli.reader_call import TIME, ReaderCall, reader_call
+from mqstore.cli.shown import message_rows
+
+__all__ = ["get"]
+
+
+@click.command
+@reader_call
+@click.argument("topic")
+@click.option("--queue", "queue_id", type=int, help="One queue; all by default.")
+@click.option("--offset", type=click.IntRange(min=0), help="The first queue offset.")
+@click.option("--limit", type=click.IntRange(min=1), default=32, show_default=True, help="At most so many messages.")
+@click.option("--tags", help='Tags: "A || B".')
+@click.option("--begin", type=TIME, help="Stored at this time or later: ISO 8601, milliseconds, or -1h.")
+@click.option("--end", type=TIME, help="Stored at this time or earlier.")
+def get(
+    call: ReaderCall,
+    *,
+    topic: str,
+    queue_id: int | None,
+    offset: int | None,
+    limit: int,
+    tags: str | None,
+    begin: int | None,
+    end: int | None,
+) -> None:
+    """Show messages of a topic, queue after queue."""
+    with call.open() as store:
+        selection = store.select(
+            topic, queue_id=queue_id, offsets=(offset, None), tags=tags, begin=begin, end=end, limit=limit
+        )
+        call.end_if_nothing(call.show(message_rows(selection, as_json=call.as_json)))

@@ -1,0 +1,134 @@
+"""What the commands for people share: a store that is only read, tables or JSON, times."""
+
+import datetime as dt
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+
+import mqstore
+from mqstore.cli.store_call import StoreCall
+
+__all__ = ["EXIT_NOTHING_FOUND", "TIME", "ReaderCall", "reader_call"]
+
+EXIT_NOTHING_FOUND = 3
+"""The exit code of a search that found nothing."""
+
+_WRAPPED = {"topic", "keys", "tags", "body"}
+"""Columns whose cells may take several lines."""
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+class _Time(click.ParamType[int]):
+    """A time: ISO 8601, milliseconds since 1970, or ``-1h`` for an hour ago."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        ago = re.fullmatch(r"-(\d+)([smhd])", value)
+        if ago is not None:
+            since = dt.timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
+            return int((dt.datetime.now(dt.UTC) - since).timestamp() * 1000)
+        if re.fullmatch(r"\d{8,}", value):
+            return int(value)
+        try:
+            moment = dt.datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r}: expected ISO 8601, milliseconds since 1970, or an age like -1h", param, ctx)
+        if moment.tzinfo is None:
+            moment = moment.astimezone()  # as a clock on the wall shows it
+        return int(moment.timestamp() * 1000)
+
+
+TIME = _Time()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderCall:
+    """Which store to read, and how to show what is found."""
+
+    store: StoreCall
+    as_json: bool
+
+    def open(self) -> mqstore.MessageStore:
+        """Opens the store to read, and says on standard error what is wrong with it.
+
+        Raises:
+            MQStoreError: as :func:`mqstore.open` does.
+        """
+        store = self.store.open("r")
+        report = store.report()
+        if not report.is_whole:
+            click.echo(str(report), err=True)
+        return store
+
+    def show(self, rows: Iterable[dict[str, object]], *, title: str | None = None) -> int:
+        """Shows rows as a table, or as JSON lines; gives how many."""
+        if self.as_json:
+            return self._print_json(rows)
+        table: Table | None = None
+        count = 0
+        for row in rows:
+            if table is None:
+                table = Table(title=title)
+                for name, value in row.items():
+                    justify: JustifyMethod = "right" if isinstance(value, int) else "left"
+                    table.add_column(name, justify=justify, overflow="fold", no_wrap=name not in _WRAPPED)
+            table.add_row(*(_cell(value) for value in row.values()))
+            count += 1
+        if table is not None:
+            Console().print(table)
+        return count
+
+    @staticmethod
+    def _print_json(rows: Iterable[dict[str, object]]) -> int:
+        count = 0
+        for row in rows:
+            click.echo(json.dumps(row, ensure_ascii=False, default=str))
+            count += 1
+        return count
+
+    def end_if_nothing(self, count: int) -> None:
+        """Ends with the exit code for nothing found."""
+        if count == 0:
+            click.echo("nothing found", err=True)
+            sys.exit(EXIT_NOTHING_FOUND)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool) or value is None:
+        return "" if value is None else str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def reader_call(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the argument ``DIR``, ``-o`` and ``--json``, as one :class:`ReaderCall`."""
+
+    @click.argument("directory", metavar="DIR", type=click.Path())
+    @click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help="An option of the store.")
+    @click.option(
+        "--json/--table",
+        "as_json",
+        default=None,
+        help="JSON lines or tables; a table on a terminal and JSON elsewhere by default.",
+    )
+    def called(*, directory: str, given: tuple[str, ...], as_json: bool | None, **others: Any) -> None:
+        store = StoreCall.parse(directory, ("compat=false", *given))
+        if as_json is None:
+            as_json = not sys.stdout.isatty()
+        command(ReaderCall(store=store, as_json=as_json), **others)
+
+    called.__name__, called.__doc__ = command.__name__, command.__doc__
+    called.__click_params__ = [  # type: ignore[attr-defined]  # click keeps a command's parameters here
+        *getattr(command, "__click_params__", []),
+        *getattr(called, "__click_params__", []),
+    ]
+    return called

@@ -1,0 +1,37 @@
+"""``mqstore seek``."""
+
+from collections.abc import Iterator
+
+import click
+
+import mqstore
+from mqstore.cli.reader_call import TIME, ReaderCall, reader_call
+from mqstore.cli.shown import time_text
+
+__all__ = ["seek"]
+
+
+def _rows(store: mqstore.MessageStore, topic: str, time: int, boundary: str) -> Iterator[dict[str, object]]:
+    for (_, queue_id), (offset,) in store.select(topic).look_up_times([time], boundary).items():
+        stored = store.get_message_store_time_stamp(topic, queue_id, offset)
+        yield {"queue": queue_id, "offset": offset, "stored": None if stored < 0 else time_text(stored)}
+
+
+@click.command
+@reader_call
+@click.argument("topic")
+@click.argument("time", type=TIME)
+@click.option(
+    "--boundary",
+    type=click.Choice(["lower", "upper", "nearest"]),
+    default="lower",
+    show_default=True,
+    help="The first message that is not before the time, the last that is not behind it, or the nearest.",
+)
+def seek(call: ReaderCall, *, topic: str, time: int, boundary: str) -> None:
+    """Show which offset a TIME stands for in each queue of a topic.
+
+    TIME is ISO 8601, milliseconds since 1970, or an age: -- -1h.
+    """
+    with call.open() as store:
+        call.end_if_nothing(call.show(_rows(store, topic, time, boundary), title=time_text(time)))

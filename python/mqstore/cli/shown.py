@@ -1,0 +1,52 @@
+"""Messages as rows that people and programs read."""
+
+import datetime as dt
+from collections.abc import Iterable, Iterator
+
+from mqstore._native import Message
+from mqstore.cli.json_lines import message_to_json
+from mqstore.errors import RecordError
+
+__all__ = ["message_rows", "time_text"]
+
+_PREVIEW_SIZE = 60
+_FIRST_PRINTABLE = " "
+
+
+def time_text(time_ms: int) -> str:
+    """A time as people read it, in the machine's time zone."""
+    try:
+        local = dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC).astimezone()
+        return local.replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return str(time_ms)
+
+
+def message_rows(messages: Iterable[Message], *, as_json: bool) -> Iterator[dict[str, object]]:
+    """A row a message: every field for programs, what tells messages apart for people."""
+    for message in messages:
+        if as_json:
+            yield message_to_json(message)
+        else:
+            yield {
+                "topic": message.topic,
+                "queue": message.queue_id,
+                "offset": message.queue_offset,
+                "stored": time_text(message.store_timestamp),
+                "tags": message.tags,
+                "keys": " ".join(message.keys),
+                "size": len(message),
+                "body": _preview(message),
+            }
+
+
+def _preview(message: Message) -> str:
+    try:
+        start = bytes(message.body[: _PREVIEW_SIZE * 2])
+    except RecordError:
+        return "(does not inflate)"
+    text = start.decode("utf-8", "replace")
+    if "\ufffd" in text[:-1] or any(character < _FIRST_PRINTABLE and character not in "\t\n\r" for character in text):
+        text = start.hex(" ")
+    more = "…" if len(message) > len(start) or len(text) > _PREVIEW_SIZE else ""
+    return " ".join(text[:_PREVIEW_SIZE].split()) + more

@@ -1,0 +1,75 @@
+"""``mqstore tail``."""
+
+import heapq
+import json
+import time
+from collections.abc import Iterator
+
+import click
+
+import mqstore
+from mqstore._native import Message
+from mqstore.cli.json_lines import message_to_json
+from mqstore.cli.reader_call import ReaderCall, reader_call
+from mqstore.cli.shown import message_rows
+
+__all__ = ["tail"]
+
+_INTERVAL = 0.1
+"""How often a followed store is looked at, in seconds."""
+
+
+def _queues(store: mqstore.MessageStore, topic: str, queue_id: int | None) -> list[mqstore.Queue]:
+    return store.topic(topic).queues if queue_id is None else [store.topic(topic).queue(queue_id)]
+
+
+def _last(store: mqstore.MessageStore, topic: str, queue_id: int | None, count: int) -> list[Message]:
+    """The newest messages, in the order of the log."""
+    candidates = (message for queue in _queues(store, topic, queue_id) for message in queue[-count:])
+    newest = heapq.nlargest(count, candidates, key=lambda message: message.commit_log_offset)
+    return newest[::-1]
+
+
+def _new(store: mqstore.MessageStore, topic: str, queue_id: int | None) -> Iterator[Message]:
+    """Messages as they arrive, until the process is told to end."""
+    seen = {queue.queue_id: queue.max_offset for queue in _queues(store, topic, queue_id)}
+    while True:
+        store.refresh()
+        found = []
+        for queue in _queues(store, topic, queue_id):
+            begin, end = seen.get(queue.queue_id, 0), queue.max_offset
+            found += list(queue[begin:end])
+            seen[queue.queue_id] = end
+        yield from sorted(found, key=lambda message: message.commit_log_offset)
+        if not found:
+            time.sleep(_INTERVAL)
+
+
+@click.command
+@reader_call
+@click.argument("topic")
+@click.option("--queue", "queue_id", type=int, help="One queue; all by default.")
+@click.option("-n", "count", type=click.IntRange(min=0), default=10, show_default=True, help="How many to begin with.")
+@click.option("-f/-F", "--follow/--no-follow", default=True, help="Go on with what arrives; the default.")
+def tail(call: ReaderCall, *, topic: str, queue_id: int | None, count: int, follow: bool) -> None:
+    """Show the newest messages of a topic, and what arrives, as it arrives."""
+    with call.open() as store:
+        newest = _last(store, topic, queue_id, count) if count else []
+        if not follow:
+            call.end_if_nothing(call.show(message_rows(newest, as_json=call.as_json)))
+            return
+        try:
+            for message in newest:
+                _print(message, as_json=call.as_json)
+            for message in _new(store, topic, queue_id):
+                _print(message, as_json=call.as_json)
+        except KeyboardInterrupt:
+            return
+
+
+def _print(message: Message, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(message_to_json(message), ensure_ascii=False))
+    else:
+        (row,) = message_rows([message], as_json=False)
+        click.echo("  ".join(str(value) for value in row.values() if value is not None))

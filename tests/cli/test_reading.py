@@ -1,0 +1,154 @@
+"""ls, get, find, seek, tail, du: what people type."""
+
+import datetime as dt
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import mqstore
+from mqstore.cli.main import main
+
+SMALL = ["-o", "maxHashSlotNum=97", "-o", "maxIndexNum=400"]
+OPTIONS: dict[str, Any] = {
+    "mappedFileSizeCommitLog": 65_536,
+    "mappedFileSizeConsumeQueue": 1000,
+    "maxHashSlotNum": 97,
+    "maxIndexNum": 400,
+}
+START = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of forty messages, a second apart."""
+    now = {"ms": START}
+    path = tmp_path_factory.mktemp("cli") / "store"
+    with mqstore.open(path, "rw", clock=lambda: now["ms"], **OPTIONS) as store:
+        for number in range(40):
+            now["ms"] = START + 1000 * number
+            topic = "主题" if number % 4 == 3 else "orders"
+            store.put(topic, b"body %d" % number, keys=f"k{number}", tags="AB"[number % 2], queue_id=number % 2)
+    return path
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def rows(*arguments: str | Path) -> list[dict[str, Any]]:
+    result = run(*arguments, *SMALL)
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_ls_lists_topics_and_queues(path: Path) -> None:
+    assert [(row["topic"], row["queues"], row["messages"]) for row in rows("ls", path)] == [
+        ("orders", 2, 30),
+        ("主题", 1, 10),
+    ]
+    queues = rows("ls", path, "orders")
+    assert [(row["queue"], row["min"], row["max"]) for row in queues] == [(0, 0, 20), (1, 0, 10)]
+
+
+def test_get_selects(path: Path) -> None:
+    found = rows("get", path, "orders", "--queue", "0", "--offset", "18")
+    assert [row["queueOffset"] for row in found] == [18, 19]
+    assert [row["topic"] for row in rows("get", path, "orders", "--limit", "3")] == ["orders"] * 3
+    assert {row["properties"]["TAGS"] for row in rows("get", path, "orders", "--tags", "B")} == {"B"}
+    begin = dt.datetime.fromtimestamp(START / 1000 + 35, dt.UTC).isoformat()
+    late = rows("get", path, "orders", "--begin", begin)
+    assert [row["storeTimestamp"] for row in late] == [START + 36_000, START + 38_000, START + 37_000]
+    assert (
+        rows("get", path, "orders", "--begin", str(START + 35_500), "--end", str(START + 36_000))[0]["queueOffset"]
+        == 18
+    )
+
+
+def test_find_looks_in_one_topic_or_all(path: Path) -> None:
+    assert [row["storeTimestamp"] for row in rows("find", path, "orders", "k8", "k9", "k11")] == [
+        START + 8000,
+        START + 9000,
+    ]
+    assert len(rows("find", path, "*", "k8", "k11")) == 2
+    assert len(rows("find", path, "*", "k8", "k11", "--limit", "1")) == 1
+
+
+def test_seek_gives_offsets(path: Path) -> None:
+    found = rows("seek", path, "orders", str(START + 4500))
+    assert [(row["queue"], row["offset"]) for row in found] == [(0, 3), (1, 1)]
+    upper = rows("seek", path, "orders", str(START + 4500), "--boundary", "upper")
+    assert [(row["queue"], row["offset"]) for row in upper] == [(0, 2), (1, 0)]
+
+
+def test_tail_shows_the_newest_in_order(path: Path) -> None:
+    newest = rows("tail", path, "orders", "-n", "3", "--no-follow")
+    assert [row["storeTimestamp"] for row in newest] == [START + 36_000, START + 37_000, START + 38_000]
+
+
+def test_du_shows_parts_and_topics(path: Path) -> None:
+    parts = {row["part"]: row for row in rows("du", path)}
+    assert parts["commitlog"]["size"] == 65_536
+    assert parts["consumequeue"]["files"] == 3
+    topics = {row["topic"]: row["messages"] for row in rows("du", path, "--topics")}
+    assert topics == {"orders": 30, "主题": 10}
+
+
+def test_tables_are_for_people(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    calls: list[list[str | Path]] = [
+        ["ls", path],
+        ["get", path, "orders"],
+        ["seek", path, "orders", str(START)],
+        ["du", path],
+    ]
+    for arguments in calls:
+        result = run(*arguments, "--table", *SMALL)
+        assert result.exit_code == 0, result.output
+        assert "┃" in result.stdout
+    assert "body 0" in run("get", path, "orders", "--table", *SMALL).stdout
+
+
+def test_exit_codes_mean_something(path: Path, tmp_path: Path) -> None:
+    nothing = run("find", path, "orders", "absent", *SMALL)
+    assert (nothing.exit_code, nothing.stderr) == (3, "nothing found\n")
+    missing = run("ls", tmp_path / "absent")
+    assert missing.exit_code == 1
+    assert missing.stderr.startswith("Error: no store at ")
+    assert run("ls").exit_code == 2
+    assert run("get", path, "orders", "--begin", "yesterday").exit_code == 2
+    assert run("ls", path, "-o", "maxIndexNumber=1").exit_code == 1
+
+
+def test_damage_is_told_beside_what_is_found(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(path, copy)
+    (log,) = (copy / "commitlog").iterdir()
+    content = bytearray(log.read_bytes())
+    content[content.index(b"body 20")] ^= 0x20
+    log.write_bytes(content)
+    result = run("ls", copy, *SMALL)
+    assert result.exit_code == 0
+    assert "the log has no records from" in result.stderr
+    assert "body CRC" in result.stderr
+    assert sum(json.loads(line)["messages"] for line in result.stdout.splitlines()) == 40
+
+
+def test_tail_follows_until_it_is_interrupted(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **OPTIONS) as store:
+        store.put("t", b"first", queue_id=0)
+        command = [sys.executable, "-m", "mqstore.cli", "tail", str(path), "t", "--json", *SMALL]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert json.loads(process.stdout.readline())["queueOffset"] == 0
+            store.put("t", b"second", queue_id=1)
+            assert json.loads(process.stdout.readline())["queueId"] == 1
+            process.send_signal(signal.SIGINT)
+            assert process.wait() == 0
