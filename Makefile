@@ -32,11 +32,15 @@ test-rust:
 test-python: $(VENV)/engine-dev
 	$(BIN)/pytest -q
 
+# The main job, end to end, on a store that Java wrote.
+demo: $(VENV)/engine-release
+	$(BIN)/python demo/demo.py
+
 lint: $(VENV)/engine-dev
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	$(BIN)/ruff check python tests
-	$(BIN)/ruff format --check python tests
+	$(BIN)/ruff check python tests demo
+	$(BIN)/ruff format --check python tests demo
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest mqstore._native --ignore-disjoint-bases
 

@@ -40,6 +40,7 @@ from mqstore.status import GetMessageStatus, PutMessageStatus
 from mqstore.store.message_store import MessageStore
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.queue import Queue, Topic
+from mqstore.store.report import Gap, Rejected, StoreReport, Stray
 from mqstore.store.selection import QueueRange, Selection
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "DiskFullError",
     "FlushDiskTimeoutError",
     "FlushFailedError",
+    "Gap",
     "GetMessageResult",
     "GetMessageStatus",
     "MQStoreError",
@@ -65,6 +67,7 @@ __all__ = [
     "QueueRange",
     "ReadOnlyError",
     "RecordError",
+    "Rejected",
     "Selection",
     "ServiceNotAvailableError",
     "StoreClosedError",
@@ -73,6 +76,8 @@ __all__ = [
     "StoreLockedError",
     "StoreNotFoundError",
     "StoreOptions",
+    "StoreReport",
+    "Stray",
     "Topic",
     "UnsupportedStoreError",
     "open",

@@ -25,6 +25,7 @@ from mqstore.services import (
 )
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.queue import Topic
+from mqstore.store.report import Gap, Rejected, StoreReport, Stray
 from mqstore.store.selection import QueueRange, Selection
 from mqstore.store.times import Time
 from mqstore.store.topics import TopicConfigManager
@@ -293,6 +294,19 @@ class MessageStore(_native.Store):
             StoreClosedError: the store is closed.
         """
         return self._refresh() if self.mode == "r" else self._reput()
+
+    def report(self) -> StoreReport:
+        """What is wrong with the store, as far as it has been looked at: nothing is read for it."""
+        return StoreReport(
+            closed_cleanly=self._closed_cleanly,
+            writer=self._writer,
+            min_phy_offset=self.get_min_phy_offset(),
+            max_phy_offset=self.get_max_phy_offset(),
+            strays=[Stray(*row) for row in self._strays()],
+            gaps=[Gap(*row) for row in self._gaps()],
+            rejected=[Rejected(*row) for row in self._rejected()],
+            rejected_count=self.rejected_count,
+        )
 
     # ---- listening --------------------------------------------------------------------------
 

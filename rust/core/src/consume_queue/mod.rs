@@ -15,6 +15,8 @@ use parking_lot::Mutex;
 use crate::error::Result;
 use crate::format::cq_ext_unit::{CqExtUnit, is_ext_addr};
 use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
+use crate::fs::FileSystem;
+use crate::mmap::file_queue::Listing;
 use crate::mmap::mapped_file::MappedFile;
 use crate::num;
 
@@ -270,6 +272,21 @@ impl ConsumeQueue {
     /// Where a file can't be made or written.
     pub fn spill(&self) -> Result<bool> {
         spill(&mut self.state.lock())
+    }
+
+    /// Lets go of units in memory that the files, which another process writes, hold by now.
+    ///
+    /// # Errors
+    /// Where a file can't be read.
+    pub fn adopt_files(&self, fs: &dyn FileSystem) -> Result<()> {
+        let mut state = self.state.lock();
+        let listing = Listing::read(fs, state.units.files().paths())?;
+        state.units.adopt(&listing, CQ_STORE_UNIT_SIZE)?;
+        if let Some(ext) = &mut state.ext {
+            let listing = Listing::read(fs, ext.units.files().paths())?;
+            ext.units.adopt(&listing, 1)?;
+        }
+        Ok(())
     }
 
     /// Removes files that lie wholly before the log's first message, and moves the first offset.

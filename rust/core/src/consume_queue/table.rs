@@ -23,6 +23,8 @@ use crate::mmap::mapped_file::{Access, MappedFile};
 pub const LMQ_PREFIX: &str = "%LMQ%";
 /// Bytes in memory over all queues, above which all are written to their files.
 const SPILL_BUDGET: usize = 64 << 20;
+/// Bytes in memory of a store that is only read, above which the files are looked at again.
+const ADOPT_ABOVE: usize = 16 << 20;
 /// More files than this are brought to the disk by one sync of their file system.
 const SYNC_ALL_ABOVE: usize = 256;
 
@@ -246,6 +248,7 @@ impl QueueTable {
     /// Where a file can't be made or written.
     pub fn list(&self, queue: &Arc<ConsumeQueue>) -> Result<()> {
         if self.memory_only {
+            self.in_memory.fetch_add(super::CQ_STORE_UNIT_SIZE, Ordering::Relaxed);
             return Ok(());
         }
         if !queue.listed.swap(true, Ordering::AcqRel) {
@@ -342,6 +345,19 @@ impl QueueTable {
         folders
             .iter()
             .try_for_each(|folder| self.fs.sync_dir(folder).map_err(Error::io("sync the folder", *folder)))
+    }
+
+    /// In a store that is only read: lets go of units in memory that the files hold by now, where
+    /// they have become many.
+    ///
+    /// # Errors
+    /// Where a folder or a file can't be read.
+    pub fn adopt_files(&self) -> Result<()> {
+        if self.in_memory.load(Ordering::Relaxed) < ADOPT_ABOVE {
+            return Ok(());
+        }
+        self.in_memory.store(0, Ordering::Relaxed);
+        self.all().iter().try_for_each(|queue| queue.adopt_files(&*self.fs))
     }
 
     /// Takes a queue out of the store and removes its files.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::mmap::file_queue::FileQueue;
+use crate::mmap::file_queue::{FileQueue, Listing};
 use crate::mmap::mapped_file::MappedFile;
 use crate::num;
 
@@ -194,6 +194,25 @@ impl TailedFiles {
         if let Some(last) = self.files.last() {
             last.zero_from(end - last.file_from_offset())?;
         }
+        Ok(())
+    }
+
+    /// Lets go of what is in memory and in the files by now, which another process writes: bytes of
+    /// the tail that the files hold too, in whole units.
+    pub(crate) fn adopt(&mut self, listing: &Listing, unit_size: usize) -> Result<()> {
+        self.files.refresh(listing);
+        let mut same = 0;
+        while let Some(rest) = self.tail.get(same..).filter(|rest| !rest.is_empty()) {
+            let at = self.in_files + num::offset(same);
+            let Some(file) = self.files.find(at) else { break };
+            let written = file.slice(at - file.file_from_offset(), num::offset(rest.len()))?;
+            let equal = written.iter().zip(rest).take_while(|(a, b)| a == b).count();
+            same += equal;
+            if equal == 0 || equal < written.len() {
+                break;
+            }
+        }
+        self.spilled(same / unit_size * unit_size);
         Ok(())
     }
 

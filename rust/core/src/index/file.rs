@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering};
 use crate::error::{Error, Result};
 use crate::format::index::{INDEX_HEADER_SIZE, INVALID_INDEX, IndexEntry, IndexHeader, IndexShape};
 use crate::fs::{FileHandle, FileSystem, OpenMode};
+use crate::index::infer::infer_shape;
 use crate::mmap::region::Region;
 use crate::num;
 
@@ -35,6 +36,8 @@ pub struct IndexFile {
     /// Whether another process puts keys into it: its header is read from the file then, and as
     /// that lags behind, its count bounds nothing.
     is_live: bool,
+    /// Whether it was made with other options than the store has.
+    is_foreign: bool,
 }
 
 /// What became of a key.
@@ -68,13 +71,16 @@ impl IndexFile {
             index_count: AtomicU32::new(num::int_as_bits(header.index_count.max(1))),
             reserved: AtomicU32::new(reserved),
             is_live: false,
+            is_foreign: false,
         }
     }
 
     /// Opens a file that is there. Blocks of it may not be reserved, which the first put sees to.
+    /// One of another size than its shape gives was made with other options: its own shape is found
+    /// out, and it takes no more keys.
     ///
     /// # Errors
-    /// Where it can't be opened or mapped, or has another size than its shape gives.
+    /// Where it can't be opened or mapped, or its shape not be found out.
     pub fn open(
         fs: &dyn FileSystem,
         path: &Path,
@@ -82,24 +88,19 @@ impl IndexFile {
         writable: bool,
         is_live: bool,
     ) -> Result<Self> {
+        let wanted = shape;
         let mode = if writable { OpenMode::Write } else { OpenMode::Read };
         let handle = fs.open(path, mode).map_err(Error::io("open", path))?;
         let found = handle.metadata().map_err(Error::io("look at", path))?;
-        if found.len != num::offset(shape.file_size()) {
-            return Err(Error::Layout {
-                path: path.into(),
-                expected: format!(
-                    "{} bytes, by maxHashSlotNum={} and maxIndexNum={}",
-                    shape.file_size(),
-                    shape.hash_slot_num,
-                    shape.index_num
-                ),
-                found: format!("{} bytes", found.len),
-            });
-        }
+        let shape = if found.len == num::offset(shape.file_size()) {
+            shape
+        } else {
+            inferred_shape(&*handle, path, found.len, shape)?
+        };
         let region = handle.map(shape.file_size(), writable).map_err(Error::io("map", path))?;
         let header = region.bytes(0, INDEX_HEADER_SIZE).and_then(IndexHeader::read).unwrap_or_default();
-        Ok(Self { is_live, ..Self::over(path.into(), shape, region, Some(handle), header) })
+        let is_foreign = shape != wanted;
+        Ok(Self { is_live, is_foreign, ..Self::over(path.into(), shape, region, Some(handle), header) })
     }
 
     /// Makes a file. Its header takes over the end of the file before it, as in 4.9.3.
@@ -175,7 +176,7 @@ impl IndexFile {
     /// Whether it takes no more keys.
     #[must_use]
     pub fn is_write_full(&self) -> bool {
-        self.index_count() >= self.shape.index_num
+        self.is_foreign || self.index_count() >= self.shape.index_num
     }
 
     /// An entry by its number.
@@ -205,7 +206,7 @@ impl IndexFile {
     /// Where space for the entry can't be had; nothing was put then.
     pub fn put_key(&self, key_hash: u32, phy_offset: u64, store_timestamp: i64) -> Result<PutKey> {
         let number = self.index_count();
-        if number >= self.shape.index_num {
+        if self.is_write_full() {
             return Ok(PutKey::Full);
         }
         let at = self.shape.entry_at(number);
@@ -285,6 +286,20 @@ impl IndexFile {
         }
         count
     }
+}
+
+fn inferred_shape(handle: &dyn FileHandle, path: &Path, len: u64, wanted: IndexShape) -> Result<IndexShape> {
+    let region = handle.map(num::index(len), false).map_err(Error::io("map", path))?;
+    region.bytes(0, region.len()).and_then(infer_shape).ok_or_else(|| Error::Layout {
+        path: path.into(),
+        expected: format!(
+            "{} bytes, by maxHashSlotNum={} and maxIndexNum={}",
+            wanted.file_size(),
+            wanted.hash_slot_num,
+            wanted.index_num
+        ),
+        found: format!("{len} bytes, and no numbers that fit what is in them"),
+    })
 }
 
 fn first_header(previous_end: Option<(i64, i64)>) -> IndexHeader {

@@ -2,6 +2,7 @@
 //! Source: `IndexService`.
 
 pub mod file;
+pub mod infer;
 mod query;
 
 use std::path::PathBuf;
@@ -190,6 +191,33 @@ impl IndexService {
             Some(last) if last >= now => next_millisecond(&last),
             _ => now,
         }
+    }
+
+    /// In a store that is only read: opens files that its writer has made since, and lets go of those
+    /// in memory whose messages they hold.
+    ///
+    /// # Errors
+    /// Where the folder can't be listed.
+    pub fn adopt_files(&self) -> Result<()> {
+        let known = self.files();
+        let (in_memory, on_disk): (Vec<_>, Vec<_>) =
+            known.iter().cloned().partition(|file| self.takes_keys(file));
+        if in_memory.len() < 2 {
+            return Ok(());
+        }
+        let (fs, clock) = (Arc::clone(&self.fs), Arc::clone(&self.clock));
+        let listed = Self::new(fs, clock, self.folder.clone(), self.shape, self.memory_only);
+        listed.load(true)?;
+        let mut files: Vec<_> = listed.files().iter().cloned().collect();
+        for file in &mut files {
+            if let Some(open) = on_disk.iter().find(|open| open.path() == file.path()) {
+                *file = Arc::clone(open);
+            }
+        }
+        let reached = files.last().map_or(0, |last| last.header().end_phy_offset);
+        files.extend(in_memory.into_iter().filter(|file| file.header().end_phy_offset > reached));
+        *self.files.write() = Arc::new(files);
+        Ok(())
     }
 
     /// Takes files out of the index and removes them.

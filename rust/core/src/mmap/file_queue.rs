@@ -3,13 +3,14 @@
 //! Each file is named by the offset of its first byte. Source: `MappedFileQueue` and, for a log that
 //! lies in several folders, `MultiPathMappedFileQueue`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
 use super::map_budget::MapBudget;
-use super::mapped_file::{Access, MappedFile};
+use super::mapped_file::{Access, FileSizes, MappedFile};
 use crate::error::{Error, Result};
 use crate::format::file_name;
 use crate::fs::FileSystem;
@@ -95,11 +96,24 @@ impl Listing {
         Ok(listing)
     }
 
-    /// The size that the files have, taken from the first; `None` where there is none.
+    /// The size that the files have; `None` where there is none. It is what most of them have, where
+    /// all names are multiples of it: a crash can leave the newest empty, and a copy any of them
+    /// short. Otherwise names next to each other tell.
     #[must_use]
     pub fn file_size(&self) -> Option<u64> {
-        // A crash can leave the newest file empty, or short where it was being made.
-        self.files.iter().map(|(_, len, _)| *len).find(|&len| len > 0)
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        for (_, len, _) in self.files.iter().filter(|(_, len, _)| *len > 0) {
+            *counts.entry(*len).or_default() += 1;
+        }
+        let (&most, _) = counts.iter().max_by_key(|(len, count)| (**count, **len))?;
+        if self.files.iter().all(|(offset, _, _)| offset.is_multiple_of(most)) {
+            return Some(most);
+        }
+        let steps = self.files.windows(2).filter_map(|pair| match pair {
+            [(first, _, _), (second, _, _)] => Some(second - first),
+            _ => None,
+        });
+        steps.filter(|&step| step > 0).min()
     }
 
     /// Where the files differ from a queue of files of this size: names that are no multiple, sizes,
@@ -139,12 +153,12 @@ impl FileQueue {
     /// A queue of the files of a listing.
     #[must_use]
     pub fn new(fs: Arc<dyn FileSystem>, options: FileQueueOptions, listing: &Listing) -> Self {
-        let files = listing.files.iter().filter(|(_, len, _)| *len > 0).map(|(offset, _, path)| {
+        let files = listing.files.iter().filter(|(_, len, _)| *len > 0).map(|(offset, len, path)| {
             MappedFile::new(
                 Arc::clone(&fs),
                 path.clone(),
                 *offset,
-                options.file_size,
+                FileSizes { file: options.file_size, present: *len },
                 options.access,
                 options.budget.clone(),
             )
@@ -281,7 +295,10 @@ impl FileQueue {
         let newer = Self::new(Arc::clone(&self.fs), self.options.clone(), listing).files();
         let mut files = self.files.write();
         let keep_open = |file: &Arc<MappedFile>| {
-            let known = files.iter().find(|known| known.path() == file.path());
+            let is_same = |known: &&Arc<MappedFile>| {
+                known.path() == file.path() && known.present_size() == file.present_size()
+            };
+            let known = files.iter().find(is_same);
             Arc::clone(known.unwrap_or(file))
         };
         let next = newer.iter().map(keep_open).collect();

@@ -24,12 +24,23 @@ pub enum Access {
     Read,
 }
 
+/// The size that a file is to have, and what is there of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileSizes {
+    /// What its queue's files have.
+    pub file: u64,
+    /// Bytes on the disk.
+    pub present: u64,
+}
+
 /// A file of fixed size.
 #[derive(Debug)]
 pub struct MappedFile {
     path: PathBuf,
     file_from_offset: u64,
     file_size: u64,
+    /// Bytes that are there: fewer than its size where a copy was cut off.
+    present_size: u64,
     access: Access,
     fs: Arc<dyn FileSystem>,
     open: RwLock<Opened>,
@@ -51,14 +62,15 @@ impl MappedFile {
         fs: Arc<dyn FileSystem>,
         path: PathBuf,
         file_from_offset: u64,
-        file_size: u64,
+        sizes: FileSizes,
         access: Access,
         budget: Option<Arc<MapBudget>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             path,
             file_from_offset,
-            file_size,
+            file_size: sizes.file,
+            present_size: sizes.present.min(sizes.file),
             access,
             fs,
             open: RwLock::default(),
@@ -81,7 +93,8 @@ impl MappedFile {
     ) -> Result<Arc<Self>> {
         let handle = fs.open(&path, OpenMode::CreateNew).map_err(Error::io("create", &path))?;
         handle.set_len(file_size).map_err(Error::io("set the size of", &path))?;
-        let file = Self::new(fs, path, file_from_offset, file_size, access, budget);
+        let sizes = FileSizes { file: file_size, present: file_size };
+        let file = Self::new(fs, path, file_from_offset, sizes, access, budget);
         file.open.write().handle = Some(handle);
         Ok(file)
     }
@@ -102,6 +115,12 @@ impl MappedFile {
     #[must_use]
     pub const fn file_size(&self) -> u64 {
         self.file_size
+    }
+
+    /// Bytes of it that are on the disk.
+    #[must_use]
+    pub const fn present_size(&self) -> u64 {
+        self.present_size
     }
 
     /// The offset behind its last byte.
@@ -142,7 +161,7 @@ impl MappedFile {
         Ok(handle)
     }
 
-    /// The mapping of the whole file.
+    /// The mapping of the whole file, as far as it is there.
     ///
     /// # Errors
     /// Where it can't be opened or mapped, or is shorter than its size.
@@ -157,7 +176,7 @@ impl MappedFile {
         }
         let handle = self.open_handle(&mut open)?;
         let region = handle
-            .map(num::index(self.file_size), self.access == Access::MapWrite)
+            .map(num::index(self.present_size), self.access == Access::MapWrite)
             .map_err(Error::io("map", &self.path))?;
         let region = Arc::new(region);
         open.region = Some(Arc::clone(&region));
@@ -178,8 +197,8 @@ impl MappedFile {
     /// # Errors
     /// Where the file can't be opened, mapped or read.
     pub fn slice(self: &Arc<Self>, position: u64, len: u64) -> Result<Slice> {
-        let position = position.min(self.file_size);
-        let len = len.min(self.file_size - position);
+        let position = position.min(self.present_size);
+        let len = len.min(self.present_size - position);
         let (at, len) = (num::index(position), num::index(len));
         if self.access != Access::Read {
             let region = self.region()?;

@@ -122,6 +122,11 @@ impl Store {
         let _one_at_a_time = self.follow.refreshing.lock();
         self.check_open()?;
         self.follow_writer()?;
-        self.reput()
+        let dispatched = self.reput()?;
+        self.queues.adopt_files()?;
+        if let Some(index) = &self.index {
+            index.adopt_files()?;
+        }
+        Ok(dispatched)
     }
 }

@@ -1,0 +1,82 @@
+"""What opening and reading a store found that its user should know."""
+
+from dataclasses import dataclass, field
+
+__all__ = ["Gap", "Rejected", "StoreReport", "Stray"]
+
+
+@dataclass(frozen=True)
+class Stray:
+    """A file or folder that is not as it should be."""
+
+    path: str
+    expected: str
+    """What a store has there."""
+    found: str
+    """What is there."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A part of the log that holds no record, with records behind it."""
+
+    begin_offset: int
+    end_offset: int
+    """Where records go on."""
+    reason: str | None
+    """What is wrong at its begin; ``None`` where a file is missing."""
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A queue's unit that was not served: its record is none, or another message's."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    commit_log_offset: int
+    reason: str | None
+    """What is wrong with the record; ``None`` where it is another message's."""
+
+
+@dataclass(frozen=True)
+class StoreReport:
+    """The state of a store, as far as it has been looked at."""
+
+    closed_cleanly: bool
+    """Whether the last writer had closed it."""
+    writer: str | None
+    """Who has it open for writing, for a store that is only read."""
+    min_phy_offset: int
+    max_phy_offset: int
+    strays: list[Stray] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    """The first ones; ``rejected_count`` counts all."""
+    rejected_count: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is wrong, as far as was looked at."""
+        return not (self.strays or self.gaps or self.rejected_count)
+
+    def __str__(self) -> str:
+        """As sentences, one a line."""
+        lines = []
+        if self.writer is not None:
+            lines.append(f"open for writing by {self.writer}")
+        elif not self.closed_cleanly:
+            lines.append("not closed by its last writer")
+        lines += [f"{stray.path}: expected {stray.expected}, found {stray.found}" for stray in self.strays]
+        for gap in self.gaps:
+            reason = gap.reason or "a file is missing"
+            lines.append(f"the log has no records from {gap.begin_offset} to {gap.end_offset}: {reason}")
+        for unit in self.rejected:
+            reason = unit.reason or "the record there is another message's"
+            lines.append(
+                f"{unit.topic}-{unit.queue_id} at {unit.queue_offset}, log offset {unit.commit_log_offset}: {reason}"
+            )
+        more = self.rejected_count - len(self.rejected)
+        if more > 0:
+            lines.append(f"and {more} more units whose records do not agree with them")
+        return "\n".join(lines) if lines else "nothing wrong, as far as was looked at"

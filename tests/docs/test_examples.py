@@ -1,0 +1,28 @@
+"""The examples of the documentation run, and say what they say."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = ["README.md", "docs/api.md"]
+EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_examples_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples of a document run one after another, in one folder and with the same names."""
+    monkeypatch.chdir(tmp_path)
+    examples = EXAMPLE.findall((ROOT / document).read_text(encoding="utf-8"))
+    assert examples
+    names: dict[str, object] = {}
+    for number, example in enumerate(examples, 1):
+        exec(compile(example, f"{document}, example {number}", "exec"), names)  # noqa: S102 (the documentation's)
+
+
+def test_every_link_leads_somewhere() -> None:
+    """Links between the documents lead to files that are there."""
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"

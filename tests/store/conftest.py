@@ -1,0 +1,39 @@
+"""Small stores to test on."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mqstore
+
+SMALL = {
+    "mappedFileSizeCommitLog": 65_536,
+    "mappedFileSizeConsumeQueue": 1000,
+    "maxHashSlotNum": 97,
+    "maxIndexNum": 400,
+}
+
+Opener = Callable[..., mqstore.MessageStore]
+
+
+@pytest.fixture
+def open_store(tmp_path: Path) -> Iterator[Opener]:
+    """Opens stores with small files; they are closed when the test ends."""
+    opened: list[mqstore.MessageStore] = []
+
+    def opener(name: str = "store", mode: str = "rw", **given: Any) -> mqstore.MessageStore:
+        store = mqstore.open(tmp_path / name, mode, **(SMALL | given))
+        opened.append(store)
+        return store
+
+    yield opener
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(open_store: Opener) -> mqstore.MessageStore:
+    """An empty store, open for writing."""
+    return open_store()

@@ -1,0 +1,75 @@
+"""Readers beside a writer, in this process and in others."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mqstore
+from tests.store.conftest import SMALL, Opener
+
+WRITER = """
+import sys, mqstore
+store = mqstore.open(sys.argv[1], "rw", **{options!r})
+for line in sys.stdin:
+    first, count = map(int, line.split())
+    for number in range(first, first + count):
+        store.put("t", b"%d" % number, keys=f"k{{number}}", queue_id=number % 2)
+    print(store.get_max_phy_offset(), flush=True)
+store.close()
+"""
+
+
+@pytest.mark.parametrize("pread", [True, False])
+def test_a_reader_follows_a_writer_in_another_process(tmp_path: Path, pread: bool) -> None:  # noqa: FBT001 (a case)
+    path = tmp_path / "store"
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER.format(options=SMALL), path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdin is not None
+    assert writer.stdout is not None
+
+    def write(first: int, count: int) -> int:
+        print(first, count, file=writer.stdin, flush=True)
+        return int(writer.stdout.readline())  # type: ignore[union-attr]
+
+    write(0, 500)
+    with mqstore.open(path, pread=pread, **SMALL) as reader:
+        assert "mqstore in process" in str(reader.report().writer)
+        assert len(reader.topic("t")) == 500
+        for round_ in range(1, 4):
+            end = write(500 * round_, 500)
+            assert reader.refresh() == 500
+            assert reader.get_max_phy_offset() == end
+            total = 500 * (round_ + 1)
+            numbers = sorted(int(bytes(message.body)) for message in reader.topic("t"))
+            assert numbers == list(range(total))
+            for number in (0, total // 2, total - 1):
+                found = reader.select("t", key=f"k{number}").first()
+                assert found is not None
+                assert int(bytes(found.body)) == number
+        assert reader.rejected_count == 0
+        with pytest.raises(mqstore.StoreLockedError, match="mqstore in process"):
+            mqstore.open(path, "rw", **SMALL)
+    writer.stdin.close()
+    assert writer.wait() == 0
+
+
+def test_waiting_in_a_reader_looks_at_what_the_writer_added(open_store: Opener) -> None:
+    writer = open_store()
+    writer.put("t", b"0", queue_id=0)
+    reader = open_store(mode="r")
+    assert not reader.wait_for_message("t", 0, 1, timeout=0)
+    writer.put("t", b"1", queue_id=0)
+    assert reader.wait_for_message("t", 0, 1, timeout=30)
+    assert int(bytes(reader.topic("t").queue(0)[1].body)) == 1
+
+
+def test_messages_stay_when_their_store_is_gone(open_store: Opener) -> None:
+    store = open_store()
+    store.put_many("t", [b"%d" % number for number in range(3000)], queue_id=0)
+    messages = list(store.topic("t").queue(0))
+    views = [message.body for message in messages]
+    store.destroy()
+    assert [int(bytes(view)) for view in views] == list(range(3000))

@@ -1,0 +1,226 @@
+"""put, put_many, put_message, put_messages, append_records."""
+
+import json
+import zlib
+from pathlib import Path
+
+import pytest
+
+import mqstore
+from mqstore import MessageExtBatch, MessageExtBrokerInner, PutMessageStatus
+from tests.store.conftest import Opener
+
+
+def test_a_message_is_found_as_it_was_put(store: mqstore.MessageStore) -> None:
+    result = store.put("orders", b"body", keys=["a", "b"], tags="T", queue_id=3, properties={"user": "x"}, flag=7)
+    message = store.topic("orders").queue(3)[0]
+    assert (bytes(message.body), message.keys, message.tags, message.flag) == (b"body", ("a", "b"), "T", 7)
+    assert message.properties["user"] == "x"
+    assert message.msg_id == result.msg_id
+    assert message.commit_log_offset == result.wrote_offset == 0
+    assert message.store_timestamp == result.store_timestamp
+    assert message.store_host == "127.0.0.1:10911"
+
+
+def test_a_unique_key_has_the_java_clients_form(store: mqstore.MessageStore) -> None:
+    store.put("t", b"", queue_id=0)
+    store.put("t", b"", queue_id=0)
+    first, second = (message.unique_key for message in store.topic("t").queue(0))
+    assert first is not None and second is not None
+    assert len(first) == 32
+    assert first == first.upper()
+    assert int(second[-4:], 16) == int(first[-4:], 16) + 1
+    assert store.select("t", key=first).count() == 1
+
+
+def test_a_unique_key_that_is_given_is_kept(store: mqstore.MessageStore) -> None:
+    store.put("t", b"", properties={"UNIQ_KEY": "mine"})
+    assert store.select("t", key="mine").count() == 1
+
+
+def test_puts_without_a_queue_go_round_the_topics_queues(open_store: Opener) -> None:
+    store = open_store(default_topic_queue_nums=4)
+    for _ in range(8):
+        store.put("t", b"")
+    assert [len(queue) for queue in store.topic("t").queues] == [2, 2, 2, 2]
+
+
+def test_a_new_topic_gets_an_entry_in_topics_json(open_store: Opener, tmp_path: Path) -> None:
+    store = open_store(default_topic_queue_nums=3)
+    store.put("first", b"")
+    store.put("second", b"")
+    path = tmp_path / "store" / "config" / "topics.json"
+    table = json.loads(path.read_text())["topicConfigTable"]
+    assert {name: entry["writeQueueNums"] for name, entry in table.items()} == {"first": 3, "second": 3}
+    assert path.read_text().startswith('{\n\t"dataVersion":{\n\t\t"counter":2,')
+    assert list(json.loads((path.parent / "topics.json.bak").read_text())["topicConfigTable"]) == ["first"]
+
+
+def test_queue_numbers_come_from_topics_json(open_store: Opener, tmp_path: Path) -> None:
+    config = tmp_path / "store" / "config"
+    config.mkdir(parents=True)
+    (config / "topics.json").write_text('{"topicConfigTable":{"t":{"writeQueueNums":2}},1:"kept"}')
+    store = open_store()
+    for _ in range(4):
+        store.put("t", b"")
+    assert store.topic("t").queue_ids == [0, 1]
+    store.put("u", b"")
+    assert '"1":"kept"' in (config / "topics.json").read_text()
+
+
+def test_many_messages_in_one_call(store: mqstore.MessageStore) -> None:
+    bodies = [b"%d" % number for number in range(2000)]
+    keys = [f"k{number}" if number % 2 else None for number in range(2000)]
+    result = store.put_many("t", bodies, keys=keys, tags="T", queue_id=1)
+    queue = store.topic("t").queue(1)
+    assert [bytes(message.body) for message in queue] == bodies
+    assert queue[1].keys == ("k1",)
+    assert queue[0].keys == ()
+    assert (result.msg_num, result.logics_offsets) == (2000, list(range(2000)))
+    # Files of 64 KiB: the call went over several of them.
+    assert store.get_max_phy_offset() > 3 * 65_536
+
+
+def test_many_messages_are_checked_before_the_first_is_put(store: mqstore.MessageStore) -> None:
+    with pytest.raises(mqstore.MessageIllegalError):
+        store.put_many("t", [b"good", bytes(65_536)])
+    with pytest.raises(ValueError, match="as many keys as bodies"):
+        store.put_many("t", [b"a", b"b"], keys=["k"])
+    assert len(store.topic("t")) <= 1
+
+
+def test_bodies_of_any_buffer(store: mqstore.MessageStore) -> None:
+    changing = bytearray(b"first")
+    store.put("t", changing, queue_id=0)
+    changing[:] = b"later"
+    store.put("t", memoryview(changing)[1:3], queue_id=0)
+    message = store.topic("t").queue(0)[0]
+    store.put("t", message.body, queue_id=0)
+    assert [bytes(found.body) for found in store.topic("t").queue(0)] == [b"first", b"at", b"first"]
+    with pytest.raises(TypeError, match="a body is bytes"):
+        store.put("t", "text")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("topic", "body", "properties"),
+    [
+        ("主" * 60, b"", {}),
+        ("", b"", {}),
+        ("..", b"", {}),
+        ("a/b", b"", {}),
+        ("a\0b", b"", {}),
+        ("t", bytes(65_536), {}),
+        ("t", bytes(5 << 20), {}),
+        ("t", b"", {"p": "v" * 32_768}),
+        ("t", b"", {"p\x01": "v"}),
+        ("t", b"", {"p": "v\x02"}),
+        ("t", b"", {"DELAY": "soon"}),
+    ],
+)
+def test_an_illegal_message_is_refused_and_nothing_stored(
+    store: mqstore.MessageStore, topic: str, body: bytes, properties: dict[str, str]
+) -> None:
+    with pytest.raises(mqstore.MessageIllegalError) as raised:
+        store.put(topic, body, properties=properties)
+    assert raised.value.status == "MESSAGE_ILLEGAL"
+    result = store.put_message(MessageExtBrokerInner(topic=topic, body=body, properties=properties))
+    assert result.status is PutMessageStatus.MESSAGE_ILLEGAL
+    assert result.reason
+    assert store.get_max_phy_offset() == 0
+
+
+def test_properties_too_long_have_another_status_in_compat(open_store: Opener) -> None:
+    store = open_store(compat=True)
+    in_bytes = MessageExtBrokerInner(topic="t", properties={"p": "值" * 11_000})
+    assert store.put_message(in_bytes).status is PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
+    in_chars = MessageExtBrokerInner(topic="t", properties={"p": "v" * 32_768})
+    assert store.put_message(in_chars).status is PutMessageStatus.MESSAGE_ILLEGAL
+
+
+def test_the_last_record_that_fits_a_file_leaves_eight_bytes(store: mqstore.MessageStore) -> None:
+    size = store.put("t", b"", queue_id=0).wrote_bytes
+    store.put("t", bytes(65_536 - 8 - 2 * size), queue_id=0)
+    assert store.get_max_phy_offset() == 65_536 - 8
+    store.put("t", b"", queue_id=0)
+    assert store.topic("t").queue(0)[-1].commit_log_offset == 65_536
+
+
+def test_a_raw_property_string_is_written_unchanged(store: mqstore.MessageStore) -> None:
+    raw = "b\x012\x02a\x011\x02b\x013\x02"
+    store.put_message(MessageExtBrokerInner(topic="t", properties=raw))
+    message = store.topic("t").queue(0)[0]
+    assert message.raw_properties == raw.encode()
+    assert message.properties == {"b": "3", "a": "1"}
+
+
+def test_a_compressed_body_inflates(store: mqstore.MessageStore) -> None:
+    body = b"again and " * 1000
+    store.put("t", zlib.compress(body), sys_flag=1, queue_id=0)
+    store.put("t", b"not zlib", sys_flag=1, queue_id=0)
+    good, bad = store.topic("t").queue(0)
+    assert bytes(good.body) == body
+    assert zlib.decompress(good.raw_body) == body
+    assert bytes(bad.raw_body) == b"not zlib"
+    with pytest.raises(mqstore.RecordError, match="zlib"):
+        _ = bad.body
+
+
+def test_a_delayed_message_waits_in_the_schedule_topic(store: mqstore.MessageStore) -> None:
+    store.put("t", b"later", delay_time_level=3, queue_id=2)
+    assert len(store.topic("t")) == 0
+    message = store.topic("SCHEDULE_TOPIC_XXXX").queue(2)[0]
+    assert message.properties["REAL_TOPIC"] == "t"
+    assert message.properties["REAL_QID"] == "2"
+    assert store._units("SCHEDULE_TOPIC_XXXX", 2, 0, 1)[0][2] == message.store_timestamp + 10_000
+
+
+def test_a_batch_is_one_topics_and_one_queues(store: mqstore.MessageStore) -> None:
+    batch = MessageExtBatch(topic="t", queue_id=2, messages=[(b"a", 1, {"x": "1"}), (b"b", 2, {})], properties={"y": "2"})
+    result = store.put_messages(batch)
+    assert (result.status, result.msg_num, result.logics_offset) == (PutMessageStatus.PUT_OK, 2, 0)
+    first, second = store.topic("t").queue(2)
+    assert (first.properties, second.properties) == ({"x": "1", "y": "2"}, {"y": "2"})
+    assert result.msg_id == f"{first.msg_id},{second.msg_id}"
+    delayed = MessageExtBatch(topic="t", messages=[(b"a", 0, {})], properties={"DELAY": "1"})
+    assert store.put_messages(delayed).status is PutMessageStatus.MESSAGE_ILLEGAL
+
+
+def test_finished_records_are_appended_with_new_offsets(open_store: Opener) -> None:
+    source, target = open_store("source"), open_store("target")
+    for number in range(5):
+        source.put("t", b"%d" % number, queue_id=0, keys=f"k{number}")
+    target.put("t", b"before", queue_id=0)
+    messages = list(source.topic("t").queue(0))
+    target.append_records(messages[:2], keep_times=True)
+    target.append_records([bytes(message.record_bytes) for message in messages[2:]], store_host="9.8.7.6:5")
+    copies = list(target.topic("t").queue(0))[1:]
+    assert [bytes(copy.body) for copy in copies] == [b"0", b"1", b"2", b"3", b"4"]
+    assert [copy.queue_offset for copy in copies] == [1, 2, 3, 4, 5]
+    assert copies[0].store_timestamp == messages[0].store_timestamp
+    assert copies[4].store_host == "9.8.7.6:5"
+    damaged = bytearray(messages[0].record_bytes)
+    damaged[88] ^= 1
+    with pytest.raises(mqstore.MessageIllegalError):
+        target.append_records([bytes(damaged)])
+
+
+def test_a_store_that_is_only_read_takes_nothing(open_store: Opener) -> None:
+    open_store().close()
+    reader = open_store(mode="r")
+    with pytest.raises(mqstore.ReadOnlyError):
+        reader.put("t", b"")
+    result = reader.put_message(MessageExtBrokerInner(topic="t"))
+    assert result.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+
+
+def test_a_closed_store_takes_and_gives_nothing(open_store: Opener) -> None:
+    store = open_store()
+    store.put("t", b"kept", queue_id=0)
+    message = store.topic("t").queue(0)[0]
+    store.close()
+    store.close()
+    with pytest.raises(mqstore.StoreClosedError):
+        store.put("t", b"")
+    with pytest.raises(mqstore.StoreClosedError):
+        store.get_message("t", 0, 0)
+    assert bytes(message.body) == b"kept"

@@ -1,0 +1,195 @@
+"""Selections: what they select, in which order, and as Arrow."""
+
+import datetime as dt
+import itertools
+import random
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mqstore
+from mqstore import QueueRange
+from tests.store.conftest import Opener
+
+TOPICS = ["a", "b", "主题"]
+TAGS = [None, "x", "y"]
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Six hundred messages over several files, with a clock that often stands still."""
+    rnd = random.Random(7)
+    now = itertools.accumulate(rnd.choice([0, 0, 1, 5]) for _ in itertools.count())
+    clock = {"now": 1_700_000_000_000}
+
+    def tick() -> int:
+        return clock["now"]
+
+    path = tmp_path_factory.mktemp("filled") / "store"
+    options = {"mappedFileSizeCommitLog": 16_384, "mappedFileSizeConsumeQueue": 200, "maxIndexNum": 300, "maxHashSlotNum": 53}
+    with mqstore.open(path, "rw", clock=tick, **options) as store:
+        for number in range(600):
+            clock["now"] = 1_700_000_000_000 + next(now)
+            keys = [f"k{rnd.randrange(40)}" for _ in range(rnd.randrange(3))] or None
+            body = rnd.randbytes(rnd.randrange(100))
+            store.put(rnd.choice(TOPICS), body, keys=keys, tags=rnd.choice(TAGS), queue_id=number % 3)
+    with mqstore.open(path, **options) as store:
+        yield store
+
+
+def naive(store: mqstore.MessageStore, **wanted: Any) -> list[int]:
+    """Offsets of the messages that a walk over the whole log selects."""
+    found = []
+    for message in store.select():
+        conditions = [
+            wanted.get("topic") is None or message.topic in wanted["topic"],
+            wanted.get("queue_id") is None or message.queue_id == wanted["queue_id"],
+            wanted.get("key") is None or bool(set(wanted["key"]) & {*message.keys, message.unique_key}),
+            wanted.get("tags") is None or message.tags in wanted["tags"],
+            wanted.get("begin") is None or message.store_timestamp >= wanted["begin"],
+            wanted.get("end") is None or message.store_timestamp <= wanted["end"],
+            wanted.get("from_phy") is None or message.commit_log_offset >= wanted["from_phy"],
+            wanted.get("to_phy") is None or message.commit_log_offset < wanted["to_phy"],
+        ]
+        if all(conditions):
+            found.append(message.commit_log_offset)
+    return found
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@given(data=st.data())
+def test_a_selection_is_what_a_walk_over_the_log_selects(filled: mqstore.MessageStore, data: st.DataObject) -> None:
+    first, last = 1_700_000_000_000, 1_700_000_001_000
+    times = st.none() | st.integers(first - 5, last + 5)
+    topic = data.draw(st.none() | st.lists(st.sampled_from(TOPICS), min_size=1, max_size=3, unique=True))
+    queue_id = data.draw(st.none() | st.integers(0, 3)) if topic else None
+    key = data.draw(st.none() | st.lists(st.integers(0, 45).map(lambda n: f"k{n}"), min_size=1, max_size=3))
+    tags = data.draw(st.none() | st.sampled_from([["x"], ["x", "y"], ["z"]]))
+    begin, end = data.draw(times), data.draw(times)
+    phy = st.none() | st.integers(0, filled.get_max_phy_offset() + 10)
+    from_phy, to_phy = data.draw(phy), data.draw(phy)
+    selection = filled.select(
+        topic,
+        queue_id=queue_id,
+        key=key,
+        tags=" || ".join(tags) if tags else None,
+        begin=begin,
+        end=end,
+        phy_offsets=(from_phy, to_phy),
+    )
+    expected = naive(
+        filled, topic=topic, queue_id=queue_id, key=key, tags=tags, begin=begin, end=end, from_phy=from_phy, to_phy=to_phy
+    )
+    found = [message.commit_log_offset for message in selection]
+    assert sorted(found) == expected
+    assert selection.count() == len(expected)
+    assert pa.table(selection).num_rows == len(expected)
+    limit = data.draw(st.integers(0, 10))
+    limited = selection.where(limit=limit)
+    assert [message.commit_log_offset for message in limited] == found[:limit]
+    assert limited.count() == min(limit, len(found))
+
+
+def test_topics_come_queue_after_queue_and_the_log_in_its_order(filled: mqstore.MessageStore) -> None:
+    places = [(message.topic, message.queue_id, message.queue_offset) for message in filled.select(["b", "a"])]
+    assert places == sorted(places, key=lambda place: (["b", "a"].index(place[0]), *place[1:]))
+    offsets = [message.commit_log_offset for message in filled.select()]
+    assert offsets == sorted(offsets)
+    assert len(offsets) == 600
+
+
+def test_offsets_of_single_queues(filled: mqstore.MessageStore) -> None:
+    ranges = [QueueRange("a", 0, 2, 5), QueueRange("b", None, 60, None), QueueRange("a", 1, None, 1)]
+    places = [(message.topic, message.queue_id, message.queue_offset) for message in filled.select(queues=ranges)]
+    assert places[:3] == [("a", 0, 2), ("a", 0, 3), ("a", 0, 4)]
+    assert places[-1] == ("a", 1, 0)
+    assert all(place[2] >= 60 for place in places[3:-1])
+
+
+def test_contradictions_are_told(filled: mqstore.MessageStore) -> None:
+    with pytest.raises(ValueError, match="not both"):
+        filled.select("a", queues=[QueueRange("b")])
+    with pytest.raises(ValueError, match="belong to a topic"):
+        filled.select(queue_id=1)
+    with pytest.raises(ValueError, match="time zone"):
+        filled.select(begin=dt.datetime(2026, 1, 1))  # noqa: DTZ001 (that is what is refused)
+    with pytest.raises(ValueError, match='no column "nope"'):
+        filled.select().to_arrow(["nope"])
+
+
+def test_datetimes_and_milliseconds_say_the_same(filled: mqstore.MessageStore) -> None:
+    time = 1_700_000_000_500
+    moment = dt.datetime.fromtimestamp(time / 1000, dt.UTC)
+    assert filled.select(begin=time).count() == filled.select(begin=moment).count() > 0
+
+
+def test_many_keys_in_one_call(filled: mqstore.MessageStore) -> None:
+    keys = [f"k{number}" for number in range(45)]
+    found = filled.select("a").look_up_keys(keys, max_num=4)
+    for key in keys:
+        expected = naive(filled, topic=["a"], key=[key])[-4:]
+        assert [message.commit_log_offset for message in found[key]] == expected
+
+
+def test_many_times_in_one_call(filled: mqstore.MessageStore) -> None:
+    times = [1_700_000_000_000 + step for step in range(-3, 1200, 7)]
+    for (topic, queue_id), offsets in filled.select(["a", "b"]).look_up_times(times).items():
+        stored = [message.store_timestamp for message in filled.topic(topic).queue(queue_id)]
+        assert offsets == [sum(before < time for before in stored) for time in times]
+
+
+def test_arrow_has_every_field(filled: mqstore.MessageStore) -> None:
+    messages = list(filled.select("a"))
+    rows = filled.select("a").to_arrow(max_messages=50).read_all().to_pylist()
+    assert len(rows) == len(messages)
+    for row, message in zip(rows, messages, strict=True):
+        assert row["topic"] == message.topic
+        assert row["queue_id"] == message.queue_id
+        assert row["queue_offset"] == message.queue_offset
+        assert row["commit_log_offset"] == message.commit_log_offset
+        assert row["store_size"] == message.store_size
+        assert row["body_crc"] == message.body_crc
+        assert row["born_host"] == message.born_host
+        assert row["store_timestamp"].timestamp() * 1000 == pytest.approx(message.store_timestamp)
+        assert row["msg_id"] == message.msg_id
+        assert row["unique_key"] == message.unique_key
+        assert row["tags"] == message.tags
+        assert tuple(row["keys"]) == message.keys
+        assert dict(row["properties"]) == message.properties
+        assert row["body"] == bytes(message.body)
+
+
+def test_body_views_outlive_the_store(open_store: Opener) -> None:
+    store = open_store()
+    bodies = [bytes([number % 256]) * (number * 7 % 300) for number in range(500)]
+    store.put_many("t", bodies, queue_id=0)
+    table = store.select("t").to_arrow(["queue_offset", "body"], body="view", max_messages=64).read_all()
+    store.destroy()
+    assert table["body"].to_pylist() == bodies
+
+
+def test_polars_takes_a_selection_as_it_is(filled: mqstore.MessageStore) -> None:
+    frame = pl.DataFrame(filled.select("a", tags="x"))
+    assert frame.height == filled.select("a", tags="x").count()
+    assert frame["topic"].unique().to_list() == ["a"]
+
+
+def test_a_get_is_an_arrow_stream_too(filled: mqstore.MessageStore) -> None:
+    found = filled.get_message("a", 0, 0, 10)
+    table = pa.table(found)
+    assert table["commit_log_offset"].to_pylist() == [message.commit_log_offset for message in found.messages]
+
+
+def test_a_compressed_body_inflates_in_arrow(open_store: Opener) -> None:
+    import zlib
+
+    store = open_store()
+    store.put("t", zlib.compress(b"x" * 100), sys_flag=1)
+    for body in ("binary", "view"):
+        row = store.select().to_arrow(["body", "raw_body"], body=body).read_all().to_pylist()[0]
+        assert row["body"] == b"x" * 100
+        assert zlib.decompress(row["raw_body"]) == row["body"]

@@ -1,0 +1,98 @@
+"""asyncio twins."""
+
+import asyncio
+
+import pytest
+
+import mqstore
+from tests.store.conftest import Opener
+
+
+def test_many_puts_in_flight_with_synchronous_flush(open_store: Opener) -> None:
+    store = open_store(flushDiskType="SYNC_FLUSH")
+
+    async def main() -> list[mqstore.PutMessageResult]:
+        return await asyncio.gather(*(store.aio.put("t", b"%d" % n, queue_id=0) for n in range(256)))
+
+    results = asyncio.run(main())
+    assert store.get_flushed_where() >= store.get_max_phy_offset()
+    assert {result.logics_offset for result in results} == set(range(256))
+
+
+def test_put_many_awaits_the_disk(open_store: Opener) -> None:
+    store = open_store(flushDiskType="SYNC_FLUSH")
+    result = asyncio.run(store.aio.put_many("t", [b"a", b"b"], queue_id=0))
+    assert result.msg_num == 2
+    assert store.get_flushed_where() >= store.get_max_phy_offset()
+
+
+def test_a_put_that_does_not_wait(open_store: Opener) -> None:
+    store = open_store(flushDiskType="SYNC_FLUSH")
+    _, wait_for = store._put_begin("t", b"", wait_store_msg_ok=False)
+    assert wait_for is None
+    _, wait_for = store._put_begin("t", b"")
+    assert wait_for == store.get_max_phy_offset()
+
+
+def test_following_with_asyncio(store: mqstore.MessageStore) -> None:
+    async def main() -> list[int]:
+        found = []
+
+        async def follow() -> None:
+            async for message in store.aio.follow("t", 0, 0):
+                found.append(int(bytes(message.body)))
+                if len(found) == 3:
+                    return
+
+        task = asyncio.create_task(follow())
+        for number in range(3):
+            await asyncio.sleep(0)
+            store.put("t", b"%d" % number, queue_id=0)
+        await asyncio.wait_for(task, 30)
+        return found
+
+    assert asyncio.run(main()) == [0, 1, 2]
+
+
+def test_waiting_for_a_message_with_asyncio_ends(open_store: Opener) -> None:
+    store = open_store()
+
+    async def main() -> None:
+        assert not await store.aio.wait_for_message("t", 0, 0, timeout=0.01)
+        store.put("t", b"", queue_id=0)
+        assert await store.aio.wait_for_message("t", 0, 0, timeout=30)
+        task = asyncio.create_task(store.aio.wait_for_message("t", 0, 5))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(store.close)
+        with pytest.raises(mqstore.StoreClosedError):
+            await task
+
+    asyncio.run(main())
+
+
+def test_a_closed_store_does_not_leave_puts_waiting(open_store: Opener) -> None:
+    store = open_store(flushDiskType="SYNC_FLUSH")
+
+    async def main() -> None:
+        future = store._flush_waiters.add(1 << 40)
+        await asyncio.to_thread(store.close)
+        with pytest.raises(mqstore.StoreClosedError):
+            await asyncio.wait_for(future, 30)
+
+    asyncio.run(main())
+
+
+def test_listeners_see_what_arrived(store: mqstore.MessageStore) -> None:
+    seen: list[tuple[str, int, int]] = []
+    remove = store.add_listener(lambda arrivals: seen.extend((a.topic, a.queue_id, a.max_offset) for a in arrivals))
+    with_error = store.add_listener(lambda _: 1 / 0)
+    for number in range(5):
+        store.put("t", b"", queue_id=number % 2)
+    while len(seen) < 5:
+        assert store.wait_for_message("t", 0, 2, timeout=30)
+    assert seen == [("t", 0, 1), ("t", 1, 1), ("t", 0, 2), ("t", 1, 2), ("t", 0, 3)]
+    remove()
+    with_error()
+    store.put("t", b"", queue_id=0)
+    store.wait_for_message("t", 0, 3, timeout=30)
+    assert len(seen) == 5

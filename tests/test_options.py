@@ -1,0 +1,106 @@
+"""Options: names, values, broker.conf."""
+
+from pathlib import Path
+
+import pytest
+
+import mqstore
+from mqstore.options import StoreOptions, parse_conf, parse_delay_levels, snake_case
+
+
+@pytest.mark.parametrize(
+    ("java", "python"),
+    [
+        ("mappedFileSizeCommitLog", "mapped_file_size_commit_log"),
+        ("checkCRCOnRecover", "check_crc_on_recover"),
+        ("haListenPort", "ha_listen_port"),
+        ("brokerIP1", "broker_ip1"),
+        ("enableLmq", "enable_lmq"),
+        ("scheduleAsyncDeliverMaxResendNum2Blocked", "schedule_async_deliver_max_resend_num2_blocked"),
+        ("enableDLegerCommitLog", "enable_d_leger_commit_log"),
+        ("already_so", "already_so"),
+    ],
+)
+def test_both_spellings_of_an_option(java: str, python: str) -> None:
+    assert snake_case(java) == python
+
+
+def test_values_come_as_text_or_typed() -> None:
+    options = StoreOptions.of("p", {"maxMessageSize": "1024", "message_index_enable": "false", "enableLmq": True})
+    assert (options.max_message_size, options.message_index_enable, options.enable_lmq) == (1024, False, True)
+    assert options.commit_log_paths() == ["p/commitlog"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"mapedFileSizeCommitLog": 1}, "mapped_file_size_commit_log"),
+        ({"maxMessageSize": "much"}, "expected int"),
+        ({"maxMessageSize": True}, "expected int"),
+        ({"maxMessageSize": -1}, "not negative"),
+        ({"flushDiskType": "SOMETIMES"}, "ASYNC_FLUSH, SYNC_FLUSH"),
+        ({"brokerRole": "MASTER"}, "SLAVE"),
+        ({"enableDLegerCommitLog": "true"}, "DLedger"),
+        ({"messageDelayLevel": "1s soon"}, "'soon'"),
+        ({"transientStorePoolEnable": True, "flushDiskType": "SYNC_FLUSH"}, "ASYNC_FLUSH alone"),
+        ({"accessMessageInMemoryMaxRatio": 101}, "percentage"),
+    ],
+)
+def test_a_bad_option_is_named(given: dict[str, object], message: str) -> None:
+    with pytest.raises(mqstore.OptionError, match=message) as raised:
+        StoreOptions.of("p", given)
+    assert raised.value.option
+    assert raised.value.value is not None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"mappedFileSizeCommitLog": 10},
+        {"mappedFileSizeCommitLog": 3 << 30},
+        {"maxHashSlotNum": 0},
+        {"maxIndexNum": 1},
+        {"maxIndexNum": 200_000_000},
+        {"mappedFileSizeConsumeQueue": 0},
+    ],
+)
+def test_values_that_would_break_the_files_are_refused_before_anything_is_made(
+    tmp_path: Path, given: dict[str, object]
+) -> None:
+    with pytest.raises(mqstore.OptionError, match=next(iter(given))):
+        mqstore.open(tmp_path / "store", "rw", **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_queue_files_hold_whole_units(tmp_path: Path) -> None:
+    with mqstore.open(tmp_path / "s", "rw", mappedFileSizeConsumeQueue=999, maxHashSlotNum=9, maxIndexNum=9) as store:
+        store.put("t", b"")
+    (file,) = (tmp_path / "s" / "consumequeue" / "t").glob("*/*")
+    assert file.stat().st_size == 1000
+
+
+def test_a_broker_conf_is_taken_as_it_is(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text(
+        "# a broker\nbrokerClusterName = DefaultCluster\nbrokerId=0\nmappedFileSizeCommitLog=65536\n"
+        "maxIndexNum: 400\nmaxHashSlotNum=97\nflushDiskType=SYNC_FLUSH\nnamesrvAddr=a:1;\\\nb:2\n"
+    )
+    assert parse_conf(conf)["namesrvAddr"] == "a:1;b:2"
+    with mqstore.open(tmp_path / "store", "rw", conf=conf, maxIndexNum=500) as store:
+        assert store.options.is_sync_flush
+        assert store.options.mapped_file_size_commit_log == 65_536
+        assert store.options.max_index_num == 500
+    conf.write_text("no value\n")
+    with pytest.raises(mqstore.OptionError, match="line 1"):
+        parse_conf(conf)
+
+
+def test_modes_and_damage_are_words(tmp_path: Path) -> None:
+    with pytest.raises(mqstore.OptionError, match="mode"):
+        mqstore.open(tmp_path, "w")
+    with pytest.raises(mqstore.OptionError, match="on_damage"):
+        mqstore.open(tmp_path, "rw", on_damage="ignore")
+
+
+def test_delay_levels() -> None:
+    assert parse_delay_levels("1s 2m 3h 4d") == [1000, 120_000, 10_800_000, 345_600_000]
