@@ -1,6 +1,7 @@
 """Options: names, values, broker.conf."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def test_values_come_as_text_or_typed() -> None:
         ({"accessMessageInMemoryMaxRatio": 101}, "percentage"),
     ],
 )
-def test_a_bad_option_is_named(given: dict[str, object], message: str) -> None:
+def test_a_bad_option_is_named(given: dict[str, Any], message: str) -> None:
     with pytest.raises(mqstore.OptionError, match=message) as raised:
         StoreOptions.of("p", given)
     assert raised.value.option
@@ -65,7 +66,7 @@ def test_a_bad_option_is_named(given: dict[str, object], message: str) -> None:
     ],
 )
 def test_values_that_would_break_the_files_are_refused_before_anything_is_made(
-    tmp_path: Path, given: dict[str, object]
+    tmp_path: Path, given: dict[str, Any]
 ) -> None:
     with pytest.raises(mqstore.OptionError, match=next(iter(given))):
         mqstore.open(tmp_path / "store", "rw", **given)

@@ -8,7 +8,7 @@ import pytest
 
 import mqstore
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "mappedFileSizeCommitLog": 65_536,
     "mappedFileSizeConsumeQueue": 1000,
     "maxHashSlotNum": 97,

@@ -25,7 +25,10 @@ store.close()
 def test_a_reader_follows_a_writer_in_another_process(tmp_path: Path, pread: bool) -> None:  # noqa: FBT001 (a case)
     path = tmp_path / "store"
     writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER.format(options=SMALL), path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", WRITER.format(options=SMALL), path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert writer.stdin is not None
     assert writer.stdout is not None
@@ -54,6 +57,7 @@ def test_a_reader_follows_a_writer_in_another_process(tmp_path: Path, pread: boo
             mqstore.open(path, "rw", **SMALL)
     writer.stdin.close()
     assert writer.wait() == 0
+    writer.stdout.close()
 
 
 def test_waiting_in_a_reader_looks_at_what_the_writer_added(open_store: Opener) -> None:

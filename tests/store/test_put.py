@@ -26,7 +26,8 @@ def test_a_unique_key_has_the_java_clients_form(store: mqstore.MessageStore) -> 
     store.put("t", b"", queue_id=0)
     store.put("t", b"", queue_id=0)
     first, second = (message.unique_key for message in store.topic("t").queue(0))
-    assert first is not None and second is not None
+    assert first is not None
+    assert second is not None
     assert len(first) == 32
     assert first == first.upper()
     assert int(second[-4:], 16) == int(first[-4:], 16) + 1
@@ -175,7 +176,9 @@ def test_a_delayed_message_waits_in_the_schedule_topic(store: mqstore.MessageSto
 
 
 def test_a_batch_is_one_topics_and_one_queues(store: mqstore.MessageStore) -> None:
-    batch = MessageExtBatch(topic="t", queue_id=2, messages=[(b"a", 1, {"x": "1"}), (b"b", 2, {})], properties={"y": "2"})
+    batch = MessageExtBatch(
+        topic="t", queue_id=2, messages=[(b"a", 1, {"x": "1"}), (b"b", 2, {})], properties={"y": "2"}
+    )
     result = store.put_messages(batch)
     assert (result.status, result.msg_num, result.logics_offset) == (PutMessageStatus.PUT_OK, 2, 0)
     first, second = store.topic("t").queue(2)

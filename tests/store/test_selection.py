@@ -3,6 +3,7 @@
 import datetime as dt
 import itertools
 import random
+import zlib
 from typing import Any
 
 import polars as pl
@@ -30,7 +31,12 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Any:
         return clock["now"]
 
     path = tmp_path_factory.mktemp("filled") / "store"
-    options = {"mappedFileSizeCommitLog": 16_384, "mappedFileSizeConsumeQueue": 200, "maxIndexNum": 300, "maxHashSlotNum": 53}
+    options: dict[str, Any] = {
+        "mappedFileSizeCommitLog": 16_384,
+        "mappedFileSizeConsumeQueue": 200,
+        "maxIndexNum": 300,
+        "maxHashSlotNum": 53,
+    }
     with mqstore.open(path, "rw", clock=tick, **options) as store:
         for number in range(600):
             clock["now"] = 1_700_000_000_000 + next(now)
@@ -82,7 +88,15 @@ def test_a_selection_is_what_a_walk_over_the_log_selects(filled: mqstore.Message
         phy_offsets=(from_phy, to_phy),
     )
     expected = naive(
-        filled, topic=topic, queue_id=queue_id, key=key, tags=tags, begin=begin, end=end, from_phy=from_phy, to_phy=to_phy
+        filled,
+        topic=topic,
+        queue_id=queue_id,
+        key=key,
+        tags=tags,
+        begin=begin,
+        end=end,
+        from_phy=from_phy,
+        to_phy=to_phy,
     )
     found = [message.commit_log_offset for message in selection]
     assert sorted(found) == expected
@@ -185,8 +199,6 @@ def test_a_get_is_an_arrow_stream_too(filled: mqstore.MessageStore) -> None:
 
 
 def test_a_compressed_body_inflates_in_arrow(open_store: Opener) -> None:
-    import zlib
-
     store = open_store()
     store.put("t", zlib.compress(b"x" * 100), sys_flag=1)
     for body in ("binary", "view"):
