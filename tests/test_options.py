@@ -47,7 +47,7 @@ def test_values_come_as_text_or_typed() -> None:
         ({"accessMessageInMemoryMaxRatio": 101}, "percentage"),
     ],
 )
-def test_a_bad_option_is_named(given: dict[str, object], message: str) -> None:
+def test_a_bad_option_is_named(given: dict[str, Any], message: str) -> None:
     with pytest.raises(mqstore.OptionError, match=message) as raised:
         StoreOptions.of("p", given)
     assert raised.value.option

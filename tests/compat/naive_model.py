@@ -8,6 +8,7 @@ from typing import Any, Self
 __all__ = ["NaiveModel"]
 
 _TRANSACTION_TYPE = 3 << 2
+_TRANSACTION_PREPARED = 1 << 2
 _TRANSACTION_ROLLBACK = 3 << 2
 
 
@@ -31,6 +32,10 @@ class NaiveModel:
             elif item["kind"] == "record" and item["success"] and item["msgSize"] > 0:
                 model.records[item["commitLogOffset"]] = item
         return model
+
+    def enters_queue(self, offset: int) -> bool:
+        """Whether a message has a place in its queue: one that is prepared or rolled back has none."""
+        return self.records[offset]["sysFlag"] & _TRANSACTION_TYPE not in {_TRANSACTION_PREPARED, _TRANSACTION_ROLLBACK}
 
     def by_key(self, topic: str, key: str, max_num: int, begin: int, end: int) -> list[int]:
         """Log offsets of the newest messages with a topic, a key and a time in a range, oldest first."""

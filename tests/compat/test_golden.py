@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 import mqstore
-from mqstore.cli.json_lines import answer_lines, dump_lines, put_lines
+from mqstore.cli.json_lines import answer_lines, dump_lines
 from tests.command import run_mqstore
 from tests.compat.goldens import GOLDENS, Golden
 from tests.compat.naive_model import NaiveModel
+from tests.compat.replay import put_at_times
 from tests.store_files import (
     copy_store,
     forget_derived,
@@ -195,21 +196,9 @@ def without_offsets(record: bytes) -> bytes:
 def test_the_same_puts_give_the_same_bytes(golden: Golden, store: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     results = golden.lines("results")
-    assert put_again(golden, again) == results
+    assert put_at_times(again, golden.options, golden.lines("messages"), results) == results
     expired = golden.name == "expired"
     assert log_contents(again) | log_contents(store) == log_contents(again)
     assert len(log_contents(again)) - len(log_contents(store)) == (2 if expired else 0)
     assert queue_contents(again) == queue_contents(store)
     assert index_contents(again) == index_contents(store)
-
-
-def put_again(golden: Golden, to: Path) -> list[str]:
-    """Puts the recorded messages at the recorded times, and gives the results."""
-    now_ms = 0
-    puts = (line for line in golden.lines("messages") if "sleep" not in json.loads(line))
-    given: list[str] = []
-    with mqstore.open(to, "rw", clock=lambda: now_ms, compat=True, **golden.options) as opened:
-        for message, result in zip(puts, golden.lines("results"), strict=True):
-            now_ms = json.loads(result)["storeTimestamp"]
-            given += put_lines(opened, [message])
-    return given

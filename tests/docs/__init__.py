@@ -1,1 +1,1 @@
-"""The documentation."""
+"""What the documentation says."""

@@ -30,7 +30,7 @@ def put_light(store: MessageStore, body: bytes) -> None:
 
 def bodies(store: MessageStore, topic: str) -> list[bytes]:
     """The bodies of a queue's messages, in order."""
-    return [bytes(message.body) for message in store.get_message(topic, 0, 0, 32).messages]
+    return [bytes(message.body) for message in store.topic(topic).queue(0)]
 
 
 def test_records_get_offsets_of_their_own_in_light_queues(source: MessageStore, tmp_path: Path) -> None:

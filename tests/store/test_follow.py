@@ -57,6 +57,7 @@ def test_a_reader_follows_a_writer_in_another_process(tmp_path: Path, pread: boo
             mqstore.open(path, "rw", **SMALL)
     writer.stdin.close()
     assert writer.wait() == 0
+    writer.stdout.close()
 
 
 def test_waiting_in_a_reader_looks_at_what_the_writer_added(open_store: Opener) -> None:

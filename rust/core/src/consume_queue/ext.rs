@@ -47,16 +47,31 @@ impl ConsumeQueueExt {
         })
     }
 
+    /// Lets it end behind the unit at an address, without touching its files; where no unit is left to
+    /// point here, at its start.
+    pub(crate) fn set_end_by_max_address(&mut self, max_address: Option<i64>) -> Result<()> {
+        if let Some(end) = self.end_by_max_address(max_address)? {
+            self.units.set_end(end);
+        }
+        Ok(())
+    }
+
     /// Cuts everything behind the unit at an address; all of it where no unit is left to point here.
     pub(crate) fn truncate_by_max_address(&mut self, max_address: Option<i64>) -> Result<()> {
-        let end = match max_address {
-            None => self.units.start(),
-            Some(address) => match (cq_ext_unit::undecorate(address), self.get(address)?) {
-                (Some(offset), Some(unit)) => offset + num::offset(unit.size()),
-                _ => return Ok(()),
-            },
+        match self.end_by_max_address(max_address)? {
+            Some(end) => self.units.truncate(end),
+            None => Ok(()),
+        }
+    }
+
+    /// `None` where the address holds no unit.
+    fn end_by_max_address(&self, max_address: Option<i64>) -> Result<Option<u64>> {
+        let Some(address) = max_address else { return Ok(Some(self.units.start())) };
+        let end = match (cq_ext_unit::undecorate(address), self.get(address)?) {
+            (Some(offset), Some(unit)) => Some(offset + num::offset(unit.size())),
+            _ => None,
         };
-        self.units.truncate(end.min(self.units.end()))
+        Ok(end.map(|end| end.min(self.units.end())))
     }
 
     /// Removes files that lie wholly before the unit at an address.

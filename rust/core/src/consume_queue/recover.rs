@@ -138,8 +138,17 @@ impl ConsumeQueue {
         Ok(None)
     }
 
+    /// The extension ends behind the unit that the last of the queue's units points at.
     fn set_end(&self, end: u64) -> Result<()> {
-        self.state.lock().units.set_end(end * UNIT);
+        {
+            let mut state = self.state.lock();
+            state.units.set_end(end * UNIT);
+            let has_ext = state.ext.as_ref().is_some_and(|ext| !ext.units.is_empty());
+            let last_address = if has_ext { self.last_ext_address(end, &state)? } else { None };
+            if let Some(ext) = state.ext.as_mut().filter(|_| has_ext) {
+                ext.set_end_by_max_address(last_address)?;
+            }
+        }
         self.max_offset.store(end, Ordering::Release);
         let (start, _) = self.bounds();
         let mut index = end;

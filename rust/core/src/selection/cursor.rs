@@ -7,7 +7,6 @@ use super::plan::{Plan, Span};
 use super::{FoundBy, Selection};
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::error::Result;
-use crate::format::message::Check;
 use crate::mmap::slice::Slice;
 use crate::num;
 use crate::store::query::decode_record;
@@ -155,7 +154,8 @@ fn take_log(store: &Store, selection: &Selection, from: u64, end: u64, chunk: &m
     let mut next = from;
     while next < end && !chunk.is_full() {
         let readable = store.log().max_offset();
-        let reached = scan::scan_slices(files, next, readable, Check::Structure, |offset, record, slice| {
+        let check = store.check_of_served();
+        let reached = scan::scan_slices(files, next, readable, check, |offset, record, slice| {
             if chunk.is_full() || offset >= end {
                 return Ok(ControlFlow::Break(()));
             }

@@ -143,7 +143,8 @@ impl Store {
         let key = QueueRef { topic: topic.as_bytes(), queue_id };
         let mut queue = self.queues.get(key);
         let reached = queue.as_ref().map_or(0, |queue| num::java_long(queue.max_offset_in_queue()));
-        if offset >= reached {
+        let wanted = i64::try_from(max_msg_nums).unwrap_or(i64::MAX);
+        if offset.saturating_add(wanted) > reached {
             self.catch_up()?;
             queue = self.queues.get(key);
         }
@@ -266,6 +267,11 @@ impl Store {
         }
     }
 
+    /// What a record has to pass to be given out. 4.9.3 leaves the body to the consumer.
+    pub(crate) fn check_of_served(&self) -> Check {
+        if self.config.compat { Check::Structure } else { Check::BodyCrc }
+    }
+
     /// The record of a queue's unit, held against it; `None` where they do not agree, which is
     /// counted, or where the record is gone.
     ///
@@ -277,7 +283,7 @@ impl Store {
         if self.config.compat {
             return Ok(Some(record));
         }
-        let fault = match message::decode(&record, Check::Structure) {
+        let fault = match message::decode(&record, self.check_of_served()) {
             Ok(Decoded::Message(found)) if unit_fits(&self.config, queue, unit, index, &found) => {
                 return Ok(Some(record));
             }

@@ -74,14 +74,14 @@ impl Store {
     }
 
     /// The record that begins at an offset of the log; `None` where none does. Never bytes that are
-    /// not a record: its structure and own offset are checked.
+    /// not a record: its structure, own offset and body are checked.
     ///
     /// # Errors
     /// Where the log can't be read.
     pub fn record_at(&self, offset: u64) -> Result<Option<Slice>> {
         self.check_open()?;
         let Some(bytes) = self.log.select_one_message_by_offset(offset)? else { return Ok(None) };
-        let is_record = match message::decode(&bytes, Check::Structure) {
+        let is_record = match message::decode(&bytes, self.check_of_served()) {
             Ok(Decoded::Message(record)) => self.config.compat || check_record(&record, offset).is_ok(),
             _ => false,
         };

@@ -1,0 +1,268 @@
+"""Where 4.9.3 loses messages, hangs or answers wrongly: what it does, and beside it what mqstore does.
+
+A difference whose wrong side is no longer shown by the real store here has no place in ``docs/compat.md``.
+"""
+
+import base64
+import json
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mqstore
+from mqstore import DamagedStoreError, MessageExtBrokerInner, MessageIllegalError, PutMessageStatus
+from tests.command import put_and_kill, run_mqstore
+from tests.compat.java_store import JavaStore
+from tests.compat.naive_model import NaiveModel
+from tests.compat.replay import put_at_times
+from tests.compat.streams import SMALL_FILES, options_for
+from tests.store_files import copy_store, index_entries, log_contents
+
+LIGHT = options_for({"lmq"})
+BODY_AT = 84 + 4
+"""Where a body begins in a record with IPv4 addresses."""
+
+
+def message(body: str = "", **fields: Any) -> str:
+    """A message as both commands read it."""
+    return json.dumps({"topic": "a", "body": base64.b64encode(body.encode()).decode(), **fields})
+
+
+def keyed(count: int, **fields: Any) -> list[str]:
+    """Messages with a key each."""
+    return [message(f"body {number:03}", keys=f"K{number}", **fields) for number in range(count)]
+
+
+def statuses(results: Iterable[str]) -> list[str]:
+    """The statuses of puts."""
+    return [json.loads(result)["status"] for result in results]
+
+
+def bodies(store: mqstore.MessageStore, topic: str = "a", queue_id: int = 0) -> list[str]:
+    """The bodies of a queue's messages, in order."""
+    return [bytes(found.body).decode() for found in store.topic(topic).queue(queue_id)]
+
+
+def flip_a_bit(store: Path, offset: int) -> None:
+    """Flips a bit of the log."""
+    file_size = int(SMALL_FILES["mappedFileSizeCommitLog"])
+    path = store / "commitlog" / f"{offset // file_size * file_size:020}"
+    with path.open("r+b") as file:
+        file.seek(offset % file_size)
+        (byte,) = file.read(1)
+        file.seek(offset % file_size)
+        file.write(bytes([byte ^ 1]))
+
+
+# ---- damage --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> tuple[Path, int]:
+    """A closed store of 1,000 messages of one size, with a flipped bit in the body of number 300; its offset."""
+    store = tmp_path / "damaged"
+    results = run_mqstore("put", store, SMALL_FILES, keyed(1000))
+    offset: int = json.loads(results[300])["wroteOffset"]
+    flip_a_bit(store, offset + BODY_AT)
+    return store, offset
+
+
+def test_one_flipped_bit_costs_one_message(java: JavaStore, damaged: tuple[Path, int], tmp_path: Path) -> None:
+    store, offset = damaged
+    left_by_java = NaiveModel.of(java.run("dump", copy_store(store, tmp_path / "java"), SMALL_FILES))
+    assert len(left_by_java.records) == 300
+    with mqstore.open(store, "r", **SMALL_FILES) as opened:
+        others = [f"body {number:03}" for number in range(1000) if number != 300]
+        assert bodies(opened) == others
+        assert [bytes(found.body).decode() for found in opened.select()] == others
+        assert opened.query_message("a", "K300") == []
+        assert opened.look_message_by_offset(offset) is None
+        assert [gap[:2] for gap in opened._gaps()] == [(offset, left_by_java_end(left_by_java))]
+    before = log_contents(store)
+    with pytest.raises(DamagedStoreError) as raised:
+        mqstore.open(store, "rw", **SMALL_FILES)
+    assert raised.value.offset == offset
+    assert log_contents(store) == before
+
+
+def left_by_java_end(model: NaiveModel) -> int:
+    """Behind the record that follows the last one, all being of one size."""
+    last = max(model.records)
+    size: int = model.records[last]["msgSize"]
+    return last + 2 * size
+
+
+def test_what_is_cut_does_not_come_back(java: JavaStore, damaged: tuple[Path, int], tmp_path: Path) -> None:
+    store, _ = damaged
+    again = message("body 300", keys="K300")
+    with_java = copy_store(store, tmp_path / "java")
+    java.run("put", with_java, SMALL_FILES, [again])
+    came_back = NaiveModel.of(java.run("dump", with_java, SMALL_FILES))
+    assert len(came_back.records) > 301
+    with mqstore.open(store, "rw", on_damage="truncate", **SMALL_FILES):
+        pass
+    run_mqstore("put", store, SMALL_FILES, [again])
+    assert len(NaiveModel.of(run_mqstore("dump", store, SMALL_FILES)).records) == 301
+    assert len(NaiveModel.of(java.run("dump", store, SMALL_FILES)).records) == 301
+
+
+# ---- unclean stops -------------------------------------------------------------------------------
+
+
+def test_an_unclean_stop_costs_no_keys(java: JavaStore, tmp_path: Path) -> None:
+    options = SMALL_FILES | {"maxIndexNum": "10000"}
+    store = tmp_path / "store"
+    now_ms = 1_700_000_000_000
+    with mqstore.open(store, "rw", clock=lambda: now_ms, **options) as opened:
+        for number in range(1500):
+            opened.put("a", b"x" * 10, keys=f"K{number}", queue_id=0)
+            now_ms += 100
+    # As if the machine had gone down just after the next start.
+    (store / "abort").touch()
+    asked = [
+        json.dumps({"op": "byKey", "topic": "a", "key": f"K{number}", "maxNum": 32, "begin": 0, "end": 2**62})
+        for number in range(1500)
+    ]
+    ours = copy_store(store, tmp_path / "ours")
+    answers = java.run("query", store, options, asked)
+    found_by_java = [number for number, answer in enumerate(answers) if json.loads(answer)["messages"]]
+    assert found_by_java == list(range(1500 - len(found_by_java), 1500))
+    assert len(found_by_java) < 750
+    with mqstore.open(ours, "rw", **options) as opened:
+        for number in range(1500):
+            assert [found.keys for found in opened.query_message("a", f"K{number}")] == [(f"K{number}",)]
+
+
+def test_an_unclean_stop_leaves_delayed_messages_their_times(java: JavaStore, tmp_path: Path) -> None:
+    options = options_for({"delay"})
+    store = tmp_path / "store"
+    lines = [message(f"{number}", delayTimeLevel=1, tags="TagA") for number in range(10)]
+    results = put_and_kill(store, options, lines)
+    ten_hours_ms = 10 * 3_600_000
+    due = [json.loads(result)["storeTimestamp"] + ten_hours_ms for result in results]
+    ours = copy_store(store, tmp_path / "ours")
+    with_java = NaiveModel.of(java.run("dump", store, options)).queues["SCHEDULE_TOPIC_XXXX", 0]
+    assert len(with_java["entries"]) == 10
+    assert not {unit[2] for unit in with_java["entries"]} & set(due)
+    with_us = NaiveModel.of(run_mqstore("dump", ours, options)).queues["SCHEDULE_TOPIC_XXXX", 0]
+    assert [unit[2] for unit in with_us["entries"]] == due
+
+
+# ---- what cannot be stored -----------------------------------------------------------------------
+
+
+def test_a_topic_that_cannot_be_read_back_is_refused(java: JavaStore, tmp_path: Path) -> None:
+    lines = [message("before"), message("lost", topic="主" * 60), message("lost too")]
+    results = java.run("put", tmp_path / "java", SMALL_FILES, lines)
+    assert statuses(results) == ["PUT_OK"] * 3
+    assert len(NaiveModel.of(java.run("dump", tmp_path / "java", SMALL_FILES)).records) == 1
+    with mqstore.open(tmp_path / "ours", "rw", **SMALL_FILES) as store:
+        store.put("a", b"before")
+        with pytest.raises(MessageIllegalError):
+            store.put("主" * 60, b"refused")
+        refused = store.put_message(MessageExtBrokerInner(topic="主" * 60, body=b"refused"))
+        assert refused.status is PutMessageStatus.MESSAGE_ILLEGAL
+        store.put("a", b"behind", queue_id=0)
+    with mqstore.open(tmp_path / "ours", "r", **SMALL_FILES) as store:
+        assert [bytes(found.body) for found in store.select()] == [b"before", b"behind"]
+
+
+def test_a_message_larger_than_a_file_is_refused(java: JavaStore, tmp_path: Path) -> None:
+    lines = [message("before"), message("x" * 70_000), message("behind")]
+    results = java.run("put", tmp_path / "java", SMALL_FILES, lines)
+    assert statuses(results) == ["PUT_OK", "PUT_OK", "PUT_OK"]
+    assert len(NaiveModel.of(java.run("dump", tmp_path / "java", SMALL_FILES)).records) == 2
+    assert statuses(run_mqstore("put", tmp_path / "ours", SMALL_FILES, lines)) == [
+        "PUT_OK",
+        "MESSAGE_ILLEGAL",
+        "PUT_OK",
+    ]
+    assert len(NaiveModel.of(run_mqstore("dump", tmp_path / "ours", SMALL_FILES)).records) == 2
+
+
+# ---- light queues --------------------------------------------------------------------------------
+
+
+def test_light_queues_go_on_where_they_were(java: JavaStore, tmp_path: Path) -> None:
+    lines = [message(f"{number}", properties={"INNER_MULTI_DISPATCH": "%LMQ%1"}) for number in range(20)]
+    for life in (lines[:10], lines[10:]):
+        java.run("put", tmp_path / "java", LIGHT, life)
+        run_mqstore("put", tmp_path / "ours", LIGHT, life)
+    dumped = java.start("dump", copy_store(tmp_path / "ours", tmp_path / "ours for java"), LIGHT)
+    with_java = NaiveModel.of(java.run("dump", tmp_path / "java", LIGHT)).queues["%LMQ%1", 0]
+    assert len(with_java["entries"]) == 11
+    with mqstore.open(tmp_path / "ours", "r", **LIGHT) as store:
+        assert bodies(store, "%LMQ%1") == [f"{number}" for number in range(20)]
+    # 4.9.3 reads all of those.
+    assert len(NaiveModel.of(dumped.lines()).queues["%LMQ%1", 0]["entries"]) == 20
+
+
+def test_a_record_without_properties_lets_the_store_start(java: JavaStore, tmp_path: Path) -> None:
+    hanging, fine = tmp_path / "hanging", tmp_path / "fine"
+    for path, options in ((hanging, SMALL_FILES), (fine, LIGHT)):
+        with mqstore.open(path, "rw", **options) as store:
+            assert store.put_message(MessageExtBrokerInner(topic="a", body=b"bare")).is_ok
+        shutil.rmtree(path / "consumequeue")  # so that it is dispatched again when the store is opened
+    run = java.start("dump", hanging, LIGHT)
+    assert len(NaiveModel.of(java.run("dump", fine, LIGHT)).records) == 1
+    # By now the other has had as much time as a whole run takes.
+    assert run.process.poll() is None
+    run.kill()
+    with mqstore.open(hanging, "rw", **LIGHT) as store:
+        assert bodies(store) == ["bare"]
+
+
+# ---- look-ups ------------------------------------------------------------------------------------
+
+
+def put_at(store: Path, lines: Sequence[tuple[int, str]]) -> list[int]:
+    """Puts messages at times, given in milliseconds from some second on; gives the times."""
+    second = 1_700_000_000_000
+    results = [json.dumps({"storeTimestamp": second + after_ms}) for after_ms, _ in lines]
+    given = put_at_times(store, SMALL_FILES, [line for _, line in lines], results)
+    return [json.loads(result)["storeTimestamp"] for result in given]
+
+
+def test_a_key_finds_its_messages_alone_and_all_of_them(java: JavaStore, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    # "Aa" and "BB" have one hash in Java.
+    keys = [(0, "Aa"), (0, "BB"), (300, "late")]
+    *_, late = put_at(store, [(after_ms, message(key, keys=key)) for after_ms, key in keys])
+    asked = [
+        json.dumps({"op": "byKey", "topic": "a", "key": key, "maxNum": 32, "begin": begin, "end": 2**62})
+        for key, begin in (("Aa", 0), ("late", late))
+    ]
+    two, none = (json.loads(answer)["messages"] for answer in java.run("query", store, SMALL_FILES, asked))
+    assert len(two) == 2
+    assert none == []
+    with mqstore.open(store, "r", **SMALL_FILES) as opened:
+        assert [bytes(found.body) for found in opened.query_message("a", "Aa")] == [b"Aa"]
+        assert [bytes(found.body) for found in opened.query_message("a", "late", begin=late)] == [b"late"]
+
+
+def test_a_time_is_looked_up_by_the_messages_times(java: JavaStore, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    times = put_at(store, [(number, message(f"{number}")) for number in range(120)])
+    # As when files are copied without their times: all queue files are newer than every message.
+    for path in (store / "consumequeue/a/0").iterdir():
+        os.utime(path, (4_000_000_000, 4_000_000_000))
+    asked = [json.dumps({"op": "byTime", "topic": "a", "queueId": 0, "timestamp": times[110]})]
+    (answer,) = java.run("query", store, SMALL_FILES, asked)
+    assert json.loads(answer) == {"offset": 49}
+    with mqstore.open(store, "r", **SMALL_FILES) as opened:
+        assert opened.get_offset_in_queue_by_time("a", 0, times[110]) == 110
+
+
+def test_a_prepared_message_is_indexed_once(java: JavaStore, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    java.run("put", store, SMALL_FILES, [message("half", keys="K", sysFlag=4)])
+    ours = copy_store(store, tmp_path / "ours")
+    slots = int(SMALL_FILES["maxHashSlotNum"])
+    java.run("dump", store, SMALL_FILES)
+    run_mqstore("recover", ours, SMALL_FILES)
+    assert list(index_entries(store, slots).values()) == [2]
+    assert list(index_entries(ours, slots).values()) == [1]

@@ -1,0 +1,31 @@
+"""What tests of several folders need."""
+
+import os
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from tests.compat.java_store import JavaStore, is_java_required, missing_tools
+
+_SEED = int(os.environ.get("MQSTORE_SEED", random.randrange(1 << 32)))
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """A fresh seed for what a test makes up. What fails can be repeated with it."""
+    print(f"repeat with MQSTORE_SEED={_SEED}")  # noqa: T201 - pytest shows it where the test fails
+    return random.Random(f"{_SEED} {request.node.nodeid}").randrange(1 << 32)
+
+
+@pytest.fixture(scope="session")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaStore]:
+    """The real store."""
+    if missing := missing_tools():
+        message = f"the real 4.9.3 store cannot be run: {', '.join(missing)} not found"
+        if is_java_required():
+            pytest.fail(message)
+        pytest.skip(message)
+    store = JavaStore(tmp_path_factory.mktemp("java"))
+    yield store
+    store.close()
