@@ -44,8 +44,10 @@ lint: $(VENV)/engine-dev
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest mqstore._native --ignore-disjoint-bases
 
+# A wheel for every Linux since glibc 2.17 and every Python since 3.11, and the sources.
 wheel: $(VENV)/ready
-	$(BIN)/maturin build --release --out dist
+	$(BIN)/pip install --quiet --group wheel
+	PATH="$(abspath $(BIN)):$$PATH" maturin build --release --zig --compatibility manylinux2014 --out dist
 	$(BIN)/maturin sdist --out dist
 
 clean:
