@@ -178,7 +178,7 @@ def test_the_same_lives_give_the_same_bytes(java: JavaStore, tmp_path: Path, see
     features = set(FEATURES) - {"lmq"}  # 4.9.3 begins light queues at 0 again in the next life
     for life in range(3):
         # Were the last message in no queue, 4.9.3 would index it again in its next life.
-        lines = [*messages(seed + life, 60, features), '{"topic": "last"}']
+        lines = [*messages(seed + life, 60, features), '{"topic": "last", "bornTimestamp": 1}']
         results = java.run("put", tmp_path / "java", options, lines)
         assert put_at_times(tmp_path / "ours", options, lines, results) == results
     assert log_contents(tmp_path / "ours") == log_contents(tmp_path / "java")
@@ -202,7 +202,7 @@ def test_a_store_that_crashed_in_both_worlds(java: JavaStore, tmp_path: Path, se
     ends = [rnd.choice(["crash", "crash", "close"]) for _ in range(6)]
     results = put_in_rounds(java, tmp_path / "store", options, seed, ends)
     dump = run_mqstore("dump", tmp_path / "store", options)
-    gets = [query for query in queries(seed, QUERIES, dump) if json.loads(query)["op"] == "get"]
+    gets = [query for query in queries(seed, QUERIES, dump) if is_comparable(json.loads(query))]
     dumped = java.start("dump", copy_store(tmp_path / "store", tmp_path / "java dump"), options)
     answered = java.start("query", copy_store(tmp_path / "store", tmp_path / "java query"), options, gets)
     check_acknowledged(dump, results)
@@ -210,6 +210,12 @@ def test_a_store_that_crashed_in_both_worlds(java: JavaStore, tmp_path: Path, se
     assert run_mqstore("dump", tmp_path / "store", options) == dump
     assert comparable(dumped.lines()) == comparable(dump)
     assert answered.lines() == run_mqstore("query", tmp_path / "store", options, gets)
+
+
+def is_comparable(query: dict[str, Any]) -> bool:
+    """Whether the answer does not hang on how often a store was recovered (see :func:`comparable`)."""
+    is_by_due_time = query.get("topic") == "SCHEDULE_TOPIC_XXXX" and query.get("subscription")
+    return query["op"] == "get" and not is_by_due_time
 
 
 def comparable(dump: list[str]) -> list[Any]:
