@@ -26,3 +26,17 @@ def test_every_link_leads_somewhere() -> None:
     for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_every_difference_has_a_test() -> None:
+    """Each row of the table of differences names tests, and those are there."""
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
+    tests += "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "rust").rglob("*.rs"))
+    table = (ROOT / "docs/compat.md").read_text(encoding="utf-8").splitlines()
+    rows = [line.strip("|").split("|") for line in table if line.startswith("| ")][1:]
+    assert rows
+    for row in rows:
+        named = re.findall(r"`(\w+)`", row[-1])
+        assert named, f"{row[0]}: no test"
+        for name in named:
+            assert re.search(rf"\b(def|fn) {name}\b", tests), f"{row[0]}: {name} is not there"

@@ -304,6 +304,10 @@ impl Store {
 impl Get<'_> {
     /// Looks at one unit. Gives whether to go on.
     fn take(&mut self, unit: &CqUnit, index: u64) -> Result<bool> {
+        if unit.place().is_none() {
+            // A blank, which stands for no message: it says nothing of the log behind it.
+            return Ok(true);
+        }
         let offset = num::from_java_long(unit.physical_offset).unwrap_or(0);
         self.last_physical_offset = offset;
         if self.skip_to.is_some_and(|skip_to| offset < skip_to) {
