@@ -47,12 +47,34 @@ pub const fn is_compressed(flag: i32) -> bool {
 pub fn inflate(body: &[u8], flag: i32) -> Result<Vec<u8>, BodyFault> {
     match flag & sys_flag::COMPRESSION_TYPE {
         0 | sys_flag::COMPRESSION_ZLIB => read("zlib", flate2::read::ZlibDecoder::new(body)),
-        sys_flag::COMPRESSION_LZ4 => read("LZ4", lz4_flex::frame::FrameDecoder::new(body)),
+        sys_flag::COMPRESSION_LZ4 => {
+            let mut source = Source { rest: body, is_short: false };
+            let inflated = read("LZ4", lz4_flex::frame::FrameDecoder::new(&mut source))?;
+            if source.is_short {
+                let reason = "it ends before its frame does".into();
+                return Err(BodyFault::Corrupt { kind: "LZ4", reason });
+            }
+            Ok(inflated)
+        }
         sys_flag::COMPRESSION_ZSTD => match ruzstd::decoding::StreamingDecoder::new(body) {
             Ok(decoder) => read("Zstandard", decoder),
             Err(error) => Err(BodyFault::Corrupt { kind: "Zstandard", reason: error.to_string() }),
         },
         found => Err(BodyFault::UnknownType { found: found >> 8 }),
+    }
+}
+
+/// Bytes that know whether more was asked for than there is: to the LZ4 decoder a frame that is cut
+/// off between two blocks is at its end.
+struct Source<'a> {
+    rest: &'a [u8],
+    is_short: bool,
+}
+
+impl Read for Source<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.is_short |= self.rest.is_empty() && !buffer.is_empty();
+        self.rest.read(buffer)
     }
 }
 

@@ -9,10 +9,7 @@ pub fn hash_more(hash: i32, text: &[u8]) -> i32 {
     if text.is_ascii() {
         return text.iter().fold(hash, |h, &byte| step(h, u16::from(byte)));
     }
-    match std::str::from_utf8(text) {
-        Ok(text) => text.encode_utf16().fold(hash, step),
-        Err(_) => String::from_utf8_lossy(text).encode_utf16().fold(hash, step),
-    }
+    decode(text).encode_utf16().fold(hash, step)
 }
 
 /// Java's `new String(text, UTF_8).hashCode()`.
@@ -29,7 +26,32 @@ fn step(hash: i32, unit: u16) -> i32 {
 /// The text as Java decodes it.
 #[must_use]
 pub fn decode(text: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(text)
+    match std::str::from_utf8(text) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(decode_lossy(text)),
+    }
+}
+
+/// As Rust does it, but for half a surrogate pair in three bytes: one bad character to Java, three
+/// to Rust. The name of a topic's folder depends on how many there are.
+fn decode_lossy(text: &[u8]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(chunk) = rest.utf8_chunks().next() {
+        out.push_str(chunk.valid());
+        let bad = rest.get(chunk.valid().len()..).unwrap_or_default();
+        if bad.is_empty() {
+            break;
+        }
+        out.push(char::REPLACEMENT_CHARACTER);
+        let len = match bad {
+            [0xED, 0xA0..=0xBF, 0x80..=0xBF, ..] => 3,
+            [0xED, 0xA0..=0xBF, ..] => 2,
+            _ => chunk.invalid().len(),
+        };
+        rest = bad.get(len..).unwrap_or_default();
+    }
+    out
 }
 
 /// Java's `String.length()` of valid UTF-8: UTF-16 units.

@@ -44,7 +44,8 @@ pub struct MappedFile {
     access: Access,
     fs: Arc<dyn FileSystem>,
     open: RwLock<Opened>,
-    /// Set by use, cleared by the budget's hand as it passes.
+    /// Set by use while it is open, cleared by the budget's hand as it passes. Opening it does not
+    /// count: what is opened for one use would push out what is used all the time.
     used: AtomicBool,
     budget: Option<Arc<MapBudget>>,
 }
@@ -140,8 +141,8 @@ impl MappedFile {
     /// # Errors
     /// Where it can't be opened.
     pub fn handle(self: &Arc<Self>) -> Result<Arc<dyn FileHandle>> {
-        self.used.store(true, Ordering::Relaxed);
         if let Some(handle) = &self.open.read().handle {
+            self.used.store(true, Ordering::Relaxed);
             return Ok(Arc::clone(handle));
         }
         let mut open = self.open.write();
@@ -166,8 +167,8 @@ impl MappedFile {
     /// # Errors
     /// Where it can't be opened or mapped, or is shorter than its size.
     pub fn region(self: &Arc<Self>) -> Result<Arc<Region>> {
-        self.used.store(true, Ordering::Relaxed);
         if let Some(region) = &self.open.read().region {
+            self.used.store(true, Ordering::Relaxed);
             return Ok(Arc::clone(region));
         }
         let mut open = self.open.write();
@@ -268,6 +269,7 @@ impl MappedFile {
     /// Closes it until it is used again. Slices of it stay valid.
     pub fn close(&self) {
         *self.open.write() = Opened::default();
+        self.used.store(false, Ordering::Relaxed);
     }
 
     /// Whether it was used since the last time this was asked.

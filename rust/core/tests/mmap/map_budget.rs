@@ -1,0 +1,55 @@
+//! The bound on open files.
+
+use mqstore_core::mmap::map_budget::MapBudget;
+
+use crate::{budgeted, write_files};
+
+#[test]
+fn no_more_files_are_open_than_the_budget_has() {
+    let root = tempfile::tempdir().unwrap();
+    write_files(&root.path().join("files"), (0..50).map(|number| number * 100));
+    let budget = MapBudget::new(5);
+    let queue = budgeted(root.path(), &budget);
+    let files = queue.files();
+    let mut slices = Vec::new();
+    for round in 0..3 {
+        for file in files.iter() {
+            slices.push(file.slice(round, 1).unwrap());
+            assert!(budget.open_count() <= 5);
+        }
+    }
+    let mapped = files.iter().filter(|file| file.held_count() > 0).count();
+    assert!((1..=5).contains(&mapped), "{mapped} files are mapped");
+    // What was given out stays, whatever was closed since.
+    for (at, slice) in slices.iter().enumerate() {
+        assert_eq!(usize::from(slice[0]), at % 50);
+    }
+}
+
+#[test]
+fn a_file_that_is_used_again_and_again_is_spared() {
+    let root = tempfile::tempdir().unwrap();
+    write_files(&root.path().join("files"), (0..50).map(|number| number * 100));
+    let budget = MapBudget::new(4);
+    let queue = budgeted(root.path(), &budget);
+    let files = queue.files();
+    let hot = files.first().unwrap();
+    let region = hot.region().unwrap();
+    for cold in files.iter().skip(1) {
+        hot.slice(0, 1).unwrap();
+        cold.slice(0, 1).unwrap();
+    }
+    assert!(std::sync::Arc::ptr_eq(&region, &hot.region().unwrap()), "it was never closed");
+}
+
+#[test]
+fn a_budget_of_none_is_one_of_one() {
+    let root = tempfile::tempdir().unwrap();
+    write_files(&root.path().join("files"), [0, 100]);
+    let budget = MapBudget::new(0);
+    let queue = budgeted(root.path(), &budget);
+    for file in queue.files().iter() {
+        file.slice(0, 1).unwrap();
+    }
+    assert_eq!(budget.open_count(), 1);
+}
