@@ -36,6 +36,7 @@ from mqstore.errors import (
     UnsupportedStoreError,
 )
 from mqstore.options import StoreOptions, parse_conf
+from mqstore.services import ScheduleMessageService, ServiceThread
 from mqstore.status import GetMessageStatus, PutMessageStatus
 from mqstore.store.message_store import MessageStore
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
@@ -95,6 +96,7 @@ def open(
     clock: Callable[[], int] | None = None,
     born_host: str | None = None,
     store_host: str | None = None,
+    schedule_messages: bool = False,
     **options: object,
 ) -> MessageStore:
     """Opens a store.
@@ -102,7 +104,7 @@ def open(
     With ``mode="r"`` nothing on the disk changes: what recovery and dispatch would do happens in
     memory, so that damaged, incomplete and live stores can be read as far as they go. With
     ``mode="rw"`` a missing or empty folder becomes a new store; putting, dispatch and flushing start,
-    and nothing else does.
+    and nothing else does unless it is asked for.
 
     Args:
         path: The store's folder.
@@ -117,6 +119,8 @@ def open(
         clock: Gives the time in milliseconds; the machine's by default.
         born_host: Where messages that are put come from; ``127.0.0.1:0`` by default.
         store_host: Where they are stored: ``brokerIP1`` and ``listenPort`` by default.
+        schedule_messages: Deliver delayed messages when they are due; for ``"rw"``. Otherwise they wait
+            until the store is opened with it.
         **options: RocketMQ's options, in its spelling or in Python's.
 
     Raises:
@@ -132,6 +136,10 @@ def open(
         raise _bad_option("mode", mode, '"r" or "rw"')
     if on_damage not in {"raise", "truncate"}:
         raise _bad_option("on_damage", on_damage, '"raise" or "truncate"')
+    asked: dict[type[ServiceThread], bool] = {ScheduleMessageService: schedule_messages}
+    services = [service for service, wanted in asked.items() if wanted]
+    if services and mode == "r":
+        raise _bad_option("mode", mode, f'"rw", without which there is no {services[0].__name__}')
     from_conf = StoreOptions.of(path, parse_conf(conf), lenient=True) if conf is not None else None
     given = options if from_conf is None else _beside(from_conf) | options
     chosen = StoreOptions.of(path, given)
@@ -146,6 +154,7 @@ def open(
         clock=clock,
         born_host=born_host or "127.0.0.1:0",
         store_host=store_host or f"{chosen.broker_ip1}:{chosen.listen_port}",
+        services=services,
     )
 
 

@@ -621,6 +621,16 @@ class Store:
     def _request_flush(self, offset: int) -> None:
         """Asks for the log to be brought to the disk up to an offset."""
 
+    def _deliver_delayed(
+        self, levels: Sequence[tuple[int, int]], max_count: int
+    ) -> list[tuple[int, int, int, int | None, list[tuple[int, int, str]], str | None]]:
+        """Delivers what is due of delay levels, from an offset in each level's queue on.
+
+        Gives for each level: the level, where to go on, how many were delivered, when the first that waits
+        is due, those that can't be delivered (offset in the level's queue, offset in the log, why), and why
+        the store took no more.
+        """
+
     # ---- selections
 
     def _cursor(self, spec: _Selection) -> Cursor:

@@ -8,6 +8,7 @@ from mqstore.services.flush import (
     GroupCommitService,
 )
 from mqstore.services.reput import ReputMessageService
+from mqstore.services.schedule import ScheduleMessageService
 from mqstore.services.service import ServiceThread
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "FlushRealTimeService",
     "GroupCommitService",
     "ReputMessageService",
+    "ScheduleMessageService",
     "ServiceThread",
 ]

@@ -44,6 +44,9 @@ class ServiceThread(threading.Thread):
             _log.error("%s of %s failed: %s", self.name, store.path, error)
         self.wait(1000)
 
+    def closing(self, store: "MessageStore") -> None:
+        """The store is about to be closed, and the service has ended: writes what it still has to write."""
+
     def run(self) -> None:
         """Makes passes until the service is stopped or its store gone."""
         while not self._stopping.is_set():

@@ -1,11 +1,12 @@
 """The store as Python has it: the engine, its services and its life cycle."""
 
 import atexit
+import contextlib
 import logging
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -62,6 +63,7 @@ class MessageStore(_native.Store):
         clock: Callable[[], int] | None,
         born_host: str,
         store_host: str,
+        services: Sequence[type[ServiceThread]] = (),  # noqa: ARG004 - __init__ starts them
     ) -> Self:
         """Opens the engine: recovery, and dispatch of what is missing."""
         store = super().__new__(
@@ -76,8 +78,10 @@ class MessageStore(_native.Store):
         store.options, store.mode, store.compat = options, mode, compat
         return store
 
-    def __init__(self, options: StoreOptions, **_given: object) -> None:
-        """Starts the services."""
+    def __init__(
+        self, options: StoreOptions, *, services: Sequence[type[ServiceThread]] = (), **_given: object
+    ) -> None:
+        """Starts the services: those without which nothing works, and those that are asked for."""
         self._services: list[ServiceThread] = []
         self._listeners: list[Callable[[list[Arrival]], None]] = []
         self._closing = threading.Lock()
@@ -91,17 +95,26 @@ class MessageStore(_native.Store):
                 self._make_queue("SCHEDULE_TOPIC_XXXX", level)
         if self.mode == "rw":
             self._topics = TopicConfigManager(self.path / "config" / "topics.json", self._replace_config, self.now)
-            self._start_services()
+            try:
+                self._start_services(services)
+            except BaseException:
+                self.close()
+                raise
         _open_stores.add(self)
 
-    def _start_services(self) -> None:
+    def _start_services(self, asked: Sequence[type[ServiceThread]]) -> None:
         kinds: list[type[ServiceThread]] = [ReputMessageService, FlushConsumeQueueService, AllocateMappedFileService]
         kinds.append(GroupCommitService if self.options.is_sync_flush else FlushRealTimeService)
         if self.options.transient_store_pool_enable:
             kinds.append(CommitRealTimeService)
-        self._services = [kind(self) for kind in kinds]
+        self._services = [kind(self) for kind in (*kinds, *asked)]
         for service in self._services:
             service.start()
+
+    @property
+    def max_delay_level(self) -> int:
+        """The highest delay level."""
+        return len(self.options.message_delay_level.split())
 
     @property
     def path(self) -> Path:
@@ -120,18 +133,26 @@ class MessageStore(_native.Store):
                 opening recovers as after a crash.
         """
         with self._closing:
-            for service in self._services:
-                service.stop()
-            self._stop_passes()
-            for service in self._services:
-                service.join_stopped()
-            self._services = []
+            services = self._stop_services()
             _open_stores.discard(self)
             try:
-                self._close()
+                with contextlib.ExitStack() as closing:
+                    closing.callback(self._close)
+                    for service in services if not self.is_closed else ():
+                        closing.callback(service.closing, self)
             finally:
                 self._message_waiters.wake_all()
                 self._flush_waiters.failed(StoreClosedError("the store is closed"))
+
+    def _stop_services(self) -> list[ServiceThread]:
+        """Ends the services, and gives those that there were."""
+        services, self._services = self._services, []
+        for service in services:
+            service.stop()
+        self._stop_passes()
+        for service in services:
+            service.join_stopped()
+        return services
 
     def destroy(self) -> None:
         """Removes log, queues and index from the disk and closes the store.
@@ -140,12 +161,7 @@ class MessageStore(_native.Store):
             ReadOnlyError: the store was opened to read.
         """
         if self.mode == "rw":
-            for service in self._services:
-                service.stop()
-            self._stop_passes()
-            for service in self._services:
-                service.join_stopped()
-            self._services = []
+            self._stop_services()
         self._destroy()
         self.close()
 

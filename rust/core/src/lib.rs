@@ -23,6 +23,7 @@ pub mod poison;
 pub mod published;
 pub mod recovery;
 pub mod running_flags;
+pub mod schedule;
 pub mod selection;
 pub mod status;
 pub mod store;

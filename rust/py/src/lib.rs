@@ -14,6 +14,7 @@ mod put;
 mod put_many;
 mod reading;
 mod results;
+mod schedule;
 mod selection;
 mod status;
 mod store;

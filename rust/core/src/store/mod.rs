@@ -154,7 +154,7 @@ impl Store {
         if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 
-    fn check_writable(&self) -> Result<()> {
+    pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
         if self.mode == Mode::Read { Err(Error::ReadOnly { path: self.path().into() }) } else { Ok(()) }
     }

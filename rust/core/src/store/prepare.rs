@@ -151,6 +151,23 @@ impl Store {
         Ok(prepared)
     }
 
+    /// What is written for a delayed message whose time is up: its properties as they are, its level
+    /// among them. Where it goes to further queues 4.9.3 encodes them again without the level.
+    pub(super) fn prepare_due<'a>(&self, message: &'a NewMessage<'a>) -> Prepared<'a> {
+        let mut map = to_map(&message.properties);
+        let encoded = properties::encode(&map);
+        map.remove(properties::DELAY);
+        Prepared {
+            message,
+            topic: message.topic,
+            queue_id: message.queue_id,
+            properties: Cow::Owned(encoded),
+            body_crc: message::body_crc(message.body),
+            wait_store_msg_ok: false,
+            multi: if self.config.enable_multi_dispatch { multi_dispatch(&map) } else { None },
+        }
+    }
+
     fn is_lmq_number_exceeded(&self) -> bool {
         self.config.enable_lmq && self.queues.lmq_count() > self.config.max_lmq_consume_queue_num
     }

@@ -148,9 +148,29 @@ impl Store {
             Ok(prepared) => prepared,
             Err(refusal) => return PutStep::Refused(refusal),
         };
+        self.put_prepared(&prepared, done, wait)
+    }
+
+    /// Puts delayed messages whose time is up to their own topics, as [`Store::put_many`] does. What
+    /// is checked of a new message was checked of these before they had to wait.
+    pub(crate) fn put_due(
+        &self,
+        messages: &[NewMessage<'_>],
+        done: &mut Vec<Appended>,
+        wait: Wait,
+    ) -> PutStep<()> {
+        if let Err(refusal) = self.check_store_status() {
+            return PutStep::Refused(refusal);
+        }
+        let rest = messages.get(done.len()..).unwrap_or_default();
+        let prepared: Vec<_> = rest.iter().map(|message| self.prepare_due(message)).collect();
+        self.put_prepared(&prepared, done, wait)
+    }
+
+    fn put_prepared(&self, prepared: &[Prepared<'_>], done: &mut Vec<Appended>, wait: Wait) -> PutStep<()> {
         let waits = prepared.iter().any(|prepared| prepared.wait_store_msg_ok);
         let outcome = if prepared.iter().any(|prepared| prepared.multi.is_some()) {
-            self.append_each(&prepared, done, wait)
+            self.append_each(prepared, done, wait)
         } else {
             let records: Vec<_> = prepared.iter().map(Prepared::record).collect();
             self.log.append_all(&records, done, wait)

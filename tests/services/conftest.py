@@ -1,0 +1,27 @@
+"""Small stores to test on, and a clock in the test's hand."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.store.conftest import open_store, store
+
+__all__ = ["HandClock", "clock", "open_store", "store"]
+
+
+class HandClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        """Some day in 2026."""
+        self.now_ms = 1_780_000_000_000
+
+    def __call__(self) -> int:
+        """The time in milliseconds."""
+        return self.now_ms
+
+
+@pytest.fixture
+def clock() -> Callable[[], int]:
+    """A clock that stands still until it is moved."""
+    return HandClock()

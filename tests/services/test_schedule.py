@@ -1,0 +1,270 @@
+"""Delayed messages."""
+
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+import mqstore
+from mqstore.services import ScheduleMessageService
+from mqstore.store import config_json
+from tests.services.conftest import HandClock
+from tests.store.conftest import Opener
+from tests.store_files import copy_store
+from tests.waiting import wait_until
+
+LEVELS = "1s 5s 1h"
+TWO_PASSES = 2
+
+
+def schedule_of(store: mqstore.MessageStore) -> ScheduleMessageService:
+    """The service that delivers a store's messages."""
+    (service,) = [service for service in store._services if isinstance(service, ScheduleMessageService)]
+    return service
+
+
+def wait_for_passes(store: mqstore.MessageStore) -> None:
+    """Waits until passes that began now have ended, so that what they would deliver is there."""
+    service = schedule_of(store)
+    passes = 0
+    deliver = service._deliver
+
+    def counted(store: mqstore.MessageStore) -> int:
+        nonlocal passes
+        wait_ms = deliver(store)
+        passes += 1
+        return wait_ms
+
+    service._deliver = counted  # type: ignore[method-assign]
+    wait_until(lambda: passes >= TWO_PASSES)
+    service._deliver = deliver  # type: ignore[method-assign]
+
+
+def bodies(store: mqstore.MessageStore, topic: str = "orders") -> list[bytes]:
+    """The bodies of a topic's messages."""
+    return [bytes(message.body) for message in store.topic(topic)]
+
+
+def offsets_in(store: Path) -> dict[str, int]:
+    """How far each level is, by the file."""
+    content = config_json.load(store / "config" / "delayOffset.json")
+    return dict(content["offsetTable"])
+
+
+def test_a_message_is_delivered_when_it_is_due(open_store: Opener, clock: HandClock) -> None:
+    store = open_store(clock=clock, messageDelayLevel=LEVELS, schedule_messages=True)
+    store.put("orders", b"later", queue_id=3, delay_time_level=2, tags="T", keys="K", flag=7)
+    store.put("orders", b"sooner", queue_id=2, delay_time_level=1)
+    clock.now_ms += 999
+    wait_for_passes(store)
+    assert bodies(store) == []
+    clock.now_ms += 1
+    wait_until(lambda: len(store.topic("orders")) == 1)
+    clock.now_ms += 3999
+    wait_for_passes(store)
+    assert bodies(store) == [b"sooner"]
+    clock.now_ms += 1
+    assert store.wait_for_message("orders", 3, 0, timeout=60)
+    message = store.topic("orders").queue(3)[0]
+    assert (bytes(message.body), message.tags, message.keys, message.flag) == (b"later", "T", ("K",), 7)
+    assert message.store_timestamp == clock.now_ms
+    kept = {name: message.properties[name] for name in ("DELAY", "REAL_TOPIC", "REAL_QID")}
+    assert kept == {"DELAY": "2", "REAL_TOPIC": "orders", "REAL_QID": "3"}
+    assert store.query_message("orders", "K")[-1].topic == "orders"
+
+
+def test_thousands_of_due_messages_drain_at_once(open_store: Opener, clock: HandClock) -> None:
+    store = open_store(clock=clock, messageDelayLevel=LEVELS)
+    for number in range(3000):
+        store.put("orders", b"%d" % number, queue_id=0, delay_time_level=1 + number % 2)
+    store.close()
+    clock.now_ms += 5000
+    store = open_store(clock=clock, messageDelayLevel=LEVELS, schedule_messages=True)
+    wait_until(lambda: store.topic("orders").queue(0).max_offset == 3000)
+    found = [int(body) for body in bodies(store)]
+    assert [number for number in found if number % 2 == 0] == list(range(0, 3000, 2))
+    assert [number for number in found if number % 2] == list(range(1, 3000, 2))
+    assert schedule_of(store).offset_table == {1: 1500, 2: 1500}
+
+
+def test_a_pass_delivers_a_batch_of_each_level(open_store: Opener, clock: HandClock) -> None:
+    store = open_store(clock=clock, messageDelayLevel=LEVELS)
+    for number in range(100):
+        store.put("orders", b"%d" % number, delay_time_level=1 + number % 2)
+    clock.now_ms += 1000
+    store._reput()
+    assert store._deliver_delayed([(1, 0), (2, 0), (7, 3)], 30) == [
+        (1, 30, 30, None, [], None),
+        (2, 0, 0, clock.now_ms + 4000, [], None),
+        (7, 3, 0, None, [], None),
+    ]
+    # An offset that the queue does not have is moved into it.
+    assert store._deliver_delayed([(1, 1000)], 30) == [(1, 50, 0, None, [], None)]
+
+
+def test_nothing_comes_twice_after_a_restart(open_store: Opener, clock: HandClock, tmp_path: Path) -> None:
+    given = {"clock": clock, "messageDelayLevel": LEVELS, "schedule_messages": True}
+    store = open_store(**given)
+    for number in range(10):
+        store.put("orders", b"%d" % number, queue_id=0, delay_time_level=1)
+    clock.now_ms += 1000
+    wait_until(lambda: len(store.topic("orders")) == 10)
+    store.put("orders", b"last", queue_id=0, delay_time_level=1)
+    store.close()
+    assert offsets_in(tmp_path / "store") == {"1": 10}
+    store = open_store(**given)
+    clock.now_ms += 1000
+    wait_until(lambda: len(store.topic("orders")) == 11)
+    wait_for_passes(store)
+    assert bodies(store) == [*(b"%d" % number for number in range(10)), b"last"]
+
+
+def test_a_crash_repeats_what_was_delivered_since_the_offset_was_written(
+    open_store: Opener, clock: HandClock, tmp_path: Path
+) -> None:
+    given = {"clock": clock, "messageDelayLevel": LEVELS, "schedule_messages": True}
+    store = open_store(**given, flush_delay_offset_interval=0)
+    for number in range(4):
+        store.put("orders", b"%d" % number, queue_id=0, delay_time_level=1)
+    clock.now_ms += 1000
+    wait_until((tmp_path / "store" / "config" / "delayOffset.json").exists)
+    wait_until(lambda: offsets_in(tmp_path / "store") == {"1": 4})
+    written = (tmp_path / "store" / "config" / "delayOffset.json").read_bytes()
+    for number in range(4, 7):
+        store.put("orders", b"%d" % number, queue_id=0, delay_time_level=1)
+    clock.now_ms += 1000
+    wait_until(lambda: len(store.topic("orders")) == 7)
+    store.flush()
+    crashed = copy_store(tmp_path / "store", tmp_path / "crashed")
+    (crashed / "config" / "delayOffset.json").write_bytes(written)
+    store.close()
+    store = open_store("crashed", **given)
+    wait_until(lambda: len(store.topic("orders")) == 10)
+    wait_for_passes(store)
+    assert bodies(store) == [b"%d" % number for number in [*range(7), *range(4, 7)]]
+
+
+def test_offsets_are_written_behind_the_flush_of_what_they_say(
+    open_store: Opener, clock: HandClock, tmp_path: Path
+) -> None:
+    # The log is flushed by nobody else.
+    quiet = {"flush_interval_commit_log": 600_000, "flush_interval_consume_queue": 600_000}
+    store = open_store(clock=clock, messageDelayLevel=LEVELS, schedule_messages=True, **quiet)
+    store.put("orders", b"body", delay_time_level=1)
+    clock.now_ms += 1000
+    wait_until(lambda: len(store.topic("orders")) == 1)
+    end = store.get_max_phy_offset()
+    assert store.get_flushed_where() < end
+    schedule_of(store).persist(store)
+    assert store.get_flushed_where() == end
+    assert offsets_in(tmp_path / "store") == {"1": 1}
+
+
+def test_what_cannot_be_delivered_keeps_nobody_waiting(
+    open_store: Opener, clock: HandClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(clock=clock, messageDelayLevel=LEVELS, schedule_messages=True)
+    bad = mqstore.MessageExtBrokerInner(topic="SCHEDULE_TOPIC_XXXX", queue_id=0, body=b"to nowhere")
+    store.put_message(bad)
+    store.put("orders", b"good", delay_time_level=1)
+    clock.now_ms += 1000
+    wait_until(lambda: len(store.topic("orders")) == 1)
+    wait_for_passes(store)
+    told = [record.getMessage() for record in caplog.records if "cannot be delivered" in record.getMessage()]
+    assert len(told) == 1
+    assert "it has no REAL_TOPIC" in told[0]
+    assert bodies(store, "SCHEDULE_TOPIC_XXXX") == [b"to nowhere", b"good"]
+
+
+def test_a_store_that_takes_no_messages_loses_none(open_store: Opener, clock: HandClock) -> None:
+    store = open_store(clock=clock, messageDelayLevel=LEVELS, schedule_messages=True)
+    store.put("orders", b"body", delay_time_level=1)
+    store._make_logics_queue_error()
+    clock.now_ms += 1000
+    wait_until(lambda: bool(schedule_of(store)._told))
+    assert schedule_of(store).offset_table == {}
+    store.close()
+    store = open_store(clock=clock, messageDelayLevel=LEVELS, schedule_messages=True)
+    wait_until(lambda: bodies(store) == [b"body"])
+
+
+def test_a_clock_that_was_set_back_keeps_nothing_back(open_store: Opener, clock: HandClock) -> None:
+    store = open_store(clock=clock, messageDelayLevel=LEVELS, schedule_messages=True)
+    store.put("orders", b"an hour", queue_id=0, delay_time_level=3)
+    clock.now_ms -= 24 * 3_600_000
+    store.put("orders", b"a second", queue_id=0, delay_time_level=1)
+    # Both are due farther away than their levels allow.
+    wait_until(lambda: len(store.topic("orders")) == 2)
+    wait_for_passes(store)
+    assert sorted(bodies(store)) == [b"a second", b"an hour"]
+
+
+def test_a_due_time_that_a_recovery_of_4_9_3_lost_is_found_again(
+    open_store: Opener, clock: HandClock, tmp_path: Path
+) -> None:
+    store = open_store(clock=clock, messageDelayLevel=LEVELS)
+    store.put("orders", b"body", tags="T", delay_time_level=2)
+    store.close()
+    (units,) = (tmp_path / "store" / "consumequeue" / "SCHEDULE_TOPIC_XXXX" / "1").iterdir()
+    with units.open("r+b") as file:
+        file.seek(12)
+        assert struct.unpack(">q", file.read(8)) == (clock.now_ms + 5000,)
+        file.seek(12)
+        file.write(struct.pack(">q", ord("T")))
+    store = open_store(clock=clock, messageDelayLevel=LEVELS, schedule_messages=True)
+    clock.now_ms += 4999
+    wait_for_passes(store)
+    assert bodies(store) == []
+    clock.now_ms += 1
+    wait_until(lambda: bodies(store) == [b"body"])
+
+
+def test_damaged_offsets_give_way_to_those_before(open_store: Opener, clock: HandClock, tmp_path: Path) -> None:
+    given = {"clock": clock, "messageDelayLevel": LEVELS, "schedule_messages": True}
+    store = open_store(**given)
+    for count in (1, 2):
+        store.put("orders", b"body", delay_time_level=1)
+        clock.now_ms += 1000
+        wait_until(lambda count=count: schedule_of(store).offset_table == {1: count})  # type: ignore[misc]
+        schedule_of(store).persist(store)
+    store.close()
+    path = tmp_path / "store" / "config" / "delayOffset.json"
+    path.write_bytes(path.read_bytes()[:-9])
+    store = open_store(**given)
+    wait_until(lambda: len(store.topic("orders")) == 3)
+    store.close()
+    path.write_text('{"offsetTable":{"1":"two"}}')
+    with pytest.raises(mqstore.MQStoreError, match="expected a delay level and its offset"):
+        open_store(**given)
+    # What refused to open left the store to others.
+    shutil.rmtree(path.parent)
+    assert len(open_store().topic("orders")) == 3
+
+
+def test_messages_wait_where_delivery_is_not_asked_for(open_store: Opener, clock: HandClock) -> None:
+    store = open_store(clock=clock, messageDelayLevel=LEVELS)
+    store.put("orders", b"body", delay_time_level=1)
+    clock.now_ms += 10_000
+    assert not [service for service in store._services if isinstance(service, ScheduleMessageService)]
+    assert bodies(store) == []
+    with pytest.raises(mqstore.OptionError, match="ScheduleMessageService"):
+        open_store(mode="r", schedule_messages=True)
+
+
+def test_delivered_messages_go_to_further_queues(open_store: Opener, clock: HandClock) -> None:
+    store = open_store(
+        clock=clock,
+        messageDelayLevel=LEVELS,
+        schedule_messages=True,
+        enable_lmq=True,
+        enable_multi_dispatch=True,
+    )
+    properties = {"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b"}
+    store.put("orders", b"body", queue_id=0, delay_time_level=1, properties=properties)
+    clock.now_ms += 1000
+    wait_until(lambda: len(store.topic("orders")) == 1)
+    found = store.topic("orders").queue(0)[0].properties
+    assert found["INNER_MULTI_QUEUE_OFFSET"] == "1,1"
+    assert "DELAY" not in found
+    assert len(store.topic("%LMQ%a").queue(0)) == 2
