@@ -219,55 +219,7 @@ impl Dispatcher {
         record: &Record<'_>,
         last: &mut LastQueue,
     ) -> Result<()> {
-        let properties = DispatchProperties::of(record.properties);
-        if sys_flag::enters_consume_queue(record.sys_flag) {
-            self.dispatch_to_queues(targets, offset, record, &properties, last)?;
-        }
-        if let Some(index) = targets.index {
-            let hashes = if sys_flag::enters_index(record.sys_flag) {
-                let topic = TopicHash::of(record.topic);
-                Some(properties.index_keys().map(move |key| topic.key(key)))
-            } else {
-                None
-            };
-            let hashes = hashes.into_iter().flatten();
-            let outcome = index.build_index(hashes, offset, record.store_timestamp)?;
-            self.filled.lock().extend(outcome.filled);
-        }
-        Ok(())
-    }
-
-    fn dispatch_to_queues(
-        &self,
-        targets: DispatchTargets<'_>,
-        offset: u64,
-        record: &Record<'_>,
-        properties: &DispatchProperties<'_>,
-        last: &mut LastQueue,
-    ) -> Result<()> {
-        let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
-        let tags_code = tags_code(targets.config, record, properties);
-        let unit = CqUnit {
-            physical_offset: num::java_long(offset),
-            size: num::java_int(record.total_size as usize),
-            tags_code,
-        };
-        let new = NewUnit { unit, cq_offset: record.queue_offset, store_timestamp: record.store_timestamp };
-        targets.queues.put(last.find(targets.queues, queue)?, new)?;
-        self.arrived(record.topic, record.queue_id, new);
-        if targets.config.enable_multi_dispatch {
-            for (topic, queue_id, cq_offset) in multi_queues(targets.config, record.queue_id, properties) {
-                if scan::check_topic(topic).is_err() {
-                    continue;
-                }
-                let queue = targets.queues.get_or_make(QueueRef { topic, queue_id })?;
-                let new = NewUnit { cq_offset, ..new };
-                queue.put_light(new)?;
-                targets.queues.list(&queue)?;
-                self.arrived(topic, queue_id, new);
-            }
-        }
-        Ok(())
+        derive(targets.config, offset, record, &mut ToStore { dispatcher: self, targets, last })
     }
 
     fn arrived(&self, topic: &[u8], queue_id: i32, new: NewUnit) {
@@ -285,6 +237,90 @@ impl Dispatcher {
             tags_code: new.unit.tags_code,
             store_timestamp: new.store_timestamp,
         });
+    }
+}
+
+/// Takes what dispatch makes of records: a store's queues and index, or what a rebuild stages.
+pub(crate) trait Derived {
+    /// A unit of the record's own queue.
+    fn put_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()>;
+    /// A unit of a further queue that the record names, which has no part in the extension.
+    fn put_light_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()>;
+    /// The hashes of the record's keys, none for a record that is not indexed: every record is told,
+    /// since a full index file is followed by a new one at the next record, whatever its keys.
+    fn put_keys(
+        &mut self,
+        hashes: impl Iterator<Item = u32>,
+        offset: u64,
+        store_timestamp: i64,
+    ) -> Result<()>;
+}
+
+/// What dispatch makes of one record: the rules, wherever the outcome goes.
+pub(crate) fn derive(
+    config: &StoreConfig,
+    offset: u64,
+    record: &Record<'_>,
+    to: &mut impl Derived,
+) -> Result<()> {
+    let properties = DispatchProperties::of(record.properties);
+    if sys_flag::enters_consume_queue(record.sys_flag) {
+        let unit = CqUnit {
+            physical_offset: num::java_long(offset),
+            size: num::java_int(record.total_size as usize),
+            tags_code: tags_code(config, record, &properties),
+        };
+        let new = NewUnit { unit, cq_offset: record.queue_offset, store_timestamp: record.store_timestamp };
+        to.put_unit(QueueRef { topic: record.topic, queue_id: record.queue_id }, new)?;
+        if config.enable_multi_dispatch {
+            for (topic, queue_id, cq_offset) in multi_queues(config, record.queue_id, &properties) {
+                if scan::check_topic(topic).is_ok() {
+                    to.put_light_unit(QueueRef { topic, queue_id }, NewUnit { cq_offset, ..new })?;
+                }
+            }
+        }
+    }
+    let hashes = if sys_flag::enters_index(record.sys_flag) {
+        let topic = TopicHash::of(record.topic);
+        Some(properties.index_keys().map(move |key| topic.key(key)))
+    } else {
+        None
+    };
+    to.put_keys(hashes.into_iter().flatten(), offset, record.store_timestamp)
+}
+
+/// Dispatch into the queues and the index of a store.
+struct ToStore<'a> {
+    dispatcher: &'a Dispatcher,
+    targets: DispatchTargets<'a>,
+    last: &'a mut LastQueue,
+}
+
+impl Derived for ToStore<'_> {
+    fn put_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
+        self.targets.queues.put(self.last.find(self.targets.queues, queue)?, new)?;
+        self.dispatcher.arrived(queue.topic, queue.queue_id, new);
+        Ok(())
+    }
+
+    fn put_light_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
+        let found = self.targets.queues.get_or_make(queue)?;
+        found.put_light(new)?;
+        self.targets.queues.list(&found)?;
+        self.dispatcher.arrived(queue.topic, queue.queue_id, new);
+        Ok(())
+    }
+
+    fn put_keys(
+        &mut self,
+        hashes: impl Iterator<Item = u32>,
+        offset: u64,
+        store_timestamp: i64,
+    ) -> Result<()> {
+        let Some(index) = self.targets.index else { return Ok(()) };
+        let outcome = index.build_index(hashes, offset, store_timestamp)?;
+        self.dispatcher.filled.lock().extend(outcome.filled);
+        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ mod options;
 mod put;
 mod put_many;
 mod reading;
+mod rebuild;
 mod results;
 mod schedule;
 mod selection;
@@ -29,6 +30,8 @@ mod _native {
     use crate::message::Message;
     #[pymodule_export]
     use crate::put::{encode_messages, java_hash_map_order, properties_to_bytes};
+    #[pymodule_export]
+    use crate::rebuild::{LogView, rebuild_fill, rebuild_fold, rebuild_place};
     #[pymodule_export]
     use crate::results::{GetMessageResult, PutMessageResult};
     #[pymodule_export]

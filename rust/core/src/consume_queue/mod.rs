@@ -3,6 +3,7 @@
 
 mod ext;
 mod lookup;
+mod place;
 mod recover;
 pub mod table;
 mod tailed_files;
@@ -21,6 +22,7 @@ use crate::mmap::mapped_file::MappedFile;
 use crate::num;
 
 pub use lookup::Boundary;
+pub(crate) use place::{PlaceRule, UnitPlace};
 
 use ext::ConsumeQueueExt;
 use tailed_files::{Found, TailedFiles};
@@ -142,21 +144,14 @@ impl ConsumeQueue {
         }
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        let expected = num::from_java_long(new.cq_offset).unwrap_or(0);
-        if expected != 0 {
-            if state.units.is_empty() {
-                self.begin_at(state, expected);
-            }
-            let current = state.units.end() / UNIT;
-            if expected < current {
-                return Ok(PutUnit::Repeated);
-            }
-            // 4.9.3 puts the unit where the queue ends, so that it and all behind it are found
-            // under a wrong offset.
-            if !self.compat {
-                (current..expected).for_each(|_| state.units.append(&CqUnit::PRE_BLANK.to_bytes()));
-            }
+        let current = (!state.units.is_empty()).then(|| state.units.end() / UNIT);
+        let rule = PlaceRule { units_in_file: state.units.file_size() / UNIT, compat: self.compat };
+        let Some(place) = rule.place(new.cq_offset, current) else { return Ok(PutUnit::Repeated) };
+        if current.is_none() && place.index != 0 {
+            state.units.begin_at(place.blanks_from * UNIT);
+            self.min_offset.store(place.index, Ordering::Release);
         }
+        (place.blanks_from..place.index).for_each(|_| state.units.append(&CqUnit::PRE_BLANK.to_bytes()));
         let mut unit = new.unit;
         if let Some(ext) = state.ext.as_mut().filter(|_| with_ext) {
             let ext_unit = CqExtUnit {
@@ -182,16 +177,6 @@ impl ConsumeQueue {
     /// As for [`ConsumeQueue::put`].
     pub fn put_light(&self, new: NewUnit) -> Result<PutUnit> {
         self.put_unit(new, false)
-    }
-
-    /// A queue whose first message is not its number 0 begins with blank units, from its file's
-    /// start on. Source: `fillPreBlank`.
-    fn begin_at(&self, state: &mut State, expected: u64) {
-        let units_in_file = state.units.file_size() / UNIT;
-        let blanks = expected % units_in_file;
-        state.units.begin_at((expected - blanks) * UNIT);
-        (0..blanks).for_each(|_| state.units.append(&CqUnit::PRE_BLANK.to_bytes()));
-        self.min_offset.store(expected, Ordering::Release);
     }
 
     /// Units from an index on, at most `count` and at most to the end of their file, as in 4.9.3.

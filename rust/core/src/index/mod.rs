@@ -182,15 +182,9 @@ impl IndexService {
     /// A name behind all names that there are: files are put in order by them when they are loaded,
     /// and a clock can stand still or be set back.
     fn next_name(&self) -> String {
-        let now = local_time_name(self.clock.now_ms());
-        let last =
-            self.files.read().last().and_then(|last| {
-                last.path().file_name().and_then(|name| name.to_str()).map(ToOwned::to_owned)
-            });
-        match last {
-            Some(last) if last >= now => next_millisecond(&last),
-            _ => now,
-        }
+        let files = self.files.read();
+        let last = files.last().and_then(|last| last.path().file_name()).and_then(|name| name.to_str());
+        name_behind(last, self.clock.now_ms())
     }
 
     /// In a store that is only read: opens files that its writer has made since, and lets go of those
@@ -267,6 +261,15 @@ impl IndexService {
     /// Where the disk did not take it.
     pub fn flush(&self) -> Result<()> {
         self.files().last().map_or(Ok(()), |last| last.flush())
+    }
+}
+
+/// The name of a file made at a time: behind the last name, whatever the clock does.
+pub(crate) fn name_behind(last: Option<&str>, now_ms: i64) -> String {
+    let now = local_time_name(now_ms);
+    match last {
+        Some(last) if last >= now.as_str() => next_millisecond(last),
+        _ => now,
     }
 }
 

@@ -1,0 +1,48 @@
+//! Where a unit goes in its queue. Source: `putMessagePositionInfo` and `fillPreBlank`.
+
+use crate::num;
+
+/// What decides beside the unit's own offset.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlaceRule {
+    /// Units of a queue file.
+    pub(crate) units_in_file: u64,
+    /// As 4.9.3: a gap in the offsets is closed, so that the unit and all behind it are found under
+    /// a wrong offset.
+    pub(crate) compat: bool,
+}
+
+/// Where a unit goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UnitPlace {
+    /// Blank units fill the queue from here up to the unit.
+    pub(crate) blanks_from: u64,
+    /// The unit's index.
+    pub(crate) index: u64,
+}
+
+impl PlaceRule {
+    /// The place of a unit that says it has an offset, in a queue that ends at `current`, or that is
+    /// empty. `None` where the queue has the unit already.
+    ///
+    /// A unit with offset 0, or a negative one, goes to the queue's end. An empty queue whose first
+    /// message is not its number 0 begins with blank units, from its file's start on.
+    pub(crate) const fn place(self, cq_offset: i64, current: Option<u64>) -> Option<UnitPlace> {
+        let expected = match num::from_java_long(cq_offset) {
+            Some(offset) => offset,
+            None => 0,
+        };
+        match current {
+            None => {
+                let blanks_from = expected - expected % self.units_in_file;
+                Some(UnitPlace { blanks_from, index: expected })
+            }
+            Some(end) if expected == 0 => Some(UnitPlace { blanks_from: end, index: end }),
+            Some(end) if expected < end => None,
+            Some(end) => {
+                let index = if self.compat { end } else { expected };
+                Some(UnitPlace { blanks_from: end, index })
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! A store's log alone, and its derived files as they lie there: no recovery of queues, no dispatch.
+//!
+//! What goes over a whole store in parallel works on this: a rebuild has no queues to recover, and a
+//! verification must see them as they are. Opening costs what finding the log's end does, and with
+//! an end that is known nothing.
+
+use std::sync::Arc;
+
+use crate::checkpoint::StoreCheckpoint;
+use crate::clock::Clock;
+use crate::commit_log::CommitLog;
+use crate::commit_log::scan;
+use crate::config::StoreConfig;
+use crate::consume_queue::table::{QueueListing, QueueTable};
+use crate::error::{Error, Result};
+use crate::format::index::IndexShape;
+use crate::fs::FileSystem;
+use crate::index::IndexService;
+use crate::lock;
+use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Stray};
+use crate::mmap::mapped_file::Access;
+use crate::recovery::layout::Layout;
+use crate::recovery::{Recovered, StoreState, log_end};
+
+/// The log and what lies beside it.
+#[derive(Debug)]
+pub struct LogView {
+    config: Arc<StoreConfig>,
+    fs: Arc<dyn FileSystem>,
+    clock: Arc<dyn Clock>,
+    log: CommitLog,
+    layout: Layout,
+    access: Access,
+    end: u64,
+}
+
+impl LogView {
+    /// Looks at a store's log up to its end: a writer's position while one has the store open, else
+    /// where the last record ends. Pass an end that is known already to look no further than that.
+    ///
+    /// # Errors
+    /// Where there is no log, or it can't be read.
+    pub fn open(
+        config: StoreConfig,
+        fs: Arc<dyn FileSystem>,
+        clock: Arc<dyn Clock>,
+        end: Option<u64>,
+    ) -> Result<Self> {
+        config.validate()?;
+        let config = Arc::new(config);
+        let root = &config.store_path_root_dir;
+        let missing = |reason: &str| Error::NotFound { path: root.clone(), reason: reason.into() };
+        if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
+            return Err(missing("the folder does not exist"));
+        }
+        let layout = Layout::read(&*fs, &config)?;
+        if !layout.exists {
+            return Err(missing("there is no folder commitlog in it"));
+        }
+        let access = if config.pread { Access::Read } else { Access::MapRead };
+        let options = FileQueueOptions {
+            paths: config.store_path_commit_log.clone(),
+            read_only_paths: config.read_only_commit_log_store_paths.clone(),
+            file_size: layout.log_file_size(&config),
+            access,
+            budget: None,
+        };
+        let files = FileQueue::new(Arc::clone(&fs), options, &layout.log);
+        let log = CommitLog::new(Arc::clone(&config), Arc::clone(&clock), files)?;
+        let mut view = Self { config, fs, clock, log, layout, access, end: 0 };
+        view.end = match end {
+            Some(end) => end,
+            None => view.find_end()?,
+        };
+        view.log.set_end(view.end, 0);
+        Ok(view)
+    }
+
+    fn find_end(&self) -> Result<u64> {
+        let config = &*self.config;
+        let writer = lock::writer(&*self.fs, &config.lock_file(), &config.own_dir())?;
+        let (checkpoint, positions) =
+            StoreCheckpoint::load(Arc::clone(&self.fs), config.store_checkpoint(), &config.own_dir())?;
+        let abort = config.abort_file();
+        let state = match writer {
+            Some(writer) => StoreState::Live(writer.published),
+            None if self.fs.metadata(&abort).map_err(Error::io("look at", &abort))?.is_none() => {
+                StoreState::Closed
+            }
+            None => StoreState::Crashed,
+        };
+        let none = QueueListing::default();
+        let queues = QueueTable::new(Arc::clone(&self.config), Arc::clone(&self.fs), self.access, &none)?;
+        let found = log_end::find(Recovered {
+            config,
+            log: &self.log,
+            queues: &queues,
+            index: None,
+            checkpoint: &checkpoint,
+            positions,
+            state,
+            writable: false,
+        })?;
+        Ok(found.log_end)
+    }
+
+    /// The options.
+    #[must_use]
+    pub const fn config(&self) -> &Arc<StoreConfig> {
+        &self.config
+    }
+
+    /// The log.
+    #[must_use]
+    pub const fn log(&self) -> &CommitLog {
+        &self.log
+    }
+
+    /// The log's files.
+    #[must_use]
+    pub const fn files(&self) -> &FileQueue {
+        self.log.files()
+    }
+
+    /// The offset of the first byte.
+    #[must_use]
+    pub fn min_offset(&self) -> u64 {
+        self.files().min_offset().unwrap_or(self.end)
+    }
+
+    /// Where the log ends.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Files and folders that are not as they should be.
+    #[must_use]
+    pub fn strays(&self) -> &[Stray] {
+        &self.layout.faults
+    }
+
+    /// The queues as their files are, ends not looked for.
+    ///
+    /// # Errors
+    /// Where an extension's folder can't be listed.
+    pub fn queues(&self) -> Result<QueueTable> {
+        QueueTable::new(Arc::clone(&self.config), Arc::clone(&self.fs), self.access, &self.layout.queues)
+    }
+
+    /// The index as its files are, and those that can't be used; `None` where messages are not indexed.
+    ///
+    /// # Errors
+    /// Where its folder can't be listed.
+    pub fn index(&self) -> Result<Option<(IndexService, Vec<Stray>)>> {
+        if !self.config.message_index_enable {
+            return Ok(None);
+        }
+        let index = IndexService::new(
+            Arc::clone(&self.fs),
+            Arc::clone(&self.clock),
+            self.config.store_path_index(),
+            self.config.index_shape,
+            true,
+        );
+        let load = index.load(false)?;
+        Ok(Some((index, load.faults)))
+    }
+
+    /// Bytes of a queue file: what the store's have, else what the options say.
+    #[must_use]
+    pub fn queue_file_size(&self) -> u64 {
+        self.layout.queues.file_size.unwrap_or(self.config.mapped_file_size_consume_queue)
+    }
+
+    /// Slots and entries of an index file: what the store's have, where their size does not say that
+    /// they were made with other options than these, else what the options say.
+    ///
+    /// # Errors
+    /// Where the index's folder can't be listed.
+    pub fn index_shape(&self) -> Result<IndexShape> {
+        let found = self.index()?.and_then(|(index, _)| index.files().first().map(|file| file.shape()));
+        Ok(found.unwrap_or(self.config.index_shape))
+    }
+
+    /// Where the log can be divided between two offsets: about every `step` bytes the begin of a
+    /// record, and the begin of each file. `from` is the first.
+    ///
+    /// A body may hold bytes that look like a record of just that place. So a boundary inside a file
+    /// counts only once the walk over the range before it has come to it.
+    ///
+    /// # Errors
+    /// Where a file can't be read.
+    pub fn divide(&self, from: u64, to: u64, step: u64) -> Result<Vec<u64>> {
+        let step = step.max(1);
+        let mut found = vec![from];
+        for file in self.files().files().iter() {
+            let (begin, end) = (file.file_from_offset().max(from), file.end_offset().min(to));
+            if begin >= end {
+                continue;
+            }
+            if found.last().is_some_and(|&last| last < begin) {
+                found.push(begin);
+            }
+            let mut wanted = begin + step;
+            // A last part that would be small stays with the one before it.
+            while wanted + step / 2 < end {
+                let Some(next) = scan::next_record(self.files(), wanted, end)? else { break };
+                found.push(next);
+                wanted = next + step;
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,205 @@
+//! Walking a range of the log and keeping what dispatch makes of it.
+
+use std::ops::ControlFlow;
+
+use hashbrown::HashMap;
+
+use super::segment::{QueueRuns, RangeSummary, Run, WorkFiles};
+use crate::commit_log::scan::{self, ScanEnd};
+use crate::commit_log::topic_queue::{QueueKey, QueueRef};
+use crate::consume_queue::NewUnit;
+use crate::dispatch::{Derived, derive};
+use crate::error::Result;
+use crate::format::java_string;
+use crate::format::message::Check;
+use crate::log_view::LogView;
+use crate::num;
+
+/// What a range is to give.
+#[derive(Debug, Clone, Default)]
+pub struct StageOptions {
+    /// Only units of queues of these topics; `None` for all.
+    pub topics: Option<Vec<String>>,
+    /// Whether index entries are wanted.
+    pub with_index: bool,
+}
+
+/// Walks the records from `from`, a record's begin, up to the first at or behind `to`, and writes to
+/// work files what dispatch makes of them. A range that is staged already is not walked again.
+///
+/// # Errors
+/// Where the log can't be read or a work file not be written.
+pub fn stage(
+    view: &LogView,
+    work: WorkFiles<'_>,
+    from: u64,
+    to: u64,
+    options: &StageOptions,
+) -> Result<RangeSummary> {
+    if let Some(summary) = work.whole_summary(from)?.filter(|known| known.reached >= to) {
+        return Ok(summary);
+    }
+    let mut staged = Staged::new(options);
+    let (reached, gaps) = walk(view, from, to, &mut staged)?;
+    let units = staged.units();
+    let summary = RangeSummary {
+        from,
+        reached,
+        record_count: staged.record_count,
+        entry_count: staged.entry_count,
+        last_record_entry_count: staged.last_record_entry_count,
+        last_store_timestamp: staged.last_store_timestamp,
+        queues: staged.queues.into_iter().map(|queue| queue.runs).collect(),
+        gaps,
+    };
+    work.write_range(&summary, &units, &staged.entries)?;
+    Ok(summary)
+}
+
+/// Gives where the walk came to, and what it passed over on its way: as dispatch does, it goes on
+/// with the next record that checks out, wherever that is.
+fn walk(view: &LogView, from: u64, to: u64, staged: &mut Staged<'_>) -> Result<(u64, Vec<(u64, u64)>)> {
+    let mut position = from;
+    let mut gaps = Vec::new();
+    while position < to {
+        let end = scan::scan(view.files(), position, view.end(), Check::Structure, |offset, record, _| {
+            if offset >= to {
+                return Ok(ControlFlow::Break(()));
+            }
+            derive(view.config(), offset, record, staged)?;
+            staged.record_count += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let bad = match end {
+            ScanEnd::Reached(offset) | ScanEnd::Stopped(offset) => return Ok((offset.min(view.end()), gaps)),
+            ScanEnd::Fault { offset, .. } | ScanEnd::Missing(offset) => offset,
+        };
+        if bad >= to {
+            return Ok((bad, gaps));
+        }
+        position = scan::next_record(view.files(), bad + 1, view.end())?.unwrap_or(view.end());
+        gaps.push((bad, position));
+    }
+    Ok((position, gaps))
+}
+
+/// A queue's units.
+struct StagedQueue {
+    runs: QueueRuns,
+    units: Vec<u8>,
+    last_end: i64,
+}
+
+/// What a range has given so far.
+struct Staged<'a> {
+    options: &'a StageOptions,
+    queues: Vec<StagedQueue>,
+    known: HashMap<QueueKey, Option<usize>>,
+    entries: Vec<u8>,
+    record_count: u64,
+    entry_count: u64,
+    last_record_entry_count: u64,
+    last_store_timestamp: i64,
+}
+
+impl<'a> Staged<'a> {
+    fn new(options: &'a StageOptions) -> Self {
+        Self {
+            options,
+            queues: Vec::new(),
+            known: HashMap::new(),
+            entries: Vec::new(),
+            record_count: 0,
+            entry_count: 0,
+            last_record_entry_count: 0,
+            last_store_timestamp: 0,
+        }
+    }
+
+    /// The units of all queues, queue after queue. What is copied is let go of on the way.
+    fn units(&mut self) -> Vec<u8> {
+        let size = self.queues.iter().map(|queue| queue.units.len()).sum();
+        let mut all = Vec::with_capacity(size);
+        for queue in &mut self.queues {
+            all.extend_from_slice(&std::mem::take(&mut queue.units));
+        }
+        all
+    }
+
+    /// A queue that is wanted. A topic that is no UTF-8 has the queue of the text that Java makes of it.
+    fn queue(&mut self, queue: QueueRef<'_>) -> Option<&mut StagedQueue> {
+        let at = if let Some(known) = self.known.get(&queue) {
+            *known
+        } else {
+            let at = self.find_or_make(queue);
+            self.known.insert(queue.into(), at);
+            at
+        };
+        self.queues.get_mut(at?)
+    }
+
+    fn find_or_make(&mut self, queue: QueueRef<'_>) -> Option<usize> {
+        let topic = java_string::decode(queue.topic);
+        if self.options.topics.as_ref().is_some_and(|wanted| wanted.iter().all(|name| *name != topic)) {
+            return None;
+        }
+        if topic.as_bytes() != queue.topic {
+            let decoded = QueueRef { topic: topic.as_bytes(), queue_id: queue.queue_id };
+            if let Some(known) = self.known.get(&decoded) {
+                return *known;
+            }
+            self.known.insert(decoded.into(), Some(self.queues.len()));
+        }
+        let runs = QueueRuns { topic: topic.into_owned(), queue_id: queue.queue_id, runs: Vec::new() };
+        self.queues.push(StagedQueue { runs, units: Vec::new(), last_end: -1 });
+        Some(self.queues.len() - 1)
+    }
+
+    fn put(&mut self, queue: QueueRef<'_>, new: NewUnit, with_ext: bool) {
+        let Some(queue) = self.queue(queue) else { return };
+        let cq_offset = num::from_java_long(new.cq_offset).unwrap_or(0);
+        let repeats = new.unit.end() <= queue.last_end;
+        queue.last_end = new.unit.end();
+        queue.units.extend_from_slice(&new.unit.to_bytes());
+        queue.units.extend_from_slice(&new.store_timestamp.to_be_bytes());
+        match queue.runs.runs.last_mut() {
+            Some(run) if run.with_ext == with_ext && !repeats && run.cq_offset + run.count == cq_offset => {
+                run.count += 1;
+            }
+            _ => queue.runs.runs.push(Run { cq_offset, count: 1, with_ext, repeats }),
+        }
+    }
+}
+
+impl Derived for Staged<'_> {
+    fn put_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
+        self.put(queue, new, true);
+        Ok(())
+    }
+
+    fn put_light_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
+        self.put(queue, new, false);
+        Ok(())
+    }
+
+    fn put_keys(
+        &mut self,
+        hashes: impl Iterator<Item = u32>,
+        offset: u64,
+        store_timestamp: i64,
+    ) -> Result<()> {
+        self.last_store_timestamp = store_timestamp;
+        self.last_record_entry_count = 0;
+        if !self.options.with_index {
+            return Ok(());
+        }
+        for hash in hashes {
+            self.entries.extend_from_slice(&hash.to_be_bytes());
+            self.entries.extend_from_slice(&offset.to_be_bytes());
+            self.entries.extend_from_slice(&store_timestamp.to_be_bytes());
+            self.last_record_entry_count += 1;
+        }
+        self.entry_count += self.last_record_entry_count;
+        Ok(())
+    }
+}

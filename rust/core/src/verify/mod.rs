@@ -1,0 +1,1 @@
+//! Whether a store's files agree with each other.
