@@ -705,3 +705,48 @@ def properties_to_bytes(properties: Mapping[str, str] | str | bytes) -> bytes:
 
 def java_hash_map_order(names: Sequence[str]) -> list[str]:
     """The names of a mapping in the order in which Java's ``HashMap`` gives them."""
+
+@final
+class LogView:
+    """A store's log, and its derived files as they lie there: nothing is recovered or dispatched."""
+
+    def __new__(cls, options: Any, end: int | None = None) -> Self:
+        """Looks at a log up to an end that is known, or finds its end."""
+    @property
+    def min_offset(self) -> int:
+        """The offset of the log's first byte."""
+    @property
+    def end(self) -> int:
+        """Where the log ends."""
+    @property
+    def queue_file_size(self) -> int:
+        """Bytes of a queue file: what the store's have, else what the options say."""
+    @property
+    def index_shape(self) -> tuple[int, int]:
+        """Slots and entries of an index file, likewise."""
+    def boundary(self, offset: int) -> int:
+        """The first record at or behind an offset, found by a walk from its file's begin."""
+    def divide(self, begin: int, to: int, step: int) -> list[int]:
+        """Where the log can be divided: about every so many bytes what looks like a record, and each file's begin."""
+    def stage(
+        self, folder: StrPath, begin: int, to: int, *, topics: list[str] | None, with_index: bool
+    ) -> tuple[int, int, int, int, int, list[tuple[int, int]]]:
+        """Walks a range and keeps what dispatch makes of it in work files.
+
+        Gives begin, where the walk came to, records, units, index entries, parts that were passed over.
+        """
+
+def rebuild_fold(
+    options: Any, folder: StrPath, ranges: list[int], with_index: bool
+) -> tuple[list[tuple[int, int]], int, int, int, int, list[str], list[tuple[int, int]]]:
+    """Decides where the units of staged ranges go.
+
+    Gives ranges that do not follow the one before and where that came to, queues, units, records, index
+    entries, names of index files, parts of the log that were passed over.
+    """
+
+def rebuild_place(options: Any, folder: StrPath, begin: int) -> int:
+    """Writes a staged range's units to the queue files; gives how many."""
+
+def rebuild_fill(options: Any, folder: StrPath, number: int, name: str) -> int:
+    """Makes an index file; gives how many entries it has."""

@@ -18,6 +18,7 @@ from mqstore.cli.put import put
 from mqstore.cli.query import query
 from mqstore.cli.recover import recover
 from mqstore.cli.seek import seek
+from mqstore.cli.spark import spark
 from mqstore.cli.tail import tail
 from mqstore.errors import MQStoreError
 
@@ -36,7 +37,7 @@ class _StoreGroup(click.Group):
 
 @click.group(
     cls=_StoreGroup,
-    commands=[ls, get, find, seek, tail, du, put, dump, query, recover, bench],
+    commands=[ls, get, find, seek, tail, du, put, dump, query, recover, bench, spark],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="mqstore")

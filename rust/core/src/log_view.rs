@@ -4,12 +4,14 @@
 //! verification must see them as they are. Opening costs what finding the log's end does, and with
 //! an end that is known nothing.
 
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::checkpoint::StoreCheckpoint;
 use crate::clock::Clock;
 use crate::commit_log::CommitLog;
-use crate::commit_log::scan;
+use crate::commit_log::scan::{self, ScanEnd};
 use crate::config::StoreConfig;
 use crate::consume_queue::table::{QueueListing, QueueTable};
 use crate::error::{Error, Result};
@@ -17,7 +19,8 @@ use crate::format::index::IndexShape;
 use crate::fs::FileSystem;
 use crate::index::IndexService;
 use crate::lock;
-use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Stray};
+use crate::format::message::Check;
+use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::mapped_file::Access;
 use crate::recovery::layout::Layout;
 use crate::recovery::{Recovered, StoreState, log_end};
@@ -29,7 +32,6 @@ pub struct LogView {
     fs: Arc<dyn FileSystem>,
     clock: Arc<dyn Clock>,
     log: CommitLog,
-    layout: Layout,
     access: Access,
     end: u64,
 }
@@ -53,21 +55,27 @@ impl LogView {
         if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
             return Err(missing("the folder does not exist"));
         }
-        let layout = Layout::read(&*fs, &config)?;
-        if !layout.exists {
+        let folders: BTreeSet<_> =
+            config.store_path_commit_log.iter().chain(&config.read_only_commit_log_store_paths).collect();
+        let mut exists = false;
+        for folder in &folders {
+            exists |= fs.metadata(folder).map_err(Error::io("look at", *folder))?.is_some();
+        }
+        if !exists {
             return Err(missing("there is no folder commitlog in it"));
         }
+        let listing = Listing::read(&*fs, folders)?;
         let access = if config.pread { Access::Read } else { Access::MapRead };
         let options = FileQueueOptions {
             paths: config.store_path_commit_log.clone(),
             read_only_paths: config.read_only_commit_log_store_paths.clone(),
-            file_size: layout.log_file_size(&config),
+            file_size: listing.file_size().unwrap_or(config.mapped_file_size_commit_log),
             access,
             budget: None,
         };
-        let files = FileQueue::new(Arc::clone(&fs), options, &layout.log);
+        let files = FileQueue::new(Arc::clone(&fs), options, &listing);
         let log = CommitLog::new(Arc::clone(&config), Arc::clone(&clock), files)?;
-        let mut view = Self { config, fs, clock, log, layout, access, end: 0 };
+        let mut view = Self { config, fs, clock, log, access, end: 0 };
         view.end = match end {
             Some(end) => end,
             None => view.find_end()?,
@@ -134,18 +142,21 @@ impl LogView {
         self.end
     }
 
-    /// Files and folders that are not as they should be.
-    #[must_use]
-    pub fn strays(&self) -> &[Stray] {
-        &self.layout.faults
+    /// Files and folders of log and queues that are not as they should be.
+    ///
+    /// # Errors
+    /// Where a folder can't be listed, or the layout is another version's.
+    pub fn strays(&self) -> Result<Vec<Stray>> {
+        Ok(Layout::read(&*self.fs, &self.config)?.faults)
     }
 
     /// The queues as their files are, ends not looked for.
     ///
     /// # Errors
-    /// Where an extension's folder can't be listed.
+    /// Where a folder can't be listed.
     pub fn queues(&self) -> Result<QueueTable> {
-        QueueTable::new(Arc::clone(&self.config), Arc::clone(&self.fs), self.access, &self.layout.queues)
+        let listing = QueueListing::read(&*self.fs, &self.config.store_path_consume_queue())?;
+        QueueTable::new(Arc::clone(&self.config), Arc::clone(&self.fs), self.access, &listing)
     }
 
     /// The index as its files are, and those that can't be used; `None` where messages are not indexed.
@@ -168,9 +179,11 @@ impl LogView {
     }
 
     /// Bytes of a queue file: what the store's have, else what the options say.
-    #[must_use]
-    pub fn queue_file_size(&self) -> u64 {
-        self.layout.queues.file_size.unwrap_or(self.config.mapped_file_size_consume_queue)
+    ///
+    /// # Errors
+    /// Where a folder can't be listed.
+    pub fn queue_file_size(&self) -> Result<u64> {
+        Ok(self.queues()?.file_size())
     }
 
     /// Slots and entries of an index file: what the store's have, where their size does not say that
@@ -181,6 +194,28 @@ impl LogView {
     pub fn index_shape(&self) -> Result<IndexShape> {
         let found = self.index()?.and_then(|(index, _)| index.files().first().map(|file| file.shape()));
         Ok(found.unwrap_or(self.config.index_shape))
+    }
+
+    /// The first record at or behind an offset, found by a walk from its file's begin: a body may hold
+    /// bytes that look like a record. The log's end where none follows.
+    ///
+    /// # Errors
+    /// Where a file can't be read.
+    pub fn boundary(&self, offset: u64) -> Result<u64> {
+        let begin = self.files().find(offset).map_or(offset, |file| file.file_from_offset());
+        let mut position = begin.max(self.min_offset());
+        while position < offset {
+            let end = scan::scan(self.files(), position, self.end, Check::Structure, |at, _, _| {
+                Ok(if at < offset { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+            })?;
+            position = match end {
+                ScanEnd::Reached(reached) | ScanEnd::Stopped(reached) => return Ok(reached.min(self.end)),
+                ScanEnd::Fault { offset: bad, .. } | ScanEnd::Missing(bad) => {
+                    scan::next_record(self.files(), bad + 1, self.end)?.unwrap_or(self.end)
+                }
+            };
+        }
+        Ok(position)
     }
 
     /// Where the log can be divided between two offsets: about every `step` bytes the begin of a

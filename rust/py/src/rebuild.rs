@@ -17,9 +17,9 @@ use crate::options::EngineOptions;
 
 /// Begin, where the walk came to, records, units, index entries, parts that were passed over.
 type StagedRow = (u64, u64, u64, u64, u64, Vec<(u64, u64)>);
-/// The range that does not follow the one before and where that came to, queues, units, records,
+/// Ranges that do not follow the one before and where that came to, queues, units, records,
 /// index entries, names of index files, parts that were passed over.
-type FoldedRow = (Option<(u64, u64)>, u64, u64, u64, u64, Vec<String>, Vec<(u64, u64)>);
+type FoldedRow = (Vec<(u64, u64)>, u64, u64, u64, u64, Vec<String>, Vec<(u64, u64)>);
 
 fn work(folder: &Path) -> WorkFiles<'_> {
     WorkFiles { fs: &OsFileSystem, folder }
@@ -57,14 +57,18 @@ impl LogView {
     }
 
     #[getter]
-    fn queue_file_size(&self) -> u64 {
-        self.core.queue_file_size()
+    fn queue_file_size(&self, py: Python<'_>) -> PyResult<u64> {
+        detached(py, || self.core.queue_file_size())
     }
 
     #[getter]
     fn index_shape(&self, py: Python<'_>) -> PyResult<(u32, u32)> {
         let shape = detached(py, || self.core.index_shape())?;
         Ok((shape.hash_slot_num, shape.index_num))
+    }
+
+    fn boundary(&self, py: Python<'_>, offset: u64) -> PyResult<u64> {
+        detached(py, || self.core.boundary(offset))
     }
 
     fn divide(&self, py: Python<'_>, begin: u64, to: u64, step: u64) -> PyResult<Vec<u64>> {
@@ -98,8 +102,8 @@ pub fn rebuild_fold(
 ) -> PyResult<FoldedRow> {
     let config = StoreConfig::from(options);
     let folded: Folded = detached(py, || rebuild::fold(&config, work(&folder), &ranges, with_index))?;
-    let Folded { broken_at, queue_count, unit_count, record_count, entry_count, index_names, gaps } = folded;
-    Ok((broken_at, queue_count, unit_count, record_count, entry_count, index_names, gaps))
+    let Folded { broken, queue_count, unit_count, record_count, entry_count, index_names, gaps } = folded;
+    Ok((broken, queue_count, unit_count, record_count, entry_count, index_names, gaps))
 }
 
 /// Writes a staged range's units to the queue files; gives how many.

@@ -13,9 +13,9 @@ use crate::num;
 /// What a rebuild will write.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Folded {
-    /// The first range that does not begin where the one before it came to, and where that is: it
-    /// has to be staged from there, and the fold made again.
-    pub broken_at: Option<(u64, u64)>,
+    /// Ranges that do not begin where the one before it came to, and where that is. The log has to be
+    /// staged from there, and the fold made again; nothing else is told until there is none.
+    pub broken: Vec<(u64, u64)>,
     /// Queues.
     pub queue_count: u64,
     /// Units that are messages.
@@ -42,7 +42,7 @@ struct QueueFold {
 }
 
 /// Decides where the units of staged ranges go, given by where they begin, and writes that beside
-/// them. Stops at a range that does not begin where the one before it came to.
+/// them, once each range begins where the one before it came to.
 ///
 /// # Errors
 /// Where a work file is not there or can't be written.
@@ -54,14 +54,12 @@ pub fn fold(config: &StoreConfig, work: WorkFiles<'_>, ranges: &[u64], with_inde
     let mut queues: HashMap<(String, i32), QueueFold> = HashMap::new();
     let mut folded = Folded::default();
     let mut plan = IndexPlan::default();
-    let mut expected: Option<u64> = None;
+    folded.broken = broken(work, ranges)?;
+    if !folded.broken.is_empty() {
+        return Ok(folded);
+    }
     for &from in ranges {
-        if let Some(reached) = expected.filter(|&reached| reached != from) {
-            folded.broken_at = Some((from, reached));
-            return Ok(folded);
-        }
         let summary = work.summary(from)?.ok_or_else(|| damaged(work.path(from, "range")))?;
-        expected = Some(summary.reached);
         folded.record_count += summary.record_count;
         folded.gaps.extend(&summary.gaps);
         let places = fold_range(rule, config.enable_consume_queue_ext, &summary, &mut queues);
@@ -76,6 +74,21 @@ pub fn fold(config: &StoreConfig, work: WorkFiles<'_>, ranges: &[u64], with_inde
         plan.write(work)?;
     }
     Ok(folded)
+}
+
+/// The first of them is certain: all before it follow each other from the log's begin on. What comes
+/// of the others shows in the next round, so that each round brings the chain further.
+fn broken(work: WorkFiles<'_>, ranges: &[u64]) -> Result<Vec<(u64, u64)>> {
+    let mut broken = Vec::new();
+    let mut expected: Option<u64> = None;
+    for &from in ranges {
+        if let Some(reached) = expected.filter(|&reached| reached != from) {
+            broken.push((from, reached));
+        }
+        let summary = work.summary(from)?.ok_or_else(|| damaged(work.path(from, "range")))?;
+        expected = Some(summary.reached);
+    }
+    Ok(broken)
 }
 
 fn fold_range(

@@ -1,0 +1,52 @@
+"""``mqstore spark``: what is done on Spark, for stores that are too large for one process."""
+
+from typing import Any
+
+import click
+
+from mqstore.cli.reader_call import ReaderCall, reader_call
+
+__all__ = ["spark"]
+
+
+class _SparkGroup(click.Group):
+    """A group that says what is missing where the extra is not installed."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            import pyspark  # noqa: F401, PLC0415 - it need not be installed
+        except ModuleNotFoundError as error:
+            raise click.ClickException("this needs Spark: pip install 'mqstore[spark]'") from error
+        return super().invoke(ctx)
+
+
+@click.group(cls=_SparkGroup)
+def spark() -> None:
+    """Rebuild, check and move stores on Spark; needs the extra ``spark``."""
+
+
+@spark.command
+@reader_call
+@click.option("--out", required=True, type=click.Path(), help="The folder for queues and index.")
+@click.option("--topic", "topics", multiple=True, help="Only the queues of this topic, and no index.")
+@click.option("--begin", type=click.IntRange(min=0), help="Only records from this offset of the log on, and no index.")
+@click.option("--end", type=click.IntRange(min=0), help="Only records before this offset of the log, and no index.")
+@click.option("--range-size", type=click.IntRange(min=1 << 20), help="About how many bytes of log a task walks.")
+def rebuild(call: ReaderCall, *, out: str, topics: tuple[str, ...], range_size: int | None, **part: int | None) -> None:
+    """Make all queues and the index anew from the log alone, in another folder.
+
+    A rebuild that was stopped goes on where it was when it is called again.
+    """
+    from mqstore.spark.rebuild import RANGE_SIZE  # noqa: PLC0415 - as pyspark
+    from mqstore.spark.rebuild import rebuild as run  # noqa: PLC0415
+
+    done = run(
+        call.store.directory,
+        out,
+        topics=topics or None,
+        range_size=range_size or RANGE_SIZE,
+        compat=call.store.compat,
+        **part,
+        **call.store.options,
+    )
+    call.show([{**vars(done), "gaps": len(done.gaps)}])

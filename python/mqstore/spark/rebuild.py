@@ -1,0 +1,267 @@
+"""Queues and index of a store from its log alone, on Spark."""
+
+import dataclasses
+import functools
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+from pyspark.sql import SparkSession
+
+from mqstore import _native
+from mqstore.errors import StoreLayoutError
+from mqstore.options import StoreOptions, snake_case
+from mqstore.spark.session import spark_session
+from mqstore.spark.tasks import run_tasks
+
+__all__ = ["Rebuilt", "rebuild"]
+
+RANGE_SIZE = 128 << 20
+"""Bytes of log that a task walks: its units and entries take a fraction of that in memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rebuilt:
+    """What a rebuild made."""
+
+    out: str
+    """Where."""
+    begin: int
+    """The offset of the log from which records were dispatched."""
+    end: int
+    """Behind the last record."""
+    record_count: int
+    """Records of that part of the log."""
+    queue_count: int
+    """Queues."""
+    unit_count: int
+    """Units in them."""
+    index_entry_count: int
+    """Keys in the index."""
+    index_file_count: int
+    """Files of the index."""
+    gaps: tuple[tuple[int, int], ...] = ()
+    """Parts of the log that hold no record: begin and end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """What is rebuilt, and in which ranges: kept beside the work files, so that it can go on."""
+
+    store: str
+    options: Mapping[str, Any]
+    compat: bool
+    topics: list[str] | None
+    with_index: bool
+    begin: int
+    end: int
+    ranges: list[int]
+
+    @property
+    def _store_options(self) -> StoreOptions:
+        return StoreOptions.of(self.store, self.options)
+
+    def source(self) -> _native.LogView:
+        return _view(self._store_options, self.compat, self.end)
+
+    def target(self, out: str) -> Any:
+        return StoreOptions.of(out, self.options).engine(compat=self.compat, truncate_on_damage=False, pread=False)
+
+    def ends(self) -> list[tuple[int, int]]:
+        """Begin and end of each range."""
+        return list(zip(self.ranges, [*self.ranges[1:], self.end], strict=True))
+
+    def with_boundaries(self, broken: list[tuple[int, int]]) -> Self:
+        """The plan where no record begins at the first of each, but the walk before it came to the second."""
+        kept = set(self.ranges)
+        for wrong, reached in broken:
+            kept -= {begin for begin in self.ranges if wrong <= begin < reached}
+            kept.discard(wrong)
+            if reached < self.end:
+                kept.add(reached)
+        return dataclasses.replace(self, ranges=sorted(kept))
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".part")
+        with unfinished.open("w", encoding="utf-8") as file:
+            json.dump(dataclasses.asdict(self), file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+
+
+@functools.lru_cache(maxsize=8)
+def _view(options: StoreOptions, compat: bool, end: int | None) -> _native.LogView:  # noqa: FBT001 - a key
+    """The log; an executor's process keeps it over its tasks."""
+    return _native.LogView(options.engine(compat=compat, truncate_on_damage=False, pread=False), end)
+
+
+def rebuild(
+    store: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    spark: SparkSession | None = None,
+    topics: Iterable[str] | None = None,
+    begin: int | None = None,
+    end: int | None = None,
+    compat: bool = False,
+    range_size: int = RANGE_SIZE,
+    **options: object,
+) -> Rebuilt:
+    """Makes all queue files and index files of a store from its log alone, in another folder.
+
+    They equal, byte for byte, what one uninterrupted dispatch over the same log gives; an index file
+    is named by the time of its first message. The log is read where it lies, and nothing of the
+    store is changed. Memory does not grow with the store: a task holds what one range of the log
+    gives. A rebuild that was stopped goes on where it was when it is called again.
+
+    Args:
+        store: The store's folder; every executor sees it.
+        out: Where ``consumequeue``, ``consumequeue_ext`` and ``index`` go; every executor sees it.
+        spark: The session; :func:`mqstore.spark.spark_session` by default.
+        topics: Only the queues of these topics, and no index.
+        begin: Only records from this offset of the log on, and no index.
+        end: Only records before this offset of the log, and no index.
+        compat: Close gaps in a queue's offsets as 4.9.3 does.
+        range_size: About how many bytes of log a task walks.
+        **options: RocketMQ's options. Sizes of files are by default those that the store has.
+
+    Raises:
+        StoreNotFoundError: there is no store, or an executor does not see it.
+        StoreLayoutError: ``out`` holds something else, or another rebuild.
+        OptionError: an option does not exist or has a value that does not work.
+        StoreIOError: the operating system refused something.
+    """
+    store, out = os.path.realpath(store), os.path.realpath(out)
+    work = os.path.join(out, "mqstore", "rebuild")
+    wanted = [*dict.fromkeys(topics)] if topics is not None else None
+    asked = {
+        "store": store,
+        "options": {snake_case(name): value for name, value in options.items()},
+        "compat": compat,
+        "topics": wanted,
+        "begin": begin,
+        "end": end,
+        "range_size": range_size,
+    }
+    plan_path = Path(work, "plan.json")
+    plan = _begun(plan_path, asked) or _begin(Path(out), asked)
+    session = spark or spark_session()
+    plan.write(plan_path)
+    Path(work, "asked.json").write_text(json.dumps(asked), encoding="utf-8")
+    _stage(session, plan, work)
+    folded = _fold(session, plan, plan_path, work, out)
+    _write(session, plan, work, out, folded)
+    shutil.rmtree(work)
+    _, queue_count, unit_count, record_count, entry_count, names, gaps = folded
+    return Rebuilt(
+        out=out,
+        begin=plan.begin,
+        end=plan.end,
+        record_count=record_count,
+        queue_count=queue_count,
+        unit_count=unit_count,
+        index_entry_count=entry_count,
+        index_file_count=len(names),
+        gaps=tuple(gaps),
+    )
+
+
+_Folded: TypeAlias = tuple[list[tuple[int, int]], int, int, int, int, list[str], list[tuple[int, int]]]
+
+
+def _begun(plan_path: Path, asked: Mapping[str, Any]) -> _Plan | None:
+    """The plan of a rebuild that was stopped."""
+    try:
+        begun = json.loads((plan_path.parent / "asked.json").read_text(encoding="utf-8"))
+        plan = _Plan(**json.loads(plan_path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise _layout_error(plan_path, "the plan of a rebuild", f"{error}: remove the folder to begin again") from error
+    different = [name for name, value in json.loads(json.dumps(asked)).items() if begun.get(name) != value]
+    if different:
+        name = different[0]
+        raise _layout_error(
+            plan_path.parent,
+            f"a rebuild with {name}={asked[name]!r}",
+            f"one that was stopped, with {name}={begun.get(name)!r}: finish that, or remove the folder",
+        )
+    return plan
+
+
+def _begin(out: Path, asked: Mapping[str, Any]) -> _Plan:
+    for name in ("commitlog", "consumequeue", "consumequeue_ext", "index"):
+        if (out / name).exists():
+            raise _layout_error(out, "a folder without a store, queues or index", f"one with {name}")
+    options = dict(asked["options"])
+    view = _view(StoreOptions.of(asked["store"], options), asked["compat"], None)
+    slots, entries = view.index_shape
+    sizes = {
+        "mapped_file_size_consume_queue": view.queue_file_size,
+        "max_hash_slot_num": slots,
+        "max_index_num": entries,
+    }
+    options = sizes | options
+    is_part = asked["topics"] is not None or asked["begin"] is not None or asked["end"] is not None
+    begin = view.boundary(max(asked["begin"] or 0, view.min_offset))
+    end = max(begin, min(view.end, view.end if asked["end"] is None else asked["end"]))
+    return _Plan(
+        store=asked["store"],
+        options=options,
+        compat=asked["compat"],
+        topics=asked["topics"],
+        with_index=not is_part and StoreOptions.of(asked["store"], options).message_index_enable,
+        begin=begin,
+        end=end,
+        ranges=view.divide(begin, end, asked["range_size"]) if begin < end else [],
+    )
+
+
+def _stage(spark: SparkSession, plan: _Plan, work: str) -> None:
+    def stage(item: tuple[int, int]) -> int:
+        begin, to = item
+        staged = plan.source().stage(work, begin, to, topics=plan.topics, with_index=plan.with_index)
+        return int(staged[1])
+
+    run_tasks(spark, stage, plan.ends(), name=f"rebuild: walk the log of {plan.store}")
+
+
+def _fold(spark: SparkSession, plan: _Plan, plan_path: Path, work: str, out: str) -> _Folded:
+    """Decides where everything goes. A range that does not begin at a record is divided anew."""
+    while True:
+        folded: _Folded = _native.rebuild_fold(plan.target(out), work, plan.ranges, plan.with_index)
+        broken = folded[0]
+        if not broken:
+            return folded
+        plan = plan.with_boundaries(broken)
+        plan.write(plan_path)
+        _stage(spark, plan, work)
+
+
+def _write(spark: SparkSession, plan: _Plan, work: str, out: str, folded: _Folded) -> None:
+    """Places units and makes index files; the latter first, since each takes longer."""
+    names = folded[5]
+
+    def write(item: tuple[str, int, str]) -> int:
+        kind, number, name = item
+        if kind == "fill":
+            return _native.rebuild_fill(plan.target(out), work, number, name)
+        return _native.rebuild_place(plan.target(out), work, number)
+
+    # The fold made the plan's last ranges its own.
+    ranges = json.loads(Path(work, "plan.json").read_text(encoding="utf-8"))["ranges"]
+    items = [("fill", number, name) for number, name in enumerate(names)]
+    items += [("place", begin, "") for begin in ranges]
+    run_tasks(spark, write, items, name=f"rebuild: write queues and index to {out}")
+
+
+def _layout_error(path: Path, expected: str, found: str) -> StoreLayoutError:
+    error = StoreLayoutError(f"{path}: expected {expected}, found {found}")
+    error.path, error.expected, error.found = str(path), expected, found
+    return error

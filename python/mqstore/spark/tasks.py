@@ -1,0 +1,102 @@
+"""One call of the engine a task: what rebuild and audit run in the executors."""
+
+import json
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import mqstore.errors
+from mqstore.errors import MQStoreError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["run_tasks"]
+
+
+_Item = TypeVar("_Item")
+_TASKS_PER_CORE = 8
+_CORES_OF_A_REMOTE_CLUSTER = 64
+"""Spark Connect does not say how many there are."""
+
+
+def run_tasks(
+    spark: "SparkSession", task: Callable[[_Item], Any], items: Sequence[_Item], *, name: str
+) -> list[Any]:
+    """Runs a function over items in Spark tasks, and gives the results in the items' order.
+
+    An item is a task of its own up to some tasks a core; what a task costs by itself counts beyond.
+
+    Args:
+        spark: Where to run.
+        task: Called in an executor; what it gives goes through JSON.
+        items: What it is called with.
+        name: What Spark's pages and progress call it.
+
+    Raises:
+        MQStoreError: what a task raised, with the executor's machine in its text.
+    """
+    if not items:
+        return []
+    tasks = list(items)
+    _describe(spark, name)
+    frame = spark.range(0, len(tasks), 1, numPartitions=min(len(tasks), _task_count(spark)))
+
+    def run(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa  # noqa: PLC0415 - needed in the executor alone
+
+        for batch in batches:
+            numbers = batch.column(0).to_pylist()
+            results = [_outcome(task, tasks[number]) for number in numbers]
+            yield pa.RecordBatch.from_pydict({"number": numbers, "result": results})
+
+    rows = frame.mapInArrow(run, "number long, result string").collect()
+    outcomes: list[Any] = [None] * len(tasks)
+    for row in rows:
+        outcome = json.loads(row.result)
+        if "error" in outcome:
+            raise _error(**outcome)
+        outcomes[row.number] = outcome["result"]
+    return outcomes
+
+
+def _outcome(task: Callable[[Any], Any], item: object) -> str:
+    """A task's result or error as JSON: an error that Spark passes on would come as a page of text."""
+    try:
+        return json.dumps({"result": task(item)})
+    except MQStoreError as error:
+        attributes = {name: value for name, value in vars(error).items() if isinstance(value, str | int)}
+        return json.dumps(
+            {
+                "error": type(error).__name__,
+                "message": str(error),
+                "host": socket.gethostname(),
+                "attributes": attributes,
+            }
+        )
+
+
+def _error(error: str, message: str, host: str, attributes: dict[str, Any]) -> MQStoreError:
+    kind = getattr(mqstore.errors, error, MQStoreError)
+    raised: MQStoreError = kind(f"{message} (in an executor on {host})")
+    for name, value in attributes.items():
+        setattr(raised, name, value)
+    return raised
+
+
+def _task_count(spark: "SparkSession") -> int:
+    try:
+        cores = spark.sparkContext.defaultParallelism
+    except (AttributeError, RuntimeError, NotImplementedError):
+        cores = _CORES_OF_A_REMOTE_CLUSTER
+    return cores * _TASKS_PER_CORE
+
+
+def _describe(spark: "SparkSession", name: str) -> None:
+    """Names the jobs that follow; a session over Spark Connect has no context to tell it to."""
+    try:
+        context = spark.sparkContext
+    except (AttributeError, RuntimeError, NotImplementedError):
+        return
+    context.setJobDescription(name)

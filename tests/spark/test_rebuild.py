@@ -1,0 +1,221 @@
+"""Queues and index from the log alone: what Spark makes equals what the engine makes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import mqstore
+from mqstore import _native
+from mqstore.errors import StoreLayoutError, StoreNotFoundError
+from mqstore.spark import rebuild as rebuild_module
+from mqstore.spark.rebuild import rebuild
+from tests.compat.goldens import GOLDENS, Golden
+from tests.store_files import copy_store, forget_derived, index_contents, queue_contents
+
+SMALL: dict[str, Any] = {
+    "mappedFileSizeCommitLog": 64 << 10,
+    "mappedFileSizeConsumeQueue": 20 * 100,
+    "maxHashSlotNum": 50,
+    "maxIndexNum": 300,
+}
+
+
+def rebuilt_by_engine(store: Path, to: Path, options: dict[str, Any], *, compat: bool = False) -> Path:
+    """What one dispatch over the log gives."""
+    copy_store(store, to)
+    forget_derived(to, clean=True)
+    mqstore.open(to, "rw", compat=compat, **options).close()
+    return to
+
+
+def assert_same(found: Path, expected: Path) -> None:
+    assert queue_contents(found) == queue_contents(expected)
+    assert index_contents(found) == index_contents(expected)
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden.name)
+def test_golden_stores_are_rebuilt_as_the_engine_does(spark: SparkSession, golden: Golden, tmp_path: Path) -> None:
+    store = golden.unpack(tmp_path)
+    expected = rebuilt_by_engine(store, tmp_path / "expected", golden.options, compat=True)
+    done = rebuild(store, tmp_path / "out", spark=spark, compat=True, range_size=256 << 10, **golden.options)
+    assert_same(tmp_path / "out", expected)
+    assert done.queue_count == len({path.rsplit("/", 1)[0] for path in queue_contents(expected) if "_ext" not in path})
+    assert done.gaps == ()
+
+
+def make_store(path: Path, count: int = 3000, **options: Any) -> Path:
+    """Topics, queues, keys and sizes of many kinds, over several files of each sort."""
+    with mqstore.open(path, "rw", **SMALL, **options) as store:
+        for number in range(count):
+            keys = [f"k{number % 97}", f"n{number}"] if number % 3 else None
+            body = bytes([number % 251]) * (number % 300)
+            store.put(f"topic-{number % 5}", body, queue_id=number % 3, tags=f"t{number % 7}", keys=keys)
+    return path
+
+
+@pytest.mark.parametrize("enable_ext", [False, True])
+def test_many_files_and_ranges(spark: SparkSession, tmp_path: Path, *, enable_ext: bool) -> None:
+    extra = {"enableConsumeQueueExt": enable_ext, "mappedFileSizeConsumeQueueExt": 1000}
+    store = make_store(tmp_path / "store", **extra)
+    expected = rebuilt_by_engine(store, tmp_path / "expected", SMALL | extra)
+    done = rebuild(store, tmp_path / "out", spark=spark, range_size=20_000, **SMALL, **extra)
+    assert_same(tmp_path / "out", expected)
+    assert len(index_contents(expected)) == done.index_file_count > 3
+    assert done.record_count == done.unit_count == 3000
+    assert not (tmp_path / "out" / "mqstore" / "rebuild").exists()
+
+
+def test_sizes_are_those_that_the_store_has(spark: SparkSession, tmp_path: Path) -> None:
+    store = make_store(tmp_path / "store", count=500)
+    expected = rebuilt_by_engine(store, tmp_path / "expected", SMALL)
+    rebuild(store, tmp_path / "out", spark=spark)
+    assert_same(tmp_path / "out", expected)
+
+
+@pytest.mark.parametrize("in_last_record", [False, True])
+def test_an_index_file_that_is_full_at_the_end(spark: SparkSession, tmp_path: Path, *, in_last_record: bool) -> None:
+    """Dispatch makes the next file at the next record, whether that has keys or not."""
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL) as store:
+        for number in range(299):
+            store.put("t", b"x", properties={"KEYS": f"k{number}"})
+        if not in_last_record:
+            store.put("t", b"without a key")
+    expected = rebuilt_by_engine(path, tmp_path / "expected", SMALL)
+    rebuild(path, tmp_path / "out", spark=spark, range_size=5000, **SMALL)
+    assert_same(tmp_path / "out", expected)
+
+
+def test_only_some_topics(spark: SparkSession, tmp_path: Path) -> None:
+    store = make_store(tmp_path / "store", count=600)
+    expected = queue_contents(rebuilt_by_engine(store, tmp_path / "expected", SMALL))
+    rebuild(store, tmp_path / "out", spark=spark, topics=["topic-1", "topic-4"], range_size=20_000)
+    wanted = {name: data for name, data in expected.items() if name.split("/")[1] in {"topic-1", "topic-4"}}
+    assert queue_contents(tmp_path / "out") == wanted
+    assert index_contents(tmp_path / "out") == []
+
+
+def test_only_a_range_of_the_log(spark: SparkSession, tmp_path: Path) -> None:
+    """It gives what dispatch gives over a log that begins there."""
+    store = make_store(tmp_path / "store")
+    second_file = 2 * SMALL["mappedFileSizeCommitLog"]
+    expected = copy_store(store, tmp_path / "expected")
+    for name in ("00000000000000000000", f"{second_file // 2:020}"):
+        (expected / "commitlog" / name).unlink()
+    forget_derived(expected, clean=True)
+    mqstore.open(expected, "rw", **SMALL).close()
+    done = rebuild(store, tmp_path / "out", spark=spark, begin=second_file - 20, range_size=20_000)
+    assert done.begin == second_file
+    assert queue_contents(tmp_path / "out") == queue_contents(expected)
+
+
+def forged_record(real: bytes, at: int) -> bytes:
+    """A whole record that says that it stands at an offset."""
+    return real[:28] + at.to_bytes(8, "big") + real[36:]
+
+
+def test_a_record_that_is_forged_in_a_body_is_found_out(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL) as store:
+        first = store.put("topic-0", b"a model for forgeries", queue_id=0)
+        real = bytes(store.get_commit_log_data(0))[: first.wrote_bytes]
+        for _ in range(20):
+            end = store.get_max_phy_offset()
+            forged_at = end + 88 + 400  # a body begins 88 bytes behind its record
+            store.put("topic-0", b"." * 400 + forged_record(real, forged_at) + b"." * 100, queue_id=0)
+    expected = rebuilt_by_engine(path, tmp_path / "expected", SMALL)
+    folds: list[object] = []
+    fold = _native.rebuild_fold
+
+    def counted(*given: Any) -> Any:
+        folds.append(fold(*given))
+        return folds[-1]
+
+    monkeypatch.setattr(_native, "rebuild_fold", counted)
+    done = rebuild(path, tmp_path / "out", spark=spark, range_size=350)
+    assert_same(tmp_path / "out", expected)
+    assert done.record_count == 21
+    assert len(folds) > 1, "no range began in a body: the test shows nothing"
+
+
+def test_damage_is_passed_over_as_dispatch_does(spark: SparkSession, tmp_path: Path) -> None:
+    path = make_store(tmp_path / "store", count=1000)
+    log = path / "commitlog" / "00000000000000000000"
+    with log.open("r+b") as file:
+        for at in (9000, 30_000, 30_300):
+            file.seek(at)
+            file.write(b"\xff" * 200)
+    live = copy_store(path, tmp_path / "live")
+    forget_derived(live, clean=True)
+    with mqstore.open(live, "r", **SMALL) as store:
+        queues = {(topic, queue): store._units(topic, queue, 0, 100) for topic, queue, *_ in store._queues()}
+        gaps = [(gap.begin_offset, gap.end_offset) for gap in store.report().gaps]
+    done = rebuild(path, tmp_path / "out", spark=spark, range_size=5000)
+    assert sorted(done.gaps) == sorted(set(gaps))
+    copied = copy_store(path, tmp_path / "copied")
+    forget_derived(copied, clean=True)
+    for name in ("consumequeue", "index"):
+        (tmp_path / "out" / name).rename(copied / name)
+    with mqstore.open(copied, "r", **SMALL) as store:
+        assert queues == {(t, q): store._units(t, q, 0, 100) for t, q, *_ in store._queues()}
+
+
+class StoppedError(Exception):
+    """Ends a rebuild in the middle."""
+
+
+@pytest.mark.parametrize("stage", ["fold", "write"])
+def test_a_rebuild_that_was_stopped_goes_on(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    store = make_store(tmp_path / "store", count=1000)
+    expected = rebuilt_by_engine(store, tmp_path / "expected", SMALL)
+    out = tmp_path / "out"
+
+    def stop(*_given: object) -> None:
+        raise StoppedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rebuild_module, f"_{stage}", stop)
+        with pytest.raises(StoppedError):
+            rebuild(store, out, spark=spark, range_size=20_000)
+    work = out / "mqstore" / "rebuild"
+    staged = {path: path.stat().st_mtime_ns for path in work.glob("*.range")}
+    assert staged
+    torn, *whole = sorted(staged)
+    torn.with_suffix(".units").write_bytes(b"torn")
+    log = store / "commitlog"
+    with pytest.raises(StoreLayoutError, match="range_size"):
+        rebuild(store, out, spark=spark, range_size=30_000)
+    seen: dict[Path, int] = {}
+    fold = rebuild_module._fold
+
+    def look(*given: Any) -> Any:
+        seen.update({path: path.stat().st_mtime_ns for path in work.glob("*.range")})
+        return fold(*given)
+
+    monkeypatch.setattr(rebuild_module, "_fold", look)
+    rebuild(store, out, spark=spark, range_size=20_000)
+    assert all(seen[path] == staged[path] for path in whole), "what was whole was not walked again"
+    assert seen[torn] != staged[torn]
+    assert_same(out, expected)
+    assert log.is_dir()
+
+
+def test_what_cannot_be_rebuilt_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(StoreNotFoundError, match="does not exist"):
+        rebuild(tmp_path / "nowhere", tmp_path / "out", spark=spark)
+    store = make_store(tmp_path / "store", count=10)
+    with pytest.raises(StoreLayoutError, match="commitlog"):
+        rebuild(store, store, spark=spark)
+    work = tmp_path / "broken" / "mqstore" / "rebuild"
+    work.mkdir(parents=True)
+    (work / "asked.json").write_text(json.dumps({}))
+    (work / "plan.json").write_text("{")
+    with pytest.raises(StoreLayoutError, match="remove the folder"):
+        rebuild(store, tmp_path / "broken", spark=spark)
