@@ -13,6 +13,7 @@ __all__ = [
     "Cursor",
     "DispatchRequest",
     "GetMessageResult",
+    "LogView",
     "Message",
     "PutMessageResult",
     "Store",
@@ -21,6 +22,9 @@ __all__ = [
     "locked_by",
     "on_network_disk",
     "properties_to_bytes",
+    "rebuild_fill",
+    "rebuild_fold",
+    "rebuild_place",
 ]
 
 class _Selection(Protocol):
@@ -710,7 +714,7 @@ def java_hash_map_order(names: Sequence[str]) -> list[str]:
 class LogView:
     """A store's log, and its derived files as they lie there: nothing is recovered or dispatched."""
 
-    def __new__(cls, options: Any, end: int | None = None) -> Self:
+    def __new__(cls, options: EngineOptions, end: int | None = None) -> Self:
         """Looks at a log up to an end that is known, or finds its end."""
     @property
     def min_offset(self) -> int:
@@ -737,7 +741,7 @@ class LogView:
         """
 
 def rebuild_fold(
-    options: Any, folder: StrPath, ranges: list[int], with_index: bool
+    options: EngineOptions, folder: StrPath, ranges: list[int], with_index: bool
 ) -> tuple[list[tuple[int, int]], int, int, int, int, list[str], list[tuple[int, int]]]:
     """Decides where the units of staged ranges go.
 
@@ -745,8 +749,8 @@ def rebuild_fold(
     entries, names of index files, parts of the log that were passed over.
     """
 
-def rebuild_place(options: Any, folder: StrPath, begin: int) -> int:
+def rebuild_place(options: EngineOptions, folder: StrPath, begin: int) -> int:
     """Writes a staged range's units to the queue files; gives how many."""
 
-def rebuild_fill(options: Any, folder: StrPath, number: int, name: str) -> int:
+def rebuild_fill(options: EngineOptions, folder: StrPath, number: int, name: str) -> int:
     """Makes an index file; gives how many entries it has."""

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 import mqstore
 from mqstore import _native
+from mqstore.cli.main import main
 from mqstore.errors import StoreLayoutError, StoreNotFoundError
 from mqstore.spark import rebuild as rebuild_module
 from mqstore.spark.rebuild import rebuild
@@ -58,7 +60,7 @@ def make_store(path: Path, count: int = 3000, **options: Any) -> Path:
 
 @pytest.mark.parametrize("enable_ext", [False, True])
 def test_many_files_and_ranges(spark: SparkSession, tmp_path: Path, *, enable_ext: bool) -> None:
-    extra = {"enableConsumeQueueExt": enable_ext, "mappedFileSizeConsumeQueueExt": 1000}
+    extra: dict[str, Any] = {"enableConsumeQueueExt": enable_ext, "mappedFileSizeConsumeQueueExt": 1000}
     store = make_store(tmp_path / "store", **extra)
     expected = rebuilt_by_engine(store, tmp_path / "expected", SMALL | extra)
     done = rebuild(store, tmp_path / "out", spark=spark, range_size=20_000, **SMALL, **extra)
@@ -219,3 +221,16 @@ def test_what_cannot_be_rebuilt_is_told(spark: SparkSession, tmp_path: Path) -> 
     (work / "plan.json").write_text("{")
     with pytest.raises(StoreLayoutError, match="remove the folder"):
         rebuild(store, tmp_path / "broken", spark=spark)
+
+
+def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
+    del spark  # the command's own session is this one
+    store = make_store(tmp_path / "store", count=100)
+    expected = rebuilt_by_engine(store, tmp_path / "expected", SMALL)
+    call = CliRunner().invoke(main, ["spark", "rebuild", str(store), "--out", str(tmp_path / "out"), "--json"])
+    assert call.exit_code == 0, call.output
+    assert json.loads(call.stdout)["unit_count"] == 100
+    assert_same(tmp_path / "out", expected)
+    again = CliRunner().invoke(main, ["spark", "rebuild", str(store), "--out", str(tmp_path / "out")])
+    assert again.exit_code == 1
+    assert "one with consumequeue" in again.output

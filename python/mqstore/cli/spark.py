@@ -32,7 +32,15 @@ def spark() -> None:
 @click.option("--begin", type=click.IntRange(min=0), help="Only records from this offset of the log on, and no index.")
 @click.option("--end", type=click.IntRange(min=0), help="Only records before this offset of the log, and no index.")
 @click.option("--range-size", type=click.IntRange(min=1 << 20), help="About how many bytes of log a task walks.")
-def rebuild(call: ReaderCall, *, out: str, topics: tuple[str, ...], range_size: int | None, **part: int | None) -> None:
+def rebuild(
+    call: ReaderCall,
+    *,
+    out: str,
+    topics: tuple[str, ...],
+    begin: int | None,
+    end: int | None,
+    range_size: int | None,
+) -> None:
     """Make all queues and the index anew from the log alone, in another folder.
 
     A rebuild that was stopped goes on where it was when it is called again.
@@ -46,7 +54,8 @@ def rebuild(call: ReaderCall, *, out: str, topics: tuple[str, ...], range_size: 
         topics=topics or None,
         range_size=range_size or RANGE_SIZE,
         compat=call.store.compat,
-        **part,
+        begin=begin,
+        end=end,
         **call.store.options,
     )
     call.show([{**vars(done), "gaps": len(done.gaps)}])

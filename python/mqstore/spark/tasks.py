@@ -21,9 +21,7 @@ _CORES_OF_A_REMOTE_CLUSTER = 64
 """Spark Connect does not say how many there are."""
 
 
-def run_tasks(
-    spark: "SparkSession", task: Callable[[_Item], Any], items: Sequence[_Item], *, name: str
-) -> list[Any]:
+def run_tasks(spark: "SparkSession", task: Callable[[_Item], Any], items: Sequence[_Item], *, name: str) -> list[Any]:
     """Runs a function over items in Spark tasks, and gives the results in the items' order.
 
     An item is a task of its own up to some tasks a core; what a task costs by itself counts beyond.
