@@ -28,7 +28,7 @@ def _line(value: object) -> str:
 def _object(text: str) -> dict[str, Any]:
     value = json.loads(text)
     if not isinstance(value, dict):
-        raise ValueError(f"expected a JSON object, found {text.strip()!r}")  # noqa: TRY004 - bad input, no bad type
+        raise ValueError(f"expected a JSON object, found {text.strip()!r}")
     return value
 
 

@@ -1,20 +1,20 @@
-"""RocketMQ's configuration files, as fastjson writes and reads them.
+"""The JSON of RocketMQ's configuration files, as fastjson writes and reads it.
 
-Written: tabs, no space behind a colon, empty objects as ``{}``. Read: that, and keys that are numbers
-without quotes. A file that is damaged or missing gives way to the ``.bak`` beside it.
-Source: ``ConfigManager``, ``RemotingSerializable.toJson``.
+Written: tabs, no space behind a colon, empty objects as ``{}``. Keys that are numbers have no quotes
+and stand on one line, as a Java ``Map<Integer, …>`` is written; a tuple stands on one line, as an
+``int[]`` is. Read: all that, with numbers as keys becoming text.
+Source: ``RemotingSerializable.toJson``, ``JSON.toJSONString``.
 """
 
 import json
 import re
-from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from mqstore.errors import MQStoreError
-
-__all__ = ["dumps", "load", "loads"]
+__all__ = ["dumps", "loads"]
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?\d+)(\s*:)', re.DOTALL)
+_ESCAPED_BY_FASTJSON_ALONE = re.compile("[\x7f-\x9f\u2028\u2029]")
+_JSON_ESCAPE = re.compile(r"(\\\\)|\\u([0-9a-f]{4})")
 
 
 def dumps(value: object) -> str:
@@ -24,44 +24,47 @@ def dumps(value: object) -> str:
 
 def _dump(value: object, indent: str) -> str:
     inner = indent + "\t"
-    if isinstance(value, dict):
-        if not value:
-            return "{}"
-        pairs = (f"{json.dumps(str(key), ensure_ascii=False)}:{_dump(item, inner)}" for key, item in value.items())
-        return "{\n" + ",\n".join(inner + pair for pair in pairs) + "\n" + indent + "}"
-    if isinstance(value, list | tuple):
-        if not value:
-            return "[]"
+    if isinstance(value, str):
+        return _dump_text(value)
+    if isinstance(value, dict) and value:
+        return _dump_entries(value, indent)
+    if isinstance(value, tuple):
+        return "[" + ",".join(_dump(item, inner) for item in value) + "]"
+    if isinstance(value, list) and value:
         return "[\n" + ",\n".join(inner + _dump(item, inner) for item in value) + "\n" + indent + "]"
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value)
+
+
+def _dump_entries(value: dict[Any, Any], indent: str) -> str:
+    inner = indent + "\t"
+    written = "{"
+    for number, (key, item) in enumerate(value.items()):
+        separator = "," if number else ""
+        place = "" if isinstance(key, int) else "\n" + inner
+        written += f"{separator}{place}{_dump(key, inner)}:{_dump(item, inner)}"
+    return f"{written}\n{indent}}}"
+
+
+def _dump_text(text: str) -> str:
+    # Python's escapes are fastjson's, but for the case of their digits and the characters that it alone escapes.
+    written = _JSON_ESCAPE.sub(
+        lambda found: found[0] if found[1] else f"\\u{found[2].upper()}", json.dumps(text, ensure_ascii=False)
+    )
+    return _ESCAPED_BY_FASTJSON_ALONE.sub(lambda found: f"\\u{ord(found[0]):04X}", written)
 
 
 def loads(text: str) -> Any:
     """A value from JSON as fastjson takes it, with keys that are numbers without quotes.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: it is no JSON, or nested too deeply.
     """
     quoted = _TOKEN.sub(lambda found: f'{found[1]}"{found[2]}"{found[3]}' if found[2] else found[0], text)
-    return json.loads(quoted)
+    try:
+        return json.loads(quoted, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("objects are nested too deeply") from None
 
 
-def load(path: Path) -> Any:
-    """A configuration file's value, or its ``.bak``'s; ``None`` where there is neither.
-
-    Raises:
-        MQStoreError: both are there and neither is whole.
-    """
-    reasons = []
-    for candidate in (path, path.with_name(path.name + ".bak")):
-        try:
-            text = candidate.read_text(encoding="utf-8")
-            if text.strip():
-                return loads(text)
-        except FileNotFoundError:
-            continue
-        except ValueError as error:
-            reasons.append(f"{candidate}: expected JSON, {error}")
-    if reasons:
-        raise MQStoreError("; ".join(reasons))
-    return None
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")

@@ -3,13 +3,12 @@
 Source: ``TopicConfigManager``, ``TopicConfig``.
 """
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from mqstore.store import config_json
+from mqstore.store.config_manager import ConfigManager, Json, checked_object
 
 __all__ = ["TopicConfig", "TopicConfigManager"]
 
@@ -59,43 +58,58 @@ class TopicConfig:
         }
 
 
-class TopicConfigManager:
-    """The topics of a store, written back whole when one is added."""
+class TopicConfigManager(ConfigManager):
+    """The topics of a store, written back whole when one is added or changed."""
 
     def __init__(self, path: Path, write: Callable[[Path, bytes], None], now_ms: Callable[[], int]) -> None:
-        """Reads the file. What this version does not know of it is kept."""
-        self._path, self._write, self._now_ms = path, write, now_ms
-        self._lock = threading.Lock()
-        loaded = config_json.load(path)
-        self._content: dict[str, Any] = loaded if isinstance(loaded, dict) else {}
+        """Reads the file."""
+        self._now_ms = now_ms
+        self._table: Json = {}
+        super().__init__(path, write)
 
-    def _table(self) -> dict[str, Any]:
-        table = self._content.get("topicConfigTable")
-        return table if isinstance(table, dict) else {}
+    def decode(self, content: Json) -> None:
+        """Takes over ``topicConfigTable``."""
+        table = checked_object("topicConfigTable", content.get("topicConfigTable", {}))
+        self._table = {topic: checked_object(topic, entry) for topic, entry in table.items()}
+
+    def encode(self) -> Json:
+        """The topics, under a new version."""
+        return {"dataVersion": self.next_version(self._now_ms()), "topicConfigTable": self._table}
 
     def get(self, topic: str) -> TopicConfig | None:
         """A topic, or ``None``."""
-        entry = self._table().get(topic)
-        return TopicConfig.from_json(topic, entry) if isinstance(entry, dict) else None
+        entry = self._table.get(topic)
+        return None if entry is None else TopicConfig.from_json(topic, entry)
 
     def all(self) -> dict[str, TopicConfig]:
         """All topics by name."""
-        table = self._table().items()
-        return {topic: TopicConfig.from_json(topic, entry) for topic, entry in table if isinstance(entry, dict)}
+        return {topic: TopicConfig.from_json(topic, entry) for topic, entry in self._table.items()}
 
     def get_or_add(self, topic: str, queue_nums: int) -> TopicConfig:
         """A topic; one that is new is written to the file first."""
         with self._lock:
             found = self.get(topic)
-            if found is not None:
-                return found
-            added = TopicConfig(topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums)
-            version = self._content.get("dataVersion")
-            counter = version.get("counter", 0) if isinstance(version, dict) else 0
-            content = self._content | {
-                "dataVersion": {"counter": counter + 1, "timestamp": self._now_ms()},
-                "topicConfigTable": self._table() | {topic: added.to_json()},
-            }
-            self._write(self._path, config_json.dumps(content).encode())
-            self._content = content
-            return added
+            if found is None:
+                found = TopicConfig(topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums)
+                self.update(found)
+            return found
+
+    def update(self, config: TopicConfig) -> None:
+        """Adds or changes a topic. Source: ``updateTopicConfig``."""
+        with self._lock:
+            entry = self._table.get(config.topic_name, {}) | config.to_json()
+            self._change(self._table | {config.topic_name: entry})
+
+    def delete(self, topic: str) -> None:
+        """Removes a topic. Source: ``deleteTopicConfig``."""
+        with self._lock:
+            if topic in self._table:
+                self._change({name: entry for name, entry in self._table.items() if name != topic})
+
+    def _change(self, table: Json) -> None:
+        before, self._table = self._table, table
+        try:
+            self.persist()
+        except BaseException:
+            self._table = before
+            raise

@@ -1,0 +1,122 @@
+"""What RocketMQ's configuration files share: read once, held, written back whole.
+
+A file that is missing, empty or damaged gives way to the ``.bak`` beside it; where both are there and
+damaged nothing is made up. What a file holds that this version does not know is kept.
+Source: ``ConfigManager``.
+"""
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mqstore.errors import MQStoreError
+from mqstore.store import config_json
+
+__all__ = ["ConfigManager", "Json", "checked_int", "checked_object"]
+
+_LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
+_LONG = re.compile(r"-?[0-9]{1,19}")
+
+Json = dict[str, Any]
+
+
+class ConfigManager:
+    """A configuration file."""
+
+    def __init__(self, path: Path, write: Callable[[Path, bytes], None]) -> None:
+        """Reads the file; ``write`` replaces it as a whole and keeps what was there as ``.bak``.
+
+        Raises:
+            MQStoreError: file and ``.bak`` are damaged, or the one that there is.
+        """
+        self._path, self._write = path, write
+        self._lock = threading.RLock()
+        self._content: Json = {}
+        self._written: bytes | None = None
+        self.load()
+
+    def load(self) -> None:
+        """Reads the file again.
+
+        Raises:
+            MQStoreError: file and ``.bak`` are damaged, or the one that there is.
+        """
+        reasons = []
+        for candidate in (self._path, self._path.with_name(self._path.name + ".bak")):
+            try:
+                text = candidate.read_text(encoding="utf-8")
+                if not text.strip():
+                    continue
+                content = checked_object("the file", config_json.loads(text))
+                with self._lock:
+                    self.decode(content)
+                    self._content = content
+            except FileNotFoundError:
+                continue
+            except ValueError as error:
+                reasons.append(f"{candidate}: expected JSON as RocketMQ writes it, {error}")
+            else:
+                return
+        if reasons:
+            raise MQStoreError("; ".join(reasons))
+
+    def persist(self) -> None:
+        """Writes the file where it would change.
+
+        Raises:
+            StoreIOError: it cannot be written; it has its old content then.
+        """
+        with self._lock:
+            content = self._content | self.encode()
+            encoded = config_json.dumps(content).encode(errors="replace")
+            if encoded != self._written:
+                self._write(self._path, encoded)
+                self._content, self._written = content, encoded
+
+    def decode(self, content: Json) -> None:
+        """Takes over what a file holds.
+
+        Raises:
+            ValueError: it is not what the file has to hold; nothing was taken over.
+        """
+        raise NotImplementedError
+
+    def encode(self) -> Json:
+        """What the file has to hold."""
+        raise NotImplementedError
+
+    def next_version(self, now_ms: int) -> Json:
+        """The file's next ``dataVersion``. Source: ``DataVersion.nextVersion``."""
+        version = self._content.get("dataVersion")
+        counter = version.get("counter", 0) if isinstance(version, dict) else 0
+        return {"counter": (counter if isinstance(counter, int) else 0) + 1, "timestamp": now_ms}
+
+
+def checked_object(what: str, value: object) -> Json:
+    """A value that has to be an object.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, dict):
+        raise ValueError(f"{what}: expected an object, found {_shown(value)}")
+    return value
+
+
+def checked_int(what: str, value: object) -> int:
+    """A value that has to be a 64-bit number.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if isinstance(value, str) and _LONG.fullmatch(value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not _LONG_MIN <= value <= _LONG_MAX:
+        raise ValueError(f"{what}: expected a number, found {_shown(value)}")
+    return value
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:80]

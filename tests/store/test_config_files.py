@@ -1,0 +1,141 @@
+"""The configuration files: damage, backups, what they keep, what they refuse."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import mqstore
+from mqstore.store.config_consumer_filter import ConsumerFilterManager
+from mqstore.store.config_consumer_offset import ConsumerOffsetManager
+from mqstore.store.config_delay_offset import DelayOffsetManager
+from mqstore.store.config_subscription_group import SubscriptionGroupConfig, SubscriptionGroupManager
+from mqstore.store.topics import TopicConfigManager
+
+
+def refuse(_path: Path, _content: bytes) -> None:
+    raise OSError("no space")
+
+
+def write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def offsets(path: Path) -> ConsumerOffsetManager:
+    return ConsumerOffsetManager(path, write)
+
+
+def test_a_damaged_file_gives_way_to_its_backup(tmp_path: Path) -> None:
+    path, backup = tmp_path / "c.json", tmp_path / "c.json.bak"
+    assert offsets(path).pairs() == []
+    backup.write_text('{"offsetTable":{"t@g":{0:1}}}')
+    assert offsets(path).query_offset("g", "t", 0) == 1
+    whole = '{"offsetTable":{"t@g":{0:2}}}'
+    for cut in range(len(whole)):
+        path.write_text(whole[:cut])
+        assert offsets(path).query_offset("g", "t", 0) == 1, cut
+    path.write_text(whole)
+    assert offsets(path).query_offset("g", "t", 0) == 2
+    backup.write_text("[")
+    path.write_text("{")
+    with pytest.raises(mqstore.MQStoreError, match=r"c\.json: .*c\.json\.bak: "):
+        offsets(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        '{"offsetTable":[]}',
+        '{"offsetTable":{"t@g":5}}',
+        '{"offsetTable":{"t@g":{"x":5}}}',
+        '{"offsetTable":{"t@g":{0:"many"}}}',
+        '{"offsetTable":{"t@g":{0:9223372036854775808}}}',
+        '{"offsetTable":{"t@g":{0:true}}}',
+        '{"offsetTable":{"t@g":{0:1.5}}}',
+        "\udcff",
+    ],
+)
+def test_what_is_no_table_of_offsets_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(content, errors="surrogateescape")
+    with pytest.raises(mqstore.MQStoreError, match=r"c\.json: expected JSON as RocketMQ writes it"):
+        offsets(path)
+
+
+def test_what_a_file_holds_beyond_what_is_known_stays(tmp_path: Path) -> None:
+    path = tmp_path / "g.json"
+    path.write_text('{"future":{"a":1},"subscriptionGroupTable":{"g":{"groupName":"g","later":7}}}')
+    groups = SubscriptionGroupManager(path, write, lambda: 5)
+    groups.update(SubscriptionGroupConfig(group_name="g", retry_max_times=2))
+    again = SubscriptionGroupManager(path, write, lambda: 5)
+    assert '"later":7' in path.read_text()
+    assert '"future":{' in path.read_text()
+    assert again.all() == {"g": SubscriptionGroupConfig(group_name="g", retry_max_times=2)}
+    again.delete("g")
+    assert SubscriptionGroupManager(path, write, lambda: 5).all() == {}
+
+
+def test_what_cannot_be_written_is_not_known_either(tmp_path: Path) -> None:
+    topics = TopicConfigManager(tmp_path / "t.json", refuse, lambda: 5)
+    with pytest.raises(OSError, match="no space"):
+        topics.get_or_add("orders", 4)
+    assert topics.all() == {}
+    groups = SubscriptionGroupManager(tmp_path / "g.json", refuse, lambda: 5)
+    with pytest.raises(OSError, match="no space"):
+        groups.get_or_add("g")
+    assert groups.all() == {}
+
+
+def test_a_file_is_written_only_where_it_would_change(tmp_path: Path) -> None:
+    written: list[bytes] = []
+    delays = DelayOffsetManager(tmp_path / "d.json", lambda _path, content: written.append(content))
+    delays.update_offset(2, 7)
+    delays.persist()
+    delays.persist()
+    assert len(written) == 1
+    delays.update_offset(1, 8)
+    delays.persist()
+    assert written[1:] == [b'{\n\t"offsetTable":{1:8,2:7\n\t}\n}']
+
+
+def test_offsets_of_groups_and_topics(tmp_path: Path) -> None:
+    table = offsets(tmp_path / "c.json")
+    table.commit_offset("g", "orders", 0, 5)
+    table.commit_offset("g", "%RETRY%g", 0, 1)
+    table.commit_offset("h", "orders", 1, 9)
+    assert table.which_topic_by_consumer("g") == {"orders", "%RETRY%g"}
+    assert table.which_group_by_topic("orders") == {"g", "h"}
+    table.clone_offset("g", "new", "orders")
+    assert table.offsets("new", "orders") == {0: 5}
+    table.remove_offset("g")
+    table.persist()
+    assert sorted(offsets(tmp_path / "c.json").pairs()) == [("orders", "h"), ("orders", "new")]
+
+
+def filters(path: Path, now_ms: Callable[[], int]) -> ConsumerFilterManager:
+    return ConsumerFilterManager(path, write, now_ms)
+
+
+def test_of_two_filters_the_newer_counts(tmp_path: Path) -> None:
+    table = filters(tmp_path / "f.json", lambda: 1000)
+    assert table.register("orders", "g", "a > 1", 5)
+    assert not table.register("orders", "g", "a > 2", 5)
+    assert not table.register("orders", "g", "a > 2", 4)
+    assert table.register("orders", "g", "a > 3", 6)
+    found = table.get("orders", "g")
+    assert found is not None
+    assert (found.expression, found.is_dead) == ("a > 3", False)
+
+
+def test_a_filter_that_nobody_has_used_for_a_day_goes(tmp_path: Path) -> None:
+    now = 1_000_000_000
+    table = filters(tmp_path / "f.json", lambda: now)
+    table.register("orders", "g", "a > 1", 5)
+    table.unregister("g")
+    table.persist()
+    again = filters(tmp_path / "f.json", lambda: now)
+    assert again.get("orders", "g") == table.get("orders", "g")
+    now += 24 * 3600 * 1000
+    again.persist()
+    assert filters(tmp_path / "f.json", lambda: now).get("orders", "g") is None
