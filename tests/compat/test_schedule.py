@@ -9,7 +9,7 @@ from typing import Any
 
 import mqstore
 from mqstore.cli.json_lines import put_lines
-from mqstore.store import config_json
+from mqstore.store.config_delay_offset import DelayOffsetManager
 from tests.compat.java_store import JavaStore
 from tests.compat.streams import SMALL_FILES
 from tests.waiting import wait_until
@@ -46,9 +46,9 @@ def records(store: Path) -> dict[tuple[str, int], list[bytes]]:
     return found
 
 
-def offsets(store: Path) -> dict[str, int]:
+def offsets(store: Path) -> dict[int, int]:
     """How far each level is, by the file."""
-    return dict(config_json.load(store / "config" / "delayOffset.json")["offsetTable"])
+    return DelayOffsetManager(store / "config" / "delayOffset.json", lambda _path, _content: None).all()
 
 
 def deliver_ours(store: Path, given: Iterable[str], count: int, options: dict[str, Any] = OPTIONS) -> None:
@@ -70,7 +70,7 @@ def test_delivered_records_are_the_real_stores(java: JavaStore, tmp_path: Path) 
             level = int(message.properties["DELAY"])
             stored = min(found.store_timestamp for found in waited.queue(level - 1))
             assert 1000 * level <= message.store_timestamp - stored < 1000 * level + 30_000
-    assert offsets(tmp_path / "ours") == {"1": 3, "2": 1}
+    assert offsets(tmp_path / "ours") == {1: 3, 2: 1}
 
 
 def test_a_restart_of_4_9_3_repeats_a_batch(java: JavaStore, tmp_path: Path) -> None:
@@ -79,10 +79,10 @@ def test_a_restart_of_4_9_3_repeats_a_batch(java: JavaStore, tmp_path: Path) -> 
     shutil.copytree(tmp_path / "java", tmp_path / "ours")
     at_once = OPTIONS | {"messageDelayLevel": "0s 0s"}
     java.run("put", tmp_path / "java", at_once, ['{"sleep": 2500}'])
-    assert offsets(tmp_path / "java") == {"1": 1}
+    assert offsets(tmp_path / "java") == {1: 1}
     deliver_ours(tmp_path / "java", [], 5, at_once)
     deliver_ours(tmp_path / "ours", [], 3, at_once)
-    assert offsets(tmp_path / "ours") == {"1": 3}
+    assert offsets(tmp_path / "ours") == {1: 3}
     java.run("put", tmp_path / "ours", at_once, ['{"sleep": 2500}'])
     with mqstore.open(tmp_path / "ours", **OPTIONS) as opened:
         assert len(opened.topic("orders")) == 3
@@ -95,7 +95,7 @@ def test_each_goes_on_where_the_other_stopped(java: JavaStore, tmp_path: Path) -
     with mqstore.open(store, **OPTIONS) as opened:
         assert len(opened.topic("orders")) == 10
     # What 4.9.3 delivered in one batch behind its first message.
-    repeated = 6 - offsets(store)["1"]
+    repeated = 6 - offsets(store)[1]
     deliver_ours(store, lines(20), 15 + repeated)
     java.run("put", store, OPTIONS, ['{"sleep": 2000}'])
     with mqstore.open(store, **OPTIONS) as opened:

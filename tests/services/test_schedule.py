@@ -8,7 +8,7 @@ import pytest
 
 import mqstore
 from mqstore.services import ScheduleMessageService
-from mqstore.store import config_json
+from mqstore.store.config_delay_offset import DelayOffsetManager
 from tests.services.conftest import HandClock
 from tests.store.conftest import Opener
 from tests.store_files import copy_store
@@ -46,10 +46,9 @@ def bodies(store: mqstore.MessageStore, topic: str = "orders") -> list[bytes]:
     return [bytes(message.body) for message in store.topic(topic)]
 
 
-def offsets_in(store: Path) -> dict[str, int]:
+def offsets_in(store: Path) -> dict[int, int]:
     """How far each level is, by the file."""
-    content = config_json.load(store / "config" / "delayOffset.json")
-    return dict(content["offsetTable"])
+    return DelayOffsetManager(store / "config" / "delayOffset.json", lambda _path, _content: None).all()
 
 
 def test_a_message_is_delivered_when_it_is_due(open_store: Opener, clock: HandClock) -> None:
@@ -112,7 +111,7 @@ def test_nothing_comes_twice_after_a_restart(open_store: Opener, clock: HandCloc
     wait_until(lambda: len(store.topic("orders")) == 10)
     store.put("orders", b"last", queue_id=0, delay_time_level=1)
     store.close()
-    assert offsets_in(tmp_path / "store") == {"1": 10}
+    assert offsets_in(tmp_path / "store") == {1: 10}
     store = open_store(**given)
     clock.now_ms += 1000
     wait_until(lambda: len(store.topic("orders")) == 11)
@@ -129,7 +128,7 @@ def test_a_crash_repeats_what_was_delivered_since_the_offset_was_written(
         store.put("orders", b"%d" % number, queue_id=0, delay_time_level=1)
     clock.now_ms += 1000
     wait_until((tmp_path / "store" / "config" / "delayOffset.json").exists)
-    wait_until(lambda: offsets_in(tmp_path / "store") == {"1": 4})
+    wait_until(lambda: offsets_in(tmp_path / "store") == {1: 4})
     written = (tmp_path / "store" / "config" / "delayOffset.json").read_bytes()
     for number in range(4, 7):
         store.put("orders", b"%d" % number, queue_id=0, delay_time_level=1)
@@ -158,7 +157,7 @@ def test_offsets_are_written_behind_the_flush_of_what_they_say(
     assert store.get_flushed_where() < end
     schedule_of(store).persist(store)
     assert store.get_flushed_where() == end
-    assert offsets_in(tmp_path / "store") == {"1": 1}
+    assert offsets_in(tmp_path / "store") == {1: 1}
 
 
 def test_what_cannot_be_delivered_keeps_nobody_waiting(
@@ -234,7 +233,8 @@ def test_damaged_offsets_give_way_to_those_before(open_store: Opener, clock: Han
     store = open_store(**given)
     wait_until(lambda: len(store.topic("orders")) == 3)
     store.close()
-    path.write_text('{"offsetTable":{"1":"two"}}')
+    for damaged in (path, path.with_name("delayOffset.json.bak")):
+        damaged.write_text('{"offsetTable":{1:-2}}')
     with pytest.raises(mqstore.MQStoreError, match="expected a delay level and its offset"):
         open_store(**given)
     # What refused to open left the store to others.

@@ -2,11 +2,10 @@
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mqstore.errors import MQStoreError
 from mqstore.services.service import ServiceThread
-from mqstore.store import config_json
+from mqstore.store.config_delay_offset import DelayOffsetManager
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -35,16 +34,16 @@ class ScheduleMessageService(ServiceThread):
             MQStoreError: ``delayOffset.json`` and its ``.bak`` are damaged.
         """
         super().__init__(store)
-        self._path = store.path / "config" / "delayOffset.json"
-        self._offset_table = _load(config_json.load(self._path), str(self._path))
-        self._persisted = dict(self._offset_table)
+        path = store.path / "config" / "delayOffset.json"
+        self._offsets = DelayOffsetManager(path, store._replace_config)
+        self._persisted = self._offsets.all()
         self._last_persist = time.monotonic()
         self._told: dict[int, str] = {}
 
     @property
     def offset_table(self) -> dict[int, int]:
         """Of each level that has delivered something, the offset in its queue at which it goes on."""
-        return dict(self._offset_table)
+        return self._offsets.all()
 
     def make_pass(self, store: "MessageStore") -> None:
         """Delivers what is due, writes the offsets now and then, and waits where nothing more is due."""
@@ -59,13 +58,13 @@ class ScheduleMessageService(ServiceThread):
 
     def _deliver(self, store: "MessageStore") -> int:
         """One pass over all levels; gives how long nothing will be due, in milliseconds."""
-        levels = [(level, self._offset_table.get(level, 0)) for level in range(1, store.max_delay_level + 1)]
+        levels = [(level, self._offsets.offset(level) or 0) for level in range(1, store.max_delay_level + 1)]
         wait_ms = _DELAY_FOR_A_WHILE_MS
         for level, next_offset, delivered, next_due, undeliverable, reason in store._deliver_delayed(
             levels, _BATCH_COUNT
         ):
-            if next_offset != self._offset_table.get(level, 0):
-                self._offset_table[level] = next_offset
+            if next_offset != (self._offsets.offset(level) or 0):
+                self._offsets.update_offset(level, next_offset)
             for queue_offset, phy_offset, why in undeliverable:
                 _log.error(
                     "%s: message %d of delay level %d, at %d in the log, cannot be delivered: %s",
@@ -98,26 +97,13 @@ class ScheduleMessageService(ServiceThread):
             MQStoreError: the disk did not take it.
         """
         self._last_persist = time.monotonic()
-        offsets = dict(self._offset_table)
+        offsets = self._offsets.all()
         if offsets == self._persisted:
             return
         store._flush_commit_log(0)
-        content = {"offsetTable": {str(level): offset for level, offset in sorted(offsets.items())}}
-        store._replace_config(self._path, config_json.dumps(content).encode())
+        self._offsets.persist()
         self._persisted = offsets
 
     def closing(self, store: "MessageStore") -> None:
         """Writes the offsets."""
         self.persist(store)
-
-
-def _load(content: Any, path: str) -> dict[int, int]:
-    table = content.get("offsetTable", {}) if isinstance(content, dict) else {} if content is None else None
-    if not isinstance(table, dict):
-        raise MQStoreError(f"{path}: expected an object with an offsetTable, found {content!r}")
-    offsets: dict[int, int] = {}
-    for level, offset in table.items():
-        if not str(level).isdecimal() or not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-            raise MQStoreError(f"{path}: expected a delay level and its offset, found {level!r}: {offset!r}")
-        offsets[int(level)] = offset
-    return offsets

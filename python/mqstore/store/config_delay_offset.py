@@ -16,7 +16,11 @@ class DelayOffsetManager(ConfigManager):
     def decode(self, content: Json) -> None:
         """Takes over ``offsetTable``."""
         table = checked_object("offsetTable", content.get("offsetTable", {})).items()
-        self._table = {checked_int("delay level", level): checked_int(f"level {level}", at) for level, at in table}
+        offsets = {checked_int("delay level", level): checked_int(f"level {level}", at) for level, at in table}
+        for level, offset in offsets.items():
+            if level < 1 or offset < 0:
+                raise ValueError(f"expected a delay level and its offset, found {level}: {offset}")
+        self._table = offsets
 
     def load(self) -> None:
         """Reads the file again; there are no offsets where there is none."""
