@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: test test-rust test-python lint demo wheel clean
+.PHONY: test test-rust test-python torture lint demo wheel clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,11 @@ test-rust:
 
 test-python: $(VENV)/engine-dev
 	$(BIN)/pytest -q
+
+# The long form of the crash tests. What fails is repeated with the MQSTORE_SEED that it prints.
+KILLS ?= 200
+torture: $(VENV)/engine-dev
+	MQSTORE_KILLS=$(KILLS) $(BIN)/pytest -q --timeout=0 tests/crash
 
 # The main job, end to end, on a store that Java wrote.
 demo: $(VENV)/engine-release

@@ -79,6 +79,12 @@ impl StoreCheckpoint {
         self.state.lock().positions = positions;
     }
 
+    /// Moves the index's position on: an index file became full and is on the disk with all before it.
+    pub fn advance_index_position(&self, index: u64) {
+        let mut state = self.state.lock();
+        state.positions.index = state.positions.index.max(index);
+    }
+
     /// Brings times and positions to the disk.
     ///
     /// # Errors
@@ -94,6 +100,9 @@ impl StoreCheckpoint {
         let found = handle.metadata().map_err(Error::io("look at", path))?;
         if found.len != num::offset(file_size) {
             handle.set_len(num::offset(file_size)).map_err(Error::io("set the size of", path))?;
+            if let Some(folder) = path.parent() {
+                self.fs.sync_dir(folder).map_err(Error::io("sync the folder", folder))?;
+            }
         }
         handle.write_at(bytes, 0).map_err(Error::io("write", path))?;
         handle.sync_data().map_err(Error::io("flush", path))

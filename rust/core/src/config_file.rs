@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::fs::{FileSystem, OpenMode};
+use crate::fs::{FileSystem, OpenMode, make_folder};
 use crate::num;
 
 /// Replaces a file's content.
@@ -15,7 +15,7 @@ use crate::num;
 /// Where a file can't be written or renamed; the file has its old content then.
 pub fn replace(fs: &dyn FileSystem, path: &Path, content: &[u8]) -> Result<()> {
     if let Some(folder) = path.parent() {
-        fs.create_dir_all(folder).map_err(Error::io("make the folder", folder))?;
+        make_folder(fs, folder)?;
     }
     let before = read(fs, path)?;
     let new = beside(path, ".tmp");

@@ -15,6 +15,7 @@ use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
 use nix::libc;
 use nix::unistd::{Whence, lseek};
 
+use crate::error::{Error, Result};
 use crate::mmap::region::Region;
 use crate::num;
 
@@ -325,6 +326,29 @@ fn first_byte() -> libc::flock {
         l_len: 1,
         l_pid: 0,
     }
+}
+
+/// Makes a folder and those above it, and brings the entry of each that was not there to the disk.
+///
+/// # Errors
+/// Where one can't be made or synced.
+pub fn make_folder(fs: &dyn FileSystem, path: &Path) -> Result<()> {
+    let mut missing = Vec::new();
+    for folder in path.ancestors().filter(|folder| !folder.as_os_str().is_empty()) {
+        if fs.metadata(folder).map_err(Error::io("look at", folder))?.is_some() {
+            break;
+        }
+        missing.push(folder);
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    fs.create_dir_all(path).map_err(Error::io("make the folder", path))?;
+    for folder in missing.iter().rev().filter_map(|folder| folder.parent()) {
+        let parent = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        fs.sync_dir(parent).map_err(Error::io("sync the folder", parent))?;
+    }
+    Ok(())
 }
 
 /// Whether a folder lies on a disk that other machines write to, where a mapping can end the process.

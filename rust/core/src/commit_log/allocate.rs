@@ -154,6 +154,9 @@ impl CommitLog {
         if made.is_err() {
             // A file without blocks would only be in the way of the next attempt.
             let _already_failing = file.delete();
+            if let Some(transient) = &self.transient {
+                transient.release(&file);
+            }
         }
         made
     }
@@ -168,6 +171,8 @@ impl CommitLog {
         let reserved = AtomicU64::new(file.file_from_offset());
         let active = ActiveFile { file: Arc::clone(file), handle, region, target, reserved };
         active.reserve(file.file_from_offset() + self.step())?;
+        // Its size and name are on the disk before anything in it counts as flushed.
+        active.handle.sync_data().map_err(Error::io("flush", file.path()))?;
         self.files.sync_dirs()?;
         if self.config.warm_mapped_file_enable {
             active.reserve(file.end_offset())?;
@@ -266,7 +271,8 @@ impl CommitLog {
     /// # Errors
     /// Where it can't be removed.
     pub fn discard_prepared_file(&self) -> Result<()> {
-        let next = self.allocator.state.lock().next.take();
-        next.map_or(Ok(()), |next| next.file.delete())
+        let Some(next) = self.allocator.state.lock().next.take() else { return Ok(()) };
+        next.file.delete()?;
+        self.files.sync_dirs()
     }
 }

@@ -251,7 +251,7 @@ impl CommitLog {
         if wait == Wait::Try {
             return Err(AppendRefusal::WouldBlock);
         }
-        let Some(file) = self.files.last().filter(|file| wrote < file.end_offset()) else {
+        let Some(file) = self.files.find(wrote) else {
             let file_size = self.files.file_size();
             return self.next_active(wrote.next_multiple_of(file_size), wait);
         };

@@ -42,7 +42,7 @@ impl TransientBuffers {
         in_use.iter().find(|(known, _)| Arc::ptr_eq(known, file)).map(|(_, buffer)| Arc::clone(buffer))
     }
 
-    fn release(&self, file: &Arc<MappedFile>) {
+    pub(super) fn release(&self, file: &Arc<MappedFile>) {
         let mut in_use = self.in_use.lock();
         if let Some(at) = in_use.iter().position(|(known, _)| Arc::ptr_eq(known, file)) {
             let (_, buffer) = in_use.swap_remove(at);

@@ -20,11 +20,12 @@ const CHUNK: usize = 16 << 10;
 
 impl ConsumeQueue {
     /// After a clean stop: finds the end by halving, then takes units off it until one agrees with
-    /// the log (`agrees` gets the unit and its index).
+    /// the log (`agrees` gets the unit and its index). Gives whether something stands behind the end
+    /// that has to go.
     ///
     /// # Errors
     /// Where a file can't be read.
-    pub(crate) fn recover_clean(&self, agrees: impl Fn(&CqUnit, u64) -> Result<bool>) -> Result<()> {
+    pub(crate) fn recover_clean(&self, agrees: impl Fn(&CqUnit, u64) -> Result<bool>) -> Result<bool> {
         let (start, file_end) = self.bounds();
         let (mut low, mut high) = (start, file_end);
         while low < high {
@@ -38,12 +39,30 @@ impl ConsumeQueue {
         let mut end = low;
         while end > start {
             let Some(last) = self.unit(end - 1)? else { break };
-            if last.is_blank() || agrees(&last, end - 1)? {
+            if last.is_blank() || (self.has_ext_of(&last)? && agrees(&last, end - 1)?) {
                 break;
             }
             end -= 1;
         }
-        self.set_end(end)
+        self.set_end(end)?;
+        Ok(end < low || self.has_half_made())
+    }
+
+    /// Whether the unit's part in the extension is there, where it has one.
+    fn has_ext_of(&self, unit: &CqUnit) -> Result<bool> {
+        let has_ext = self.state.lock().ext.is_some();
+        Ok(!has_ext || !is_ext_addr(unit.tags_code) || self.ext(unit.tags_code)?.is_some())
+    }
+
+    /// Whether a crash left files of the queue or its extension before they were made.
+    pub(crate) fn has_half_made(&self) -> bool {
+        let state = self.state.lock();
+        state.units.has_half_made() || state.ext.as_ref().is_some_and(|ext| ext.units.has_half_made())
+    }
+
+    /// Behind the last record whose unit was kept.
+    pub(crate) fn reached(&self) -> u64 {
+        num::from_java_long(self.max_physic_offset()).unwrap_or(0)
     }
 
     /// After an unclean stop: keeps the units of records below `dispatched_to`, as far as they are
@@ -53,12 +72,9 @@ impl ConsumeQueue {
     /// Where a file can't be read.
     pub(crate) fn recover_up_to(&self, dispatched_to: u64) -> Result<Option<u64>> {
         let (start, file_end) = self.bounds();
-        let units_in_file = self.units_in_file();
-        let first_file =
-            (file_end.div_ceil(units_in_file)).saturating_sub(CHECKED_FILE_COUNT) * units_in_file;
-        let mut index = first_file.max(start);
+        let mut index = self.first_checked(start, file_end, dispatched_to)?;
         let mut previous_end = -1;
-        let mut garbage = false;
+        let mut garbage = self.has_half_made();
         'files: while index < file_end {
             let units = self.raw_units(index, CHUNK)?;
             if units.is_empty() {
@@ -72,16 +88,35 @@ impl ConsumeQueue {
                 }
                 let in_order = unit.is_written() && unit.physical_offset >= previous_end;
                 if !in_order || unit.physical_offset >= num::java_long(dispatched_to) {
-                    garbage = !in_order && !is_zero;
+                    garbage |= !in_order && !is_zero;
                     break 'files;
                 }
                 previous_end = unit.end();
                 index += 1;
             }
         }
+        while index > start && self.unit(index - 1)?.map_or(Ok(false), |last| Ok(!self.has_ext_of(&last)?))? {
+            index -= 1;
+            garbage = true;
+        }
         self.set_end(index)?;
-        let redispatch = num::from_java_long(self.max_physic_offset()).unwrap_or(0);
-        Ok((garbage && redispatch < dispatched_to).then_some(redispatch))
+        Ok((garbage && self.reached() < dispatched_to).then_some(self.reached()))
+    }
+
+    /// From where on units are read one by one: the begin of one of the newest files, and of an earlier
+    /// one where not even that file's first unit was known to be on the disk.
+    fn first_checked(&self, start: u64, file_end: u64, dispatched_to: u64) -> Result<u64> {
+        let units_in_file = self.units_in_file();
+        let newest = file_end.div_ceil(units_in_file).saturating_sub(CHECKED_FILE_COUNT);
+        let mut index = newest * units_in_file;
+        while index > start {
+            let is_known = |(offset, _)| offset < dispatched_to;
+            if self.unit(index)?.and_then(|unit| unit.place()).is_some_and(is_known) {
+                return Ok(index);
+            }
+            index = index.saturating_sub(units_in_file);
+        }
+        Ok(start)
     }
 
     /// Cuts off units of records at or behind the log's end, in memory. Gives whether there were any.

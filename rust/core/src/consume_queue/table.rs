@@ -65,7 +65,7 @@ impl QueueListing {
     pub fn read(fs: &dyn FileSystem, root: &Path) -> Result<Self> {
         let mut listing = Self::default();
         for (topic, queue_id, folder) in queue_folders(fs, root)? {
-            let files = Listing::read(fs, [&folder])?;
+            let files = Listing::read_derived(fs, &folder)?;
             listing.file_size = listing.file_size.or(files.file_size());
             listing.queues.insert((topic, queue_id), files);
         }
@@ -168,8 +168,8 @@ impl QueueTable {
                 self.config.store_path_consume_queue_ext(),
                 self.config.mapped_file_size_consume_queue_ext,
             );
-            let listing = Listing::read(&*self.fs, &options.paths)?;
-            Some(tailed(options, &listing))
+            let listing = options.paths.first().map(|folder| Listing::read_derived(&*self.fs, folder));
+            Some(tailed(options, &listing.transpose()?.unwrap_or_default()))
         } else {
             None
         };
@@ -282,13 +282,13 @@ impl QueueTable {
         outcome
     }
 
-    /// Brings files of queues to the disk: of those with at least `least_pages` pages to bring, and
-    /// with 0 of all. What is in memory is written to the files first.
+    /// Brings what [`QueueTable::spill_all`] wrote to the disk: of queues with at least `least_pages`
+    /// pages to bring, and with 0 of all. One call at a time: what another one is still bringing there
+    /// is not seen.
     ///
     /// # Errors
     /// Where the disk did not take it.
     pub fn flush(&self, least_pages: u64) -> Result<()> {
-        self.spill_all()?;
         let mut queues = std::mem::take(&mut *self.unflushed.lock());
         queues.sort_by_key(|queue| Arc::as_ptr(queue).addr());
         queues.dedup_by(|a, b| Arc::ptr_eq(a, b));
@@ -337,8 +337,8 @@ impl QueueTable {
         let mut folders: Vec<&Path> = Vec::new();
         for file in files {
             file.handle()?.sync_data().map_err(Error::io("flush", file.path()))?;
-            // Up to the store's folder: the queue's folder and its topic's may be new.
-            folders.extend(file.path().ancestors().skip(1).take(3));
+            // With the store's folder: the queue's folder, its topic's and the one of all may be new.
+            folders.extend(file.path().ancestors().skip(1).take(4));
         }
         folders.sort_unstable();
         folders.dedup();

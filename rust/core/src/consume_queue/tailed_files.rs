@@ -174,6 +174,20 @@ impl TailedFiles {
         self.tail = Vec::new();
         self.in_files = end;
         self.flushed = end;
+        if self.memory_only {
+            self.files.forget(&self.files_from(end));
+        }
+    }
+
+    /// The files that begin at an offset or behind it, newest first.
+    fn files_from(&self, offset: u64) -> Vec<Arc<MappedFile>> {
+        let files = self.files.files();
+        files.iter().rev().take_while(|file| file.file_from_offset() >= offset).cloned().collect()
+    }
+
+    /// Whether a crash left files before they were made.
+    pub(crate) fn has_half_made(&self) -> bool {
+        self.files.has_half_made()
     }
 
     /// Cuts everything behind an offset: what is cut is zeroed and flushed, later files go.
@@ -188,9 +202,8 @@ impl TailedFiles {
         if self.memory_only {
             return Ok(());
         }
-        let files = self.files.files();
-        let later: Vec<_> = files.iter().filter(|file| file.file_from_offset() >= end).cloned().collect();
-        self.files.delete(&later)?;
+        self.files.remove_half_made()?;
+        self.files.delete(&self.files_from(end))?;
         if let Some(last) = self.files.last() {
             last.zero_from(end - last.file_from_offset())?;
         }

@@ -8,13 +8,13 @@ mod query;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::format::file_name;
 use crate::format::index::IndexShape;
-use crate::fs::FileSystem;
+use crate::fs::{FileSystem, make_folder};
 use crate::mmap::file_queue::Stray;
 use crate::num;
 
@@ -35,6 +35,15 @@ pub struct IndexService {
     /// Whether new files are kept in memory.
     memory_only: bool,
     files: RwLock<Arc<Vec<Arc<IndexFile>>>>,
+    half_made: Mutex<HalfMade>,
+}
+
+/// Files that a crash left before they were made.
+#[derive(Debug, Default)]
+struct HalfMade {
+    /// Before which of the others the first of them stands.
+    first: Option<usize>,
+    paths: Vec<PathBuf>,
 }
 
 /// What loading found beside the files it loaded.
@@ -61,7 +70,7 @@ impl IndexService {
         shape: IndexShape,
         memory_only: bool,
     ) -> Self {
-        Self { fs, clock, folder, shape, memory_only, files: RwLock::default() }
+        Self { fs, clock, folder, shape, memory_only, files: RwLock::default(), half_made: Mutex::default() }
     }
 
     /// Opens the files that are there, oldest name first. One that cannot be used is named and left
@@ -78,12 +87,19 @@ impl IndexService {
         let mut entries = self.fs.read_dir(&self.folder).map_err(Error::io("list", &self.folder))?;
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         let mut files = Vec::new();
+        let mut half_made = HalfMade::default();
         for entry in entries {
             let path = self.folder.join(&entry.name);
             if entry.is_dir || !file_name::is_index_name(&entry.name) {
                 let found = if entry.is_dir { "a folder" } else { "a file of another name" };
                 let expected = "an index file named by a time of 17 digits".into();
                 load.faults.push(Stray { path, expected, found: found.into() });
+                continue;
+            }
+            let found = self.fs.metadata(&path).map_err(Error::io("look at", &path))?;
+            if found.is_some_and(|found| found.len == 0) {
+                half_made.first.get_or_insert(files.len());
+                half_made.paths.push(path);
                 continue;
             }
             match IndexFile::open(&*self.fs, &path, self.shape, !self.memory_only, is_live) {
@@ -95,7 +111,27 @@ impl IndexService {
             }
         }
         *self.files.write() = Arc::new(files);
+        *self.half_made.lock() = half_made;
         Ok(load)
+    }
+
+    /// Before which of the files one is missing that a crash left before it was made.
+    #[must_use]
+    pub fn first_half_made(&self) -> Option<usize> {
+        self.half_made.lock().first
+    }
+
+    /// Removes files that a crash left before they were made.
+    ///
+    /// # Errors
+    /// Where one can't be removed.
+    pub fn remove_half_made(&self) -> Result<()> {
+        let mut half_made = self.half_made.lock();
+        for path in &half_made.paths {
+            self.fs.remove_file(path).map_err(Error::io("remove", path))?;
+        }
+        *half_made = HalfMade::default();
+        Ok(())
     }
 
     /// The files, oldest first.
@@ -172,10 +208,14 @@ impl IndexService {
         if self.memory_only {
             return IndexFile::in_memory(IN_MEMORY_SHAPE, previous_end);
         }
-        self.fs.create_dir_all(&self.folder).map_err(Error::io("make the folder", &self.folder))?;
-        let name = self.next_name();
-        let file = IndexFile::create(&*self.fs, &self.folder.join(name), self.shape, previous_end)?;
-        self.fs.sync_dir(&self.folder).map_err(Error::io("sync the folder", &self.folder))?;
+        make_folder(&*self.fs, &self.folder)?;
+        let path = self.folder.join(self.next_name());
+        let file = IndexFile::create(&*self.fs, &path, self.shape, previous_end)?;
+        if let Err(error) = self.fs.sync_dir(&self.folder) {
+            // Left there it would have the name of the next attempt.
+            let _already_failing = self.fs.remove_file(&path);
+            return Err(Error::io("sync the folder", &self.folder)(error));
+        }
         Ok(file)
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::map_budget::MapBudget;
 use super::mapped_file::{Access, FileSizes, MappedFile};
@@ -49,6 +49,7 @@ pub struct FileQueue {
     /// Folders that are too full for a new file.
     full_paths: RwLock<Vec<PathBuf>>,
     files: RwLock<Arc<Vec<Arc<MappedFile>>>>,
+    half_made: Mutex<Vec<PathBuf>>,
 }
 
 /// What a folder holds, before it is decided whether it is a queue of files.
@@ -56,6 +57,9 @@ pub struct FileQueue {
 pub struct Listing {
     /// Offset, length on disk and path of each file with an offset's name, by offset.
     pub files: Vec<(u64, u64, PathBuf)>,
+    /// Files that a crash left before they were made, and what is of no use without them; the newest
+    /// come first. They count as not there, and a writer removes them.
+    pub half_made: Vec<PathBuf>,
     /// Everything else.
     pub strays: Vec<Stray>,
 }
@@ -93,16 +97,36 @@ impl Listing {
             }
         }
         listing.files.sort();
+        let is_made = |(_, len, _): &(u64, u64, PathBuf)| *len > 0;
+        let end = listing.files.iter().rposition(is_made).map_or(0, |last| last + 1);
+        listing.set_aside_from(end);
         Ok(listing)
     }
 
+    /// As [`Listing::read`], of files that are derived from the log: what follows an empty one is made
+    /// again with it. A power cut can leave any file empty whose size was not on the disk yet.
+    ///
+    /// # Errors
+    /// Where a folder can't be read.
+    pub fn read_derived(fs: &dyn FileSystem, folder: &Path) -> Result<Self> {
+        let mut listing = Self::read(fs, [folder])?;
+        if let Some(first_empty) = listing.files.iter().position(|(_, len, _)| *len == 0) {
+            listing.set_aside_from(first_empty);
+        }
+        Ok(listing)
+    }
+
+    fn set_aside_from(&mut self, end: usize) {
+        let aside = self.files.split_off(end).into_iter().rev().map(|(_, _, path)| path);
+        self.half_made.extend(aside);
+    }
+
     /// The size that the files have; `None` where there is none. It is what most of them have, where
-    /// all names are multiples of it: a crash can leave the newest empty, and a copy any of them
-    /// short. Otherwise names next to each other tell.
+    /// all names are multiples of it: a copy can have left any of them short. Otherwise names next to each other tell.
     #[must_use]
     pub fn file_size(&self) -> Option<u64> {
         let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
-        for (_, len, _) in self.files.iter().filter(|(_, len, _)| *len > 0) {
+        for (_, len, _) in &self.files {
             *counts.entry(*len).or_default() += 1;
         }
         let (&most, _) = counts.iter().max_by_key(|(len, count)| (**count, **len))?;
@@ -117,18 +141,16 @@ impl Listing {
     }
 
     /// Where the files differ from a queue of files of this size: names that are no multiple, sizes,
-    /// holes in the middle, two files of one name. The newest file may be empty: a crash while it
-    /// was being made leaves it so.
+    /// holes in the middle, two files of one name.
     #[must_use]
     pub fn faults(&self, file_size: u64) -> Vec<Stray> {
         let mut faults = self.strays.clone();
         let mut previous: Option<u64> = None;
-        for (at, (offset, len, path)) in self.files.iter().enumerate() {
+        for (offset, len, path) in &self.files {
             let mut fault = |expected: String, found: String| {
                 faults.push(Stray { path: path.clone(), expected, found });
             };
-            let is_last = at + 1 == self.files.len();
-            if *len != file_size && !(is_last && *len == 0) {
+            if *len != file_size {
                 fault(format!("{file_size} bytes, as the first file has"), format!("{len} bytes"));
             }
             match previous {
@@ -164,7 +186,8 @@ impl FileQueue {
             )
         });
         let files = RwLock::new(Arc::new(files.collect()));
-        Self { fs, options, full_paths: RwLock::default(), files }
+        let half_made = Mutex::new(listing.half_made.clone());
+        Self { fs, options, full_paths: RwLock::default(), files, half_made }
     }
 
     /// Bytes of a file.
@@ -305,7 +328,27 @@ impl FileQueue {
         *files = Arc::new(next);
     }
 
-    /// Takes files out of the queue and removes them from the disk.
+    /// Whether there are files that a crash left before they were made.
+    #[must_use]
+    pub fn has_half_made(&self) -> bool {
+        !self.half_made.lock().is_empty()
+    }
+
+    /// Removes files that a crash left before they were made.
+    ///
+    /// # Errors
+    /// Where one can't be removed.
+    pub fn remove_half_made(&self) -> Result<()> {
+        let mut half_made = self.half_made.lock();
+        for path in half_made.iter() {
+            self.fs.remove_file(path).map_err(Error::io("remove", path))?;
+        }
+        half_made.clear();
+        Ok(())
+    }
+
+    /// Takes files out of the queue and removes them from the disk, in the order in which they are
+    /// given: of files at the end the newest go first, so that a crash leaves none missing in the middle.
     ///
     /// # Errors
     /// Where one can't be removed; it is out of the queue all the same.

@@ -1,5 +1,6 @@
 //! One file of fixed size, mapped or read when it is first used.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,7 +81,8 @@ impl MappedFile {
         })
     }
 
-    /// Makes a new file of full size. Blocks are not reserved yet.
+    /// Makes a new file of full size, also of an empty one that an earlier attempt left. Blocks are not
+    /// reserved yet.
     ///
     /// # Errors
     /// Where the file can't be made, or is there already.
@@ -92,8 +94,18 @@ impl MappedFile {
         access: Access,
         budget: Option<Arc<MapBudget>>,
     ) -> Result<Arc<Self>> {
-        let handle = fs.open(&path, OpenMode::CreateNew).map_err(Error::io("create", &path))?;
-        handle.set_len(file_size).map_err(Error::io("set the size of", &path))?;
+        let handle = match fs.open(&path, OpenMode::CreateNew) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && is_empty_file(&*fs, &path) => {
+                fs.open(&path, OpenMode::Write)
+            }
+            outcome => outcome,
+        };
+        let handle = handle.map_err(Error::io("create", &path))?;
+        if let Err(error) = handle.set_len(file_size) {
+            // What could not be finished is not left in the way of the next attempt.
+            let _already_failing = fs.remove_file(&path);
+            return Err(Error::io("set the size of", &path)(error));
+        }
         let sizes = FileSizes { file: file_size, present: file_size };
         let file = Self::new(fs, path, file_from_offset, sizes, access, budget);
         file.open.write().handle = Some(handle);
@@ -261,7 +273,7 @@ impl MappedFile {
     pub fn delete(&self) -> Result<()> {
         self.close();
         match self.fs.remove_file(&self.path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             outcome => outcome.map_err(Error::io("remove", &self.path)),
         }
     }
@@ -282,4 +294,8 @@ impl MappedFile {
     pub fn held_count(&self) -> usize {
         self.open.read().region.as_ref().map_or(0, |region| Arc::strong_count(region) - 1)
     }
+}
+
+fn is_empty_file(fs: &dyn FileSystem, path: &Path) -> bool {
+    matches!(fs.metadata(path), Ok(Some(found)) if !found.is_dir && found.len == 0)
 }

@@ -9,11 +9,16 @@ use std::sync::Arc;
 use super::log_end::LogEnd;
 use super::{Recovered, StoreState};
 use crate::error::Result;
+use crate::format::positions::DurablePositions;
 use crate::index::file::IndexFile;
 use crate::num;
 
-/// Takes files that are not to be trusted out of the index. Gives them, and where dispatch to the
-/// index has to begin; `None` where the queues' begin does.
+/// Takes files that are not to be trusted out of the index. Gives them, newest first, and where
+/// dispatch to the index has to begin; `None` where the queues' begin does.
+///
+/// After an unclean stop only files are trusted that were full and flushed: of any other the header
+/// lags behind the entries, so that chains would be cut where new keys are put on top, and pages may
+/// be missing.
 ///
 /// # Errors
 /// None yet.
@@ -23,25 +28,34 @@ pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<(Vec<Arc<IndexFile>>, 
     };
     let files = index.files();
     let log_end = num::java_long(end.log_end);
-    let covered = of.checkpoint.times().index_msg_timestamp;
-    let is_doubtful = |file: &&Arc<IndexFile>| {
+    let is_doubtful = |at: usize, file: &IndexFile| {
         let header = file.header();
         // Entries of messages that were cut off cannot stay, however the store was closed.
         let behind_end = header.end_phy_offset >= log_end && header.index_count > 1;
-        // A store that is only read checks every message against the log: what is there helps.
-        behind_end || (of.state == StoreState::Crashed && of.writable && header.end_timestamp > covered)
+        // One that follows another begins with its end: otherwise it is not made yet.
+        let is_unmade = at > 0 && header.end_phy_offset == 0;
+        behind_end || is_unmade || (of.state == StoreState::Crashed && !was_flushed(of, file))
     };
-    let first_doubtful = files.iter().position(|file| is_doubtful(&file));
-    let Some(at) = first_doubtful else { return Ok((Vec::new(), None)) };
+    let first_doubtful = files.iter().enumerate().position(|(at, file)| is_doubtful(at, file));
+    let Some(at) = first_doubtful.into_iter().chain(index.first_half_made()).min() else {
+        return Ok((Vec::new(), None));
+    };
     let (kept, dropped) = files.split_at_checked(at).unwrap_or((&[], &files));
     // A message whose keys did not all fit into the last kept file has the rest of them behind it.
-    let from = match (kept.last(), dropped.first()) {
-        (Some(last), _) => last.header().end_phy_offset,
-        (None, Some(first)) => first.header().begin_phy_offset,
-        (None, None) => 0,
-    };
+    let from = kept.last().map_or(0, |last| last.header().end_phy_offset);
     let from = num::from_java_long(from).unwrap_or(0).max(of.log.min_offset().unwrap_or(0));
-    let dropped = dropped.to_vec();
+    let dropped: Vec<_> = dropped.iter().rev().cloned().collect();
     index.forget(&dropped);
     Ok((dropped, Some(from)))
+}
+
+/// Whether a file was full, and flushed as such: by the checkpoint's time, and where an mqstore writer
+/// was the last by its position, since a time can be that of many messages.
+fn was_flushed(of: Recovered<'_>, file: &IndexFile) -> bool {
+    let header = file.header();
+    let covered = of.checkpoint.times().index_msg_timestamp;
+    let is_reached = |positions: DurablePositions| header.end_phy_offset <= num::java_long(positions.index);
+    file.index_count() >= file.shape().index_num
+        && header.end_timestamp <= covered
+        && of.positions.is_none_or(is_reached)
 }

@@ -1,6 +1,7 @@
 //! Where the log ends.
 //!
-//! Only a torn tail is cut: bytes behind the last valid record that no valid record follows. 4.9.3
+//! Only a torn tail is cut: bytes behind the last valid record that no valid record follows, or, after
+//! an unclean stop, that never got to the disk. 4.9.3
 //! cuts at the first bad record, wherever it stands. Source for where the walk begins:
 //! `CommitLog.recoverNormally`, `recoverAbnormally` and `isMappedFileMatchedRecover`.
 
@@ -20,9 +21,12 @@ use crate::format::message::{
 };
 use crate::mmap::file_queue::FileQueue;
 use crate::mmap::mapped_file::MappedFile;
+use crate::num;
 
 /// How many of the newest files are read after a clean stop, as in 4.9.3.
 const CHECKED_FILE_COUNT: usize = 3;
+/// The least that a disk writes as a whole.
+const SECTOR_SIZE: u64 = 512;
 /// As much of a file as its first record's store time needs.
 const HEAD_SIZE: u64 = 128;
 
@@ -89,7 +93,8 @@ pub fn find(of: Recovered<'_>) -> Result<LogEnd> {
                 return Ok(found);
             }
         };
-        let Some(next) = next_valid(files, bad, fault)?.filter(|_| !is_being_written(of, files, bad)) else {
+        let next = if is_lost(of, files, bad)? { None } else { next_valid(files, bad, fault)? };
+        let Some(next) = next.filter(|_| !is_being_written(of, files, bad)) else {
             found.log_end = found.log_end.max(file_start(files, bad));
             found.is_cut = !is_unwritten(files, bad)?;
             return Ok(found);
@@ -109,6 +114,24 @@ pub fn find(of: Recovered<'_>) -> Result<LogEnd> {
 /// have come by while the record was copied there. Then the log ends here for this reader.
 fn is_being_written(of: Recovered<'_>, files: &FileQueue, bad: u64) -> bool {
     matches!(of.state, StoreState::Live(_)) && matches!(scan::size_at(files, bad), Ok(Some(_)))
+}
+
+/// Whether a bad record is one that never got to the disk, though some behind it may have: a power cut
+/// takes any of the pages, or of their sectors, that were not flushed. Behind the last position that is
+/// known to be flushed a sector, or what the record has of one, then reads as the zeros that were there
+/// before. What was flushed stands before all that was not, so nothing that was promised is behind.
+fn is_lost(of: Recovered<'_>, files: &FileQueue, bad: u64) -> Result<bool> {
+    if of.state != StoreState::Crashed || of.positions.is_none_or(|known| bad < known.log) {
+        return Ok(false);
+    }
+    let Some(file) = files.find(bad) else { return Ok(false) };
+    let position = bad - file.file_from_offset();
+    let size = be::i32_at(&file.slice(position, 4)?, 0).and_then(num::from_java_int).unwrap_or(0);
+    let first_sector = SECTOR_SIZE - position % SECTOR_SIZE;
+    let record = file.slice(position, u64::from(size).max(first_sector))?;
+    let (first, others) = record.split_at_checked(num::index(first_sector)).unwrap_or((&record, &[]));
+    let is_zero = |sector: &[u8]| sector.iter().all(|&byte| byte == 0);
+    Ok(is_zero(first) || others.chunks(num::index(SECTOR_SIZE)).any(is_zero))
 }
 
 /// A store that is opened for writing is not cut where valid records would go, unless the user says so.
@@ -209,5 +232,6 @@ pub fn trim(log: &CommitLog, log_end: u64) -> Result<()> {
     if let Some(file) = files.find(log_end) {
         file.zero_from(log_end - file.file_from_offset())?;
     }
+    files.remove_half_made()?;
     files.sync_dirs()
 }

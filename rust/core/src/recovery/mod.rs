@@ -23,6 +23,9 @@ use crate::index::IndexService;
 use crate::index::file::IndexFile;
 use crate::published::PublishedPositions;
 
+use log_end::LogEnd;
+use queues::QueueEnds;
+
 /// What recovery works on.
 #[derive(Debug, Clone, Copy)]
 pub struct Recovered<'a> {
@@ -68,7 +71,7 @@ pub struct Recovery {
     pub dispatch_from: u64,
     /// Where dispatch has to begin for the index, where that is earlier.
     pub index_from: Option<u64>,
-    /// Index files that are not to be trusted.
+    /// Index files that are not to be trusted, newest first.
     pub dropped: Vec<Arc<IndexFile>>,
     /// Whether what is behind the ends may hold old bytes that have to go.
     pub must_trim: bool,
@@ -80,10 +83,17 @@ pub struct Recovery {
 /// [`crate::error::Error::Damaged`] where valid records follow a bad one and the store is opened for
 /// writing, unless `on_damage` says to cut; anything that can't be read.
 pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
-    let end = log_end::find(of)?;
+    let mut of = of;
+    let mut end = log_end::find(of)?;
+    if of.state == StoreState::Closed && was_killed(of, &end) {
+        of.state = StoreState::Crashed;
+        end = log_end::find(of)?;
+    }
     of.log.set_end(end.log_end, end.last_store_timestamp);
-    let dispatch_from = queues::recover(of, &end)?;
+    let QueueEnds { dispatch_from, is_cut } = queues::recover(of, &end)?;
     let (dropped, index_from) = index::recover(of, &end)?;
+    let has_later_files = of.log.files().last().is_some_and(|last| last.file_from_offset() > end.log_end);
+    let has_half_made = of.log.files().has_half_made() || index_from.is_some();
     Ok(Recovery {
         log_end: end.log_end,
         last_store_timestamp: end.last_store_timestamp,
@@ -91,8 +101,27 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         dispatch_from,
         index_from,
         dropped,
-        must_trim: of.state != StoreState::Closed || end.is_cut,
+        must_trim: of.state != StoreState::Closed || end.is_cut || is_cut || has_later_files || has_half_made,
     })
+}
+
+/// Whether a store without the mark of an unclean stop has lost that mark: neither did an mqstore writer
+/// write its positions when it closed the store, nor RocketMQ its checkpoint.
+fn was_killed(of: Recovered<'_>, end: &LogEnd) -> bool {
+    of.positions.is_some_and(|positions| positions.log < end.log_end)
+        && of.checkpoint.times().logics_msg_timestamp < end.last_store_timestamp
+}
+
+/// What stays known to be on the disk when what stands behind the ends is removed.
+#[must_use]
+pub fn known_after_trim(of: Recovered<'_>, recovery: &Recovery) -> DurablePositions {
+    let known = of.positions.unwrap_or_default();
+    let index_from = recovery.index_from.unwrap_or(recovery.dispatch_from);
+    DurablePositions {
+        log: known.log.min(recovery.log_end),
+        queues: known.queues.min(recovery.dispatch_from),
+        index: known.index.min(index_from),
+    }
 }
 
 /// Removes what stands behind the ends that were found, before anything new is written.
@@ -105,6 +134,7 @@ pub fn trim(of: Recovered<'_>, recovery: &Recovery) -> Result<()> {
         queue.trim()?;
     }
     if let Some(index) = of.index {
+        index.remove_half_made()?;
         index.delete(&recovery.dropped)?;
     }
     Ok(())

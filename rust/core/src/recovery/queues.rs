@@ -11,6 +11,15 @@ use crate::format::message::{self, Check, Decoded, Record};
 use crate::format::properties::DispatchProperties;
 use crate::num;
 
+/// What was found of the queues.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct QueueEnds {
+    /// Where dispatch has to begin.
+    pub dispatch_from: u64,
+    /// Whether something stands behind the end of a queue that has to go.
+    pub is_cut: bool,
+}
+
 /// Sets the queues' ends. Gives where dispatch has to begin.
 ///
 /// After a clean stop a queue ends where its last unit does that agrees with the log. After an
@@ -19,13 +28,12 @@ use crate::num;
 ///
 /// # Errors
 /// Where queue or log can't be read.
-pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<u64> {
+pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
     let min_offset = of.log.min_offset().unwrap_or(0);
-    let dispatch_from = match of.state {
+    let mut ends = match of.state {
         StoreState::Closed => recover_closed(of, end)?,
         StoreState::Live(Some(published)) => {
-            recover_closed(of, end)?;
-            published.dispatched
+            QueueEnds { dispatch_from: published.dispatched, ..recover_closed(of, end)? }
         }
         StoreState::Live(None) => {
             // Units come in while one queue after the other is read. Those of records before the
@@ -36,22 +44,28 @@ pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<u64> {
         }
         StoreState::Crashed => recover_crashed(of, end)?,
     };
-    Ok(dispatch_from.max(min_offset).min(end.log_end))
+    ends.dispatch_from = ends.dispatch_from.max(min_offset).min(end.log_end);
+    Ok(ends)
 }
 
-/// Gives where the last record ends that has a unit.
-fn recover_closed(of: Recovered<'_>, end: &LogEnd) -> Result<u64> {
-    let mut reached = 0;
+/// Dispatch begins where the last record ends that has a unit; earlier for a queue that lost files.
+fn recover_closed(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
+    let mut ends = QueueEnds::default();
+    let mut of_damaged = u64::MAX;
     for queue in of.queues.all() {
-        queue.recover_clean(|unit, index| agrees(of, &queue, unit, index))?;
-        queue.cut_behind(end.log_end)?;
-        reached = reached.max(num::from_java_long(queue.max_physic_offset()).unwrap_or(0));
+        let is_cut = queue.recover_clean(|unit, index| agrees(of, &queue, unit, index))?;
+        ends.is_cut |= is_cut | queue.cut_behind(end.log_end)?;
+        if is_cut {
+            of_damaged = of_damaged.min(queue.reached());
+        }
+        ends.dispatch_from = ends.dispatch_from.max(queue.reached());
     }
-    Ok(reached)
+    ends.dispatch_from = ends.dispatch_from.min(of_damaged);
+    Ok(ends)
 }
 
 /// Gives up to where the queues are known to be whole.
-fn recover_crashed(of: Recovered<'_>, end: &LogEnd) -> Result<u64> {
+fn recover_crashed(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
     let known = of.positions.map_or(end.walked_from, |positions| positions.queues.min(end.walked_from));
     let mut dispatch_from = known;
     for queue in of.queues.all() {
@@ -59,7 +73,7 @@ fn recover_crashed(of: Recovered<'_>, end: &LogEnd) -> Result<u64> {
             dispatch_from = dispatch_from.min(earlier);
         }
     }
-    Ok(dispatch_from)
+    Ok(QueueEnds { dispatch_from, is_cut: true })
 }
 
 /// Whether a unit agrees with the log. One whose record is gone with an expired file cannot be held

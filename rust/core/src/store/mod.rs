@@ -32,6 +32,7 @@ use crate::index::IndexService;
 use crate::lock::StoreLock;
 use crate::mmap::file_queue::Stray;
 use crate::num;
+use crate::poison::Poison;
 use crate::published::Published;
 use crate::running_flags::RunningFlags;
 
@@ -52,6 +53,10 @@ pub struct Store {
     checkpoint: StoreCheckpoint,
     dispatcher: Dispatcher,
     flags: RunningFlags,
+    /// Held by a flush of queues and index: what one has taken to flush is not seen by another.
+    flushing: Mutex<()>,
+    /// Whether the disk has refused to take queues or index since the store was opened.
+    derived_poison: Poison,
     lock: Mutex<Option<StoreLock>>,
     published: Option<Arc<Published>>,
     closed: AtomicBool,

@@ -16,12 +16,13 @@ use crate::consume_queue::table::QueueTable;
 use crate::dispatch::Dispatcher;
 use crate::error::{Error, Result};
 use crate::format::positions::DurablePositions;
-use crate::fs::{FileSystem, OpenMode};
+use crate::fs::{FileSystem, OpenMode, make_folder};
 use crate::index::IndexService;
 use crate::lock::{self, StoreLock, Writer};
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions};
 use crate::mmap::mapped_file::Access;
 use crate::num;
+use crate::poison::Poison;
 use crate::published::Published;
 use crate::recovery::layout::Layout;
 use crate::recovery::{self, Recovered, Recovery, StoreState};
@@ -83,10 +84,13 @@ impl Store {
 
     fn close_for_writing(&self) -> Result<()> {
         self.log.commit(0)?;
-        self.dispatcher.pass(self.targets())?;
+        // Where queues cannot be written the log still gets to the disk.
+        let dispatched = self.dispatcher.pass(self.targets());
         self.flush_everything()?;
+        dispatched?;
         self.log.discard_prepared_file()?;
-        if !self.log.is_poisoned() && self.flags.is_writeable() && self.dispatch_behind_bytes() == 0 {
+        let is_whole = !self.log.is_poisoned() && !self.derived_poison.is_set();
+        if is_whole && self.flags.is_writeable() && self.dispatch_behind_bytes() == 0 {
             let abort = self.config.abort_file();
             self.fs.remove_file(&abort).map_err(Error::io("remove", &abort))?;
             self.fs.sync_dir(self.path()).map_err(Error::io("sync the folder", self.path()))?;
@@ -139,6 +143,8 @@ impl Store {
             checkpoint: parts.checkpoint,
             dispatcher: Dispatcher::default(),
             flags: RunningFlags::default(),
+            flushing: Mutex::default(),
+            derived_poison: Poison::default(),
             lock: Mutex::default(),
             published: None,
             closed: AtomicBool::new(false),
@@ -242,7 +248,7 @@ fn open_for_writing(
     let layout = Layout::read(&*fs, &config)?;
     layout.check_for_writing(&*fs, &config)?;
     let root = &config.store_path_root_dir;
-    fs.create_dir_all(root).map_err(Error::io("make the folder", root))?;
+    make_folder(&*fs, root)?;
     let lock = StoreLock::take(&*fs, &config.lock_file(), &config.own_dir())?;
     // Only with the lock is certain that nobody writes: what was looked at before is looked at again.
     let opened = Layout::read(&*fs, &config).and_then(|layout| {
@@ -260,8 +266,15 @@ fn open_for_writing(
     };
     // From here on the store is changed, which the mark of an unclean stop says first.
     mark_open(&*fs, &config, &lock)?;
-    if recovery.must_trim || layout.log.files.is_empty() {
-        recovery::trim(recovered(&config, &parts, None, true), &recovery)?;
+    let of = recovered(&config, &parts, None, true);
+    let known = recovery::known_after_trim(of, &recovery);
+    parts.checkpoint.set_positions(known);
+    if recovery.must_trim {
+        // What is put where something was cut is not on the disk just because that was.
+        if parts.positions.is_some_and(|positions| positions != known) {
+            parts.checkpoint.flush()?;
+        }
+        recovery::trim(of, &recovery)?;
     }
     let published = Published::create(&*fs, &config.own_dir(), std::process::id(), clock.now_ms())?;
     let published = Arc::new(published);
@@ -279,7 +292,7 @@ fn mark_open(fs: &dyn FileSystem, config: &StoreConfig, lock: &StoreLock) -> Res
     for folder in
         config.store_path_commit_log.iter().chain([&config.store_path_consume_queue(), &config.own_dir()])
     {
-        fs.create_dir_all(folder).map_err(Error::io("make the folder", folder))?;
+        make_folder(fs, folder)?;
     }
     lock.mark()?;
     let abort = config.abort_file();

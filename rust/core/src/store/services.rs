@@ -6,7 +6,9 @@ use super::Store;
 use crate::commit_log::FlushOutcome;
 use crate::consume_queue::ConsumeQueue;
 use crate::error::Result;
+use crate::format::index::IndexHeader;
 use crate::format::positions::DurablePositions;
+use crate::num;
 
 impl Store {
     /// Dispatches everything that can be read. Gives how many messages.
@@ -53,10 +55,16 @@ impl Store {
     /// # Errors
     /// Where a file can't be written or flushed; what could not be written stays in memory.
     pub fn flush_consume_queues(&self, least_pages: u64) -> Result<()> {
+        let _one_at_a_time = self.flushing.lock();
         let dispatched = self.dispatcher.reput_from_offset();
-        self.queues.flush(least_pages.max(1))?;
+        self.flush_queues(least_pages.max(1))?;
         self.publish_dispatched(dispatched);
         self.flush_filled_index_files()
+    }
+
+    fn flush_queues(&self, least_pages: u64) -> Result<()> {
+        self.queues.spill_all()?;
+        self.derived_poison.watch("flush", self.queues.flush(least_pages))
     }
 
     fn publish_dispatched(&self, offset: u64) {
@@ -68,8 +76,12 @@ impl Store {
     /// Index files that became full are brought to the disk, and then the checkpoint says so.
     fn flush_filled_index_files(&self) -> Result<()> {
         for filled in self.dispatcher.take_filled() {
-            filled.flush()?;
-            self.checkpoint.set_index_msg_timestamp(filled.header().end_timestamp);
+            self.derived_poison.watch("flush", filled.flush())?;
+            let IndexHeader { end_timestamp, end_phy_offset, .. } = filled.header();
+            if !self.derived_poison.is_set() {
+                self.checkpoint.set_index_msg_timestamp(end_timestamp);
+                self.checkpoint.advance_index_position(num::from_java_long(end_phy_offset).unwrap_or(0));
+            }
             self.checkpoint.flush()?;
         }
         Ok(())
@@ -81,22 +93,23 @@ impl Store {
     /// # Errors
     /// Where the disk did not take it.
     pub fn flush_everything(&self) -> Result<()> {
+        let _one_at_a_time = self.flushing.lock();
         let dispatched_time = self.dispatcher.store_timestamp();
         let dispatched = self.dispatcher.reput_from_offset();
-        let flushed = self.flush_commit_log(0)?;
-        self.queues.flush(0)?;
+        let log = self.flush_commit_log(0)?.flushed_offset;
+        self.flush_queues(0)?;
         self.publish_dispatched(dispatched);
         self.flush_filled_index_files()?;
         if let Some(index) = &self.index {
-            index.flush()?;
+            self.derived_poison.watch("flush", index.flush())?;
         }
-        self.checkpoint.set_logics_msg_timestamp(dispatched_time);
-        self.checkpoint.set_positions(DurablePositions {
-            log: flushed.flushed_offset,
-            // Units of what is not on the disk itself would be of no use.
-            queues: dispatched.min(flushed.flushed_offset),
-            index: dispatched.min(flushed.flushed_offset),
-        });
+        // Of what the disk once refused nobody knows what it holds: until the store is reopened no
+        // more is claimed than before. Units of what is not on the disk itself would be of no use.
+        if !self.derived_poison.is_set() {
+            let derived = dispatched.min(log);
+            self.checkpoint.set_logics_msg_timestamp(dispatched_time);
+            self.checkpoint.set_positions(DurablePositions { log, queues: derived, index: derived });
+        }
         self.checkpoint.flush()
     }
 
