@@ -126,7 +126,7 @@ impl Listing {
     #[must_use]
     pub fn file_size(&self) -> Option<u64> {
         let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
-        for (_, len, _) in &self.files {
+        for (_, len, _) in self.files.iter().filter(|(_, len, _)| *len > 0) {
             *counts.entry(*len).or_default() += 1;
         }
         let (&most, _) = counts.iter().max_by_key(|(len, count)| (**count, **len))?;

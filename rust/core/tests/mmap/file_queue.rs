@@ -23,7 +23,7 @@ fn names(folder: &Path) -> Vec<String> {
 
 fn listing(files: &[(u64, u64)]) -> Listing {
     let files = files.iter().map(|(offset, len)| (*offset, *len, PathBuf::from(format!("{offset:020}"))));
-    Listing { files: files.collect(), strays: Vec::new() }
+    Listing { files: files.collect(), ..Listing::default() }
 }
 
 #[test]
@@ -203,6 +203,28 @@ fn the_size_of_the_files_is_what_most_of_them_have() {
 }
 
 #[test]
+fn what_a_crash_left_half_made_is_set_aside() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("files");
+    std::fs::create_dir(&folder).unwrap();
+    let path = |offset: u64| folder.join(format!("{offset:020}"));
+    for (offset, len) in [(0, 100), (100, 0), (200, 100), (300, 0), (400, 0)] {
+        std::fs::write(path(offset), vec![1; len]).unwrap();
+    }
+    let listing = Listing::read(&OsFileSystem, [&folder]).unwrap();
+    assert_eq!(listing.half_made, [path(400), path(300)]);
+    assert_eq!((listing.files.len(), listing.faults(100).len()), (3, 1));
+    // Of files that are derived all is made again from the first on that is missing.
+    let listing = Listing::read_derived(&OsFileSystem, &folder).unwrap();
+    assert_eq!(listing.half_made, [path(400), path(300), path(200), path(100)]);
+    assert_eq!((listing.files.len(), listing.faults(100).len()), (1, 0));
+    let queue = queue_with(options(root.path(), Access::MapWrite));
+    assert!(queue.has_half_made());
+    queue.remove_half_made().unwrap();
+    assert_eq!((queue.has_half_made(), path(300).exists(), path(200).exists()), (false, false, true));
+}
+
+#[test]
 fn faults_name_file_expected_and_found() {
     let fault = |files: &[(u64, u64)]| {
         let faults = listing(files).faults(100);
@@ -211,7 +233,7 @@ fn faults_name_file_expected_and_found() {
             .map(|fault| format!("{}: {} / {}", fault.path.display(), fault.expected, fault.found))
             .collect()
     };
-    let none: Vec<String> = fault(&[(100, 100), (200, 100), (300, 0)]);
+    let none: Vec<String> = fault(&[(100, 100), (200, 100)]);
     assert_eq!(none, Vec::<String>::new());
     let short: Vec<String> = fault(&[(0, 99), (100, 100)]);
     assert_eq!(short, ["00000000000000000000: 100 bytes, as the first file has / 99 bytes"]);
