@@ -331,6 +331,7 @@ class Store:
         delay_time_level: int = 0,
         born_timestamp: int | None = None,
         wait_store_msg_ok: bool = True,
+        unique_key: bool = True,
     ) -> PutMessageResult:
         """Puts a message.
 
@@ -340,12 +341,13 @@ class Store:
             keys: The keys by which it can be looked up: several, or one string in which spaces separate them.
             tags: The tag.
             queue_id: The queue; the topic's queues take turns by default.
-            properties: Properties of its own. A unique key is added.
+            properties: Properties of its own.
             flag: The user's flag.
             sys_flag: See :attr:`Message.sys_flag`.
             delay_time_level: The delay level after which it can be got; 0 for at once.
             born_timestamp: When it was made; now by default.
             wait_store_msg_ok: Whether, with synchronous flush, the put waits for the disk.
+            unique_key: Whether it gets a unique key, in the Java client's form, where ``properties`` has none.
 
         Raises:
             MessageIllegalError: it cannot be stored.
@@ -370,6 +372,7 @@ class Store:
         delay_time_level: int = 0,
         born_timestamp: int | None = None,
         wait_store_msg_ok: bool = True,
+        unique_key: bool = True,
     ) -> tuple[PutMessageResult, int | None]:
         """As :meth:`put`, without waiting for the disk: gives the offset that has to get there too."""
     def put_many(
@@ -384,6 +387,7 @@ class Store:
         flag: int = 0,
         born_timestamp: int | None = None,
         wait_store_msg_ok: bool = True,
+        unique_key: bool = True,
     ) -> PutMessageResult:
         """Puts messages of one topic, one after another, in one call.
 
@@ -414,6 +418,7 @@ class Store:
         flag: int = 0,
         born_timestamp: int | None = None,
         wait_store_msg_ok: bool = True,
+        unique_key: bool = True,
     ) -> tuple[PutMessageResult, int | None]:
         """As :meth:`put_many`, without waiting for the disk: gives the offset that has to get there too."""
     def _put_message(

@@ -45,14 +45,14 @@ def _load(store: mqstore.MessageStore, topic: str, count: int, work: _Work) -> N
     def one_by_one(first: int) -> None:
         put = store.put
         for number in range(first, count, work.threads):
-            put(topic, body, keys=f"key{number}", tags="TagA", queue_id=number % work.queues)
+            put(topic, body, keys=f"key{number}", tags="TagA", queue_id=number % work.queues, unique_key=False)
 
     def in_batches(first: int) -> None:
         for start in range(first * work.batch, count, work.threads * work.batch):
             numbers = range(start, min(count, start + work.batch))
             keys = [f"key{number}" for number in numbers]
             queue_id = start // work.batch % work.queues
-            store.put_many(topic, [body] * len(keys), keys=keys, tags="TagA", queue_id=queue_id)
+            store.put_many(topic, [body] * len(keys), keys=keys, tags="TagA", queue_id=queue_id, unique_key=False)
 
     load = one_by_one if work.batch == 1 else in_batches
     threads = [threading.Thread(target=load, args=(number,)) for number in range(1, work.threads)]
@@ -102,8 +102,9 @@ def _read_arrow(store: mqstore.MessageStore, topic: str, _queues: int) -> int:
 
 def _look_up(store: mqstore.MessageStore, topic: str, work: _Work, lookups: int) -> dict[str, float]:
     rnd = random.Random(11)
+    keys = [f"key{rnd.randrange(work.messages)}" for _ in range(lookups)]
     begin = time.perf_counter()
-    found = sum(len(store.query_message(topic, f"key{rnd.randrange(work.messages)}")) for _ in range(lookups))
+    found = sum(len(store.query_message(topic, key)) for key in keys)
     figures: dict[str, float] = {
         "query_by_key_per_s": lookups / (time.perf_counter() - begin),
         "query_by_key_found": found,

@@ -16,12 +16,44 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use crate::format::message_id::push_hex;
+use crate::format::message_id::{hex_digits, push_hex};
+
+/// Hex digits of the longest key, with an IPv6 address.
+const MAX_DIGITS: usize = 2 * (16 + 2 + 4 + 4 + 2);
+
+/// A unique key as text.
+#[derive(Debug, Clone, Copy)]
+pub struct UniqueKey {
+    digits: [u8; MAX_DIGITS],
+    len: usize,
+}
+
+impl Default for UniqueKey {
+    fn default() -> Self {
+        Self { digits: [0; MAX_DIGITS], len: 0 }
+    }
+}
+
+impl UniqueKey {
+    fn push(&mut self, digits: &[u8]) {
+        let end = self.len + digits.len();
+        if let Some(free) = self.digits.get_mut(self.len..end) {
+            free.copy_from_slice(digits);
+            self.len = end;
+        }
+    }
+
+    /// Its digits.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.digits.get(..self.len).unwrap_or_default()
+    }
+}
 
 /// Makes unique keys.
 #[derive(Debug)]
 pub struct UniqueKeys {
-    prefix: String,
+    prefix: Vec<u8>,
     counter: AtomicU32,
     /// When the current month began, and when the next one does, in milliseconds.
     month_start: AtomicI64,
@@ -40,23 +72,25 @@ impl UniqueKeys {
         let [_, _, pid @ ..] = std::process::id().to_be_bytes();
         push_hex(&mut prefix, &pid);
         push_hex(&mut prefix, &instance.to_be_bytes());
+        let prefix = prefix.into_bytes();
         let (month_start, month_end) = (AtomicI64::new(i64::MAX), AtomicI64::new(i64::MIN));
         Self { prefix, counter: AtomicU32::new(0), month_start, month_end }
     }
 
     /// The next key, at a time in milliseconds.
     #[must_use]
-    pub fn next(&self, now_ms: i64) -> String {
+    pub fn next(&self, now_ms: i64) -> UniqueKey {
         if now_ms >= self.month_end.load(Ordering::Relaxed) {
             self.enter_month(now_ms);
         }
         let since = now_ms.saturating_sub(self.month_start.load(Ordering::Relaxed)).max(0);
-        let mut key = String::with_capacity(self.prefix.len() + 12);
-        key.push_str(&self.prefix);
         let [_, _, _, _, since @ ..] = since.to_be_bytes();
-        push_hex(&mut key, &since);
         let [_, _, counter @ ..] = self.counter.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        push_hex(&mut key, &counter);
+        let mut key = UniqueKey::default();
+        key.push(&self.prefix);
+        for byte in since.into_iter().chain(counter) {
+            key.push(&hex_digits(byte));
+        }
         key
     }
 

@@ -58,6 +58,10 @@ impl Default for GivenProperties {
 }
 
 impl GivenProperties {
+    pub fn is_empty_map(&self) -> bool {
+        matches!(self, Self::Map(pairs) if pairs.is_empty())
+    }
+
     pub fn borrow(&self) -> Properties<'_> {
         match self {
             Self::RawText(raw) => Properties::Raw(raw.as_bytes()),
@@ -99,14 +103,26 @@ impl<'a, 'py> FromPyObject<'a, 'py> for GivenProperties {
 }
 
 /// Keys: one string, in which spaces separate them, or several strings.
-pub struct Keys(pub String);
+pub enum Keys {
+    Given(PyBackedStr),
+    Joined(String),
+}
+
+impl Keys {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Given(keys) => keys,
+            Self::Joined(keys) => keys,
+        }
+    }
+}
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Keys {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(text) = given.cast::<PyString>() {
-            return Ok(Self(text.to_str()?.to_owned()));
+            return Ok(Self::Given(text.to_owned().try_into()?));
         }
         let mut keys = String::new();
         for key in given.try_iter()? {
@@ -122,7 +138,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Keys {
             }
             keys.push_str(&key);
         }
-        Ok(Self(keys))
+        Ok(Self::Joined(keys))
     }
 }
 

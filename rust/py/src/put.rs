@@ -10,15 +10,17 @@ use mqstore_core::commit_log::{Appended, Wait};
 use mqstore_core::format::batch::{self, BatchItem};
 use mqstore_core::format::host::Host;
 use mqstore_core::format::java_hash_map::JavaHashMap;
-use mqstore_core::format::properties as names;
+use mqstore_core::format::properties::{self as names, ClientProperties};
 use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::{
     BatchMessage, NewMessage, Properties, PutAppended, PutRefusal, PutStep, Store as CoreStore,
 };
+use mqstore_core::unique_key::UniqueKey;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+use smallvec::{SmallVec, smallvec};
 
 use crate::arguments::{self, Body, GivenProperties, Keys};
 use crate::errors::{self, detached};
@@ -84,7 +86,7 @@ impl Store {
         py: Python<'_>,
         outcome: Outcome<T>,
         store_host: Host,
-        all: impl FnOnce(T) -> Vec<Appended>,
+        all: impl FnOnce(T) -> SmallVec<[Appended; 1]>,
     ) -> PyResult<PutMessageResult> {
         match outcome {
             Ok(done) => {
@@ -95,7 +97,7 @@ impl Store {
         }
     }
 
-    fn round_of(slf: &Bound<'_, Self>, topic: &str) -> PyResult<Arc<Round>> {
+    pub(crate) fn round_of(slf: &Bound<'_, Self>, topic: &str) -> PyResult<Arc<Round>> {
         let this = slf.get();
         if let Some(round) = this.rounds.read().get(topic) {
             return Ok(Arc::clone(round));
@@ -105,15 +107,17 @@ impl Store {
         let round = Round { write_queue_nums: write_queue_nums.max(1), next: AtomicI32::new(0) };
         Ok(Arc::clone(rounds.entry(topic.to_owned()).or_insert_with(|| Arc::new(round))))
     }
+}
 
-    pub(crate) fn queue_for(slf: &Bound<'_, Self>, topic: &str, queue_id: Option<i32>) -> PyResult<i32> {
-        let round = Self::round_of(slf, topic)?;
-        match queue_id {
+impl Round {
+    /// The queue that is asked for, or the next one in turn.
+    pub(crate) fn queue(&self, asked: Option<i32>) -> PyResult<i32> {
+        match asked {
             Some(queue_id) if queue_id >= 0 => Ok(queue_id),
             Some(queue_id) => {
                 Err(PyValueError::new_err(format!("queue_id is not negative, found {queue_id}")))
             }
-            None => Ok(round.next.fetch_add(1, Ordering::Relaxed).rem_euclid(round.write_queue_nums)),
+            None => Ok(self.next.fetch_add(1, Ordering::Relaxed).rem_euclid(self.write_queue_nums)),
         }
     }
 }
@@ -122,34 +126,33 @@ impl Store {
 pub struct Extras<'a> {
     pub keys: Option<&'a str>,
     pub tags: Option<&'a str>,
-    pub unique_key: &'a str,
+    pub unique_key: Option<&'a UniqueKey>,
     pub given: &'a GivenProperties,
     pub delay_time_level: i32,
     pub wait_store_msg_ok: bool,
 }
 
 /// The properties of a message that is put.
-pub fn properties_of<'a>(extras: &Extras<'a>, level: &'a str) -> PyResult<Properties<'a>> {
-    let mut map = match extras.given.borrow() {
-        Properties::Map(map) => map,
-        Properties::Raw(_) => {
-            return Err(PyValueError::new_err("put takes properties as a mapping of strings"));
-        }
+pub fn properties_of<'a>(extras: &Extras<'a>) -> PyResult<Properties<'a>> {
+    let client = ClientProperties {
+        keys: extras.keys.filter(|keys| !keys.is_empty()).map(str::as_bytes),
+        uniq_key: extras.unique_key.map(UniqueKey::as_bytes),
+        wait: (!extras.wait_store_msg_ok).then_some(&b"false"[..]),
+        tags: extras.tags.filter(|tags| !tags.is_empty()).map(str::as_bytes),
     };
-    if map.get(names::UNIQ_KEY).is_none() {
-        map.put(names::UNIQ_KEY, extras.unique_key.as_bytes());
+    if extras.given.is_empty_map() && extras.delay_time_level <= 0 {
+        return Ok(Properties::Client(client));
     }
-    if let Some(tags) = extras.tags.filter(|tags| !tags.is_empty()) {
-        map.put(names::TAGS, tags.as_bytes());
-    }
-    if let Some(keys) = extras.keys.filter(|keys| !keys.is_empty()) {
-        map.put(names::KEYS, keys.as_bytes());
+    let Properties::Map(mut map) = extras.given.borrow() else {
+        return Err(PyValueError::new_err("put takes properties as a mapping of strings"));
+    };
+    for (name, value) in client.pairs() {
+        if name != names::UNIQ_KEY || map.get(name).is_none() {
+            map.put(name, value);
+        }
     }
     if extras.delay_time_level > 0 {
-        map.put(names::DELAY, level.as_bytes());
-    }
-    if !extras.wait_store_msg_ok {
-        map.put(names::WAIT, &b"false"[..]);
+        map.put(names::DELAY, extras.delay_time_level.to_string().into_bytes());
     }
     Ok(Properties::Map(map))
 }
@@ -158,7 +161,7 @@ pub fn properties_of<'a>(extras: &Extras<'a>, level: &'a str) -> PyResult<Proper
 impl Store {
     #[pyo3(signature = (
         topic, body, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, sys_flag=0,
-        delay_time_level=0, born_timestamp=None, wait_store_msg_ok=true
+        delay_time_level=0, born_timestamp=None, wait_store_msg_ok=true, unique_key=true
     ))]
     #[allow(clippy::too_many_arguments)] // one call a message: each is a part of it
     fn put(
@@ -174,6 +177,7 @@ impl Store {
         delay_time_level: i32,
         born_timestamp: Option<i64>,
         wait_store_msg_ok: bool,
+        unique_key: bool,
     ) -> PyResult<PutMessageResult> {
         let given = properties.unwrap_or_default();
         let put = Put {
@@ -187,6 +191,7 @@ impl Store {
             sys_flag,
             delay_time_level,
             born_timestamp,
+            unique_key,
         };
         let (result, wait_for) = put.begin(slf, wait_store_msg_ok)?;
         slf.get().confirmed(slf.py(), result, wait_for)
@@ -195,7 +200,7 @@ impl Store {
     /// As `put`, without waiting for the disk: gives the offset that has to get there too.
     #[pyo3(signature = (
         topic, body, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, sys_flag=0,
-        delay_time_level=0, born_timestamp=None, wait_store_msg_ok=true
+        delay_time_level=0, born_timestamp=None, wait_store_msg_ok=true, unique_key=true
     ))]
     #[allow(clippy::too_many_arguments)] // as `put`
     fn _put_begin(
@@ -211,6 +216,7 @@ impl Store {
         delay_time_level: i32,
         born_timestamp: Option<i64>,
         wait_store_msg_ok: bool,
+        unique_key: bool,
     ) -> PyResult<(PutMessageResult, Option<u64>)> {
         let given = properties.unwrap_or_default();
         let put = Put {
@@ -224,6 +230,7 @@ impl Store {
             sys_flag,
             delay_time_level,
             born_timestamp,
+            unique_key,
         };
         put.begin(slf, wait_store_msg_ok)
     }
@@ -264,7 +271,7 @@ impl Store {
         };
         let is_large = message.body.len() > LARGE_BODY_SIZE;
         let outcome = with_or_without_gil(py, is_large, |wait| self.core.put_message(&message, wait));
-        self.result_of(py, outcome, message.store_host, |appended| vec![appended])
+        self.result_of(py, outcome, message.store_host, |appended| smallvec![appended])
     }
 
     /// Puts a batch in a client's encoding: 4.9.3's `putMessages`.
@@ -303,7 +310,7 @@ impl Store {
         let batch = BatchMessage { shared, items };
         let is_large = body.as_slice().len() > LARGE_BODY_SIZE;
         let outcome = with_or_without_gil(py, is_large, |wait| self.core.put_messages(&batch, wait));
-        self.result_of(py, outcome, batch.shared.store_host, |appended| appended)
+        self.result_of(py, outcome, batch.shared.store_host, SmallVec::from_vec)
     }
 
     /// Appends finished records: messages of a store, or their bytes; a blank's bytes end the file.
@@ -368,6 +375,7 @@ struct Put<'a> {
     sys_flag: i32,
     delay_time_level: i32,
     born_timestamp: Option<i64>,
+    unique_key: bool,
 }
 
 impl Put<'_> {
@@ -377,13 +385,13 @@ impl Put<'_> {
         wait_store_msg_ok: bool,
     ) -> PyResult<(PutMessageResult, Option<u64>)> {
         let (py, this) = (slf.py(), slf.get());
-        let queue_id = Store::queue_for(slf, self.topic, self.queue_id)?;
+        let queue_id = Store::round_of(slf, self.topic)?.queue(self.queue_id)?;
         let now = this.core.now_ms();
-        let (unique_key, level) = (this.unique_keys.next(now), self.delay_time_level.to_string());
+        let unique_key = self.unique_key.then(|| this.unique_keys.next(now));
         let extras = Extras {
-            keys: self.keys.as_ref().map(|keys| keys.0.as_str()),
+            keys: self.keys.as_ref().map(Keys::as_str),
             tags: self.tags,
-            unique_key: &unique_key,
+            unique_key: unique_key.as_ref(),
             given: &self.given,
             delay_time_level: self.delay_time_level,
             wait_store_msg_ok,
@@ -399,14 +407,14 @@ impl Put<'_> {
             reconsume_times: 0,
             prepared_transaction_offset: 0,
             body: self.body.as_slice(),
-            properties: properties_of(&extras, &level)?,
+            properties: properties_of(&extras)?,
         };
         let is_large = message.body.len() > LARGE_BODY_SIZE;
         let core: &CoreStore = &this.core;
         match with_or_without_gil(py, is_large, |wait| core.put_message(&message, wait)) {
             Ok(done) => {
                 let result =
-                    PutMessageResult::stored(PutMessageStatus::PutOk, vec![done.appended], this.store_host);
+                    PutMessageResult::stored(PutMessageStatus::PutOk, [done.appended], this.store_host);
                 Ok((result, done.wait_for))
             }
             Err(refusal) => Err(errors::refusal_to_py(py, &refusal)),
@@ -419,10 +427,8 @@ impl Put<'_> {
 pub fn encode_messages(items: Vec<(Body, i32, GivenProperties)>) -> PyResult<Vec<u8>> {
     let mut out = Vec::new();
     for (body, flag, given) in &items {
-        let encoded = match given.borrow() {
-            Properties::Raw(raw) => raw.to_vec(),
-            Properties::Map(map) => names::encode(&map),
-        };
+        let properties = given.borrow();
+        let encoded = properties.encode();
         let item = BatchItem { flag: *flag, body: body.as_slice(), properties: &encoded };
         if !item.write(&mut out) {
             return Err(PyValueError::new_err(format!(
@@ -437,10 +443,7 @@ pub fn encode_messages(items: Vec<(Body, i32, GivenProperties)>) -> PyResult<Vec
 /// Properties in the order in which Java's `HashMap` gives them.
 #[pyfunction]
 pub fn properties_to_bytes(properties: GivenProperties) -> Vec<u8> {
-    match properties.borrow() {
-        Properties::Raw(raw) => raw.to_vec(),
-        Properties::Map(map) => names::encode(&map),
-    }
+    properties.borrow().encode().into_owned()
 }
 
 /// The names of a mapping in the order in which Java's `HashMap` gives them.

@@ -3,6 +3,7 @@
 use mqstore_core::commit_log::{Appended, Wait};
 use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::{NewMessage, PutStep};
+use mqstore_core::unique_key::UniqueKey;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -51,7 +52,7 @@ fn check_length(name: &str, fits: bool, count: usize) -> PyResult<()> {
 impl Store {
     #[pyo3(signature = (
         topic, bodies, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, born_timestamp=None,
-        wait_store_msg_ok=true
+        wait_store_msg_ok=true, unique_key=true
     ))]
     #[allow(clippy::too_many_arguments)] // what the messages of a call share
     fn put_many(
@@ -65,10 +66,21 @@ impl Store {
         flag: i32,
         born_timestamp: Option<i64>,
         wait_store_msg_ok: bool,
+        unique_key: bool,
     ) -> PyResult<PutMessageResult> {
         let given = properties.unwrap_or_default();
-        let many =
-            PutMany { topic, bodies, keys, tags, queue_id, given, flag, born_timestamp, wait_store_msg_ok };
+        let many = PutMany {
+            topic,
+            bodies,
+            keys,
+            tags,
+            queue_id,
+            given,
+            flag,
+            born_timestamp,
+            wait_store_msg_ok,
+            unique_key,
+        };
         let (result, wait_for) = many.begin(slf)?;
         slf.get().confirmed(slf.py(), result, wait_for)
     }
@@ -76,7 +88,7 @@ impl Store {
     /// As `put_many`, without waiting for the disk: gives the offset that has to get there too.
     #[pyo3(signature = (
         topic, bodies, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, born_timestamp=None,
-        wait_store_msg_ok=true
+        wait_store_msg_ok=true, unique_key=true
     ))]
     #[allow(clippy::too_many_arguments)] // as `put_many`
     fn _put_many_begin(
@@ -90,10 +102,21 @@ impl Store {
         flag: i32,
         born_timestamp: Option<i64>,
         wait_store_msg_ok: bool,
+        unique_key: bool,
     ) -> PyResult<(PutMessageResult, Option<u64>)> {
         let given = properties.unwrap_or_default();
-        let many =
-            PutMany { topic, bodies, keys, tags, queue_id, given, flag, born_timestamp, wait_store_msg_ok };
+        let many = PutMany {
+            topic,
+            bodies,
+            keys,
+            tags,
+            queue_id,
+            given,
+            flag,
+            born_timestamp,
+            wait_store_msg_ok,
+            unique_key,
+        };
         many.begin(slf)
     }
 }
@@ -109,6 +132,7 @@ struct PutMany<'a> {
     flag: i32,
     born_timestamp: Option<i64>,
     wait_store_msg_ok: bool,
+    unique_key: bool,
 }
 
 impl PutMany<'_> {
@@ -118,21 +142,23 @@ impl PutMany<'_> {
         check_length("keys", self.keys.as_ref().is_none_or(|keys| keys.len() == count), count)?;
         check_length("tags", self.tags.as_ref().is_none_or(|tags| tags.fits(count)), count)?;
         let now = this.core.now_ms();
-        let unique_keys: Vec<String> = self.bodies.iter().map(|_| this.unique_keys.next(now)).collect();
+        let unique_keys: Vec<Option<UniqueKey>> =
+            self.bodies.iter().map(|_| self.unique_key.then(|| this.unique_keys.next(now))).collect();
+        let round = Store::round_of(slf, self.topic)?;
         let mut messages = Vec::with_capacity(count);
         for (at, (body, unique_key)) in self.bodies.iter().zip(&unique_keys).enumerate() {
             let key = self.keys.as_ref().and_then(|keys| keys.get(at)?.as_ref());
             let extras = Extras {
-                keys: key.map(|keys| keys.0.as_str()),
+                keys: key.map(Keys::as_str),
                 tags: self.tags.as_ref().and_then(|tags| tags.of(at)),
-                unique_key,
+                unique_key: unique_key.as_ref(),
                 given: &self.given,
                 delay_time_level: 0,
                 wait_store_msg_ok: self.wait_store_msg_ok,
             };
             messages.push(NewMessage {
                 topic: self.topic.as_bytes(),
-                queue_id: Store::queue_for(slf, self.topic, self.queue_id)?,
+                queue_id: round.queue(self.queue_id)?,
                 flag: self.flag,
                 sys_flag: 0,
                 born_timestamp: self.born_timestamp.unwrap_or(now),
@@ -141,7 +167,7 @@ impl PutMany<'_> {
                 reconsume_times: 0,
                 prepared_transaction_offset: 0,
                 body: body.as_slice(),
-                properties: properties_of(&extras, "0")?,
+                properties: properties_of(&extras)?,
             });
         }
         let mut done = Vec::with_capacity(count);

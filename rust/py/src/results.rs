@@ -9,6 +9,7 @@ use mqstore_core::store::{GetMessageResult as CoreGetResult, PutRefusal};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
+use smallvec::SmallVec;
 
 use crate::message::Message;
 use crate::status;
@@ -19,19 +20,20 @@ pub struct PutMessageResult {
     status: PutMessageStatus,
     append: Option<AppendMessageStatus>,
     /// None where nothing was appended; several for a batch.
-    appended: Vec<Appended>,
+    appended: SmallVec<[Appended; 1]>,
     store_host: Host,
     reason: Option<String>,
 }
 
 impl PutMessageResult {
-    pub fn stored(status: PutMessageStatus, appended: Vec<Appended>, store_host: Host) -> Self {
+    pub fn stored(status: PutMessageStatus, appended: impl Into<SmallVec<[Appended; 1]>>, store_host: Host) -> Self {
+        let appended = appended.into();
         Self { status, append: Some(AppendMessageStatus::PutOk), appended, store_host, reason: None }
     }
 
     pub fn refused(refusal: &PutRefusal, store_host: Host) -> Self {
         let reason = Some(refusal.reason.to_string());
-        Self { status: refusal.status, append: refusal.append, appended: Vec::new(), store_host, reason }
+        Self { status: refusal.status, append: refusal.append, appended: SmallVec::new(), store_host, reason }
     }
 
     fn first(&self) -> Option<&Appended> {

@@ -1,10 +1,10 @@
 //! `mqstore._native.Store`: the engine's store. `mqstore.MessageStore` is made from it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use hashbrown::HashMap;
 use mqstore_core::clock::{Clock, SystemClock};
 use mqstore_core::dispatch::Arrival as CoreArrival;
 use mqstore_core::format::host::Host;

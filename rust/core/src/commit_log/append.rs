@@ -336,16 +336,17 @@ impl CommitLog {
         let fields = &record.fields;
         let queue = QueueRef { topic: fields.topic, queue_id: fields.queue_id };
         let in_queue = sys_flag::enters_consume_queue(fields.sys_flag);
-        let logics_offset = if in_queue { appender.topic_queues.next_offset(queue) } else { 0 };
+        let mut no_offset = 0;
+        let next_offset =
+            if in_queue { appender.topic_queues.next_offset_mut(queue) } else { &mut no_offset };
+        let logics_offset = *next_offset;
         let place = Place { queue_offset: logics_offset, physical_offset: wrote_offset, store_timestamp };
         let mut at = self.position(wrote_offset);
         fields.write(place, |bytes| {
             active.write(at, bytes);
             at += bytes.len();
         });
-        if in_queue {
-            appender.topic_queues.set(queue, logics_offset + 1);
-        }
+        *next_offset += 1;
         appender.last_store_timestamp = store_timestamp;
         let wrote_bytes = num::int_as_bits(num::java_int(fields.record_size()));
         Ok(Appended { wrote_offset, wrote_bytes, store_timestamp, logics_offset })

@@ -2,6 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
+use hashbrown::hash_map::EntryRef;
 use hashbrown::{Equivalent, HashMap};
 
 /// A topic's queue, borrowed.
@@ -60,12 +61,17 @@ impl TopicQueueTable {
         self.next.get(&queue).copied().unwrap_or(0)
     }
 
+    /// The offset that the queue's next message gets, to be moved once that is in the log.
+    pub fn next_offset_mut(&mut self, queue: QueueRef<'_>) -> &mut i64 {
+        match self.next.entry_ref(&queue) {
+            EntryRef::Occupied(known) => known.into_mut(),
+            EntryRef::Vacant(new) => new.insert_with_key(queue.into(), 0),
+        }
+    }
+
     /// Moves a queue's next offset.
     pub fn set(&mut self, queue: QueueRef<'_>, next_offset: i64) {
-        match self.next.get_mut(&queue) {
-            Some(next) => *next = next_offset,
-            None => _ = self.next.insert(queue.into(), next_offset),
-        }
+        *self.next_offset_mut(queue) = next_offset;
     }
 
     /// Forgets a queue: its next message starts again at 0.

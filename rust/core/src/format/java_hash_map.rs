@@ -65,6 +65,11 @@ impl<'a> JavaHashMap<'a> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_ref())
     }
 
+    /// The entries in the order in which they were put.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.entries.iter().map(|entry| (entry.key, entry.value.as_ref()))
+    }
+
     /// The entries in the order of Java's `entrySet()`.
     #[must_use]
     pub fn ordered(&self) -> Vec<(&[u8], &[u8])> {

@@ -92,11 +92,13 @@ impl MessageId {
 
 /// Appends bytes as upper-case hex, as Java's `UtilAll.bytes2string` does.
 pub fn push_hex(text: &mut String, bytes: &[u8]) {
-    const DIGITS: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
     for byte in bytes {
-        for digit in [byte >> 4, byte & 0xF] {
-            text.extend(DIGITS.get(usize::from(digit)));
-        }
+        text.extend(hex_digits(*byte).map(char::from));
     }
+}
+
+/// The two upper-case hex digits of a byte.
+#[must_use]
+pub fn hex_digits(byte: u8) -> [u8; 2] {
+    [byte >> 4, byte & 0xF].map(|digit| if digit < 10 { b'0' + digit } else { b'A' - 10 + digit })
 }

@@ -84,8 +84,13 @@ pub fn to_map(properties: &[u8]) -> JavaHashMap<'_> {
 /// The property string that 4.9.3 writes for a map.
 #[must_use]
 pub fn encode(map: &JavaHashMap<'_>) -> Vec<u8> {
-    let mut out = Vec::new();
-    for (name, value) in map.ordered() {
+    encode_pairs(map.ordered().into_iter())
+}
+
+fn encode_pairs<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> Vec<u8> {
+    let size = pairs.clone().map(|(name, value)| name.len() + value.len() + 2).sum();
+    let mut out = Vec::with_capacity(size);
+    for (name, value) in pairs {
         if !out.is_empty() {
             out.push(PROPERTY_SEPARATOR);
         }
@@ -94,6 +99,34 @@ pub fn encode(map: &JavaHashMap<'_>) -> Vec<u8> {
         out.extend_from_slice(value);
     }
     out
+}
+
+/// The properties of a message that has no others than those a client gives every message. Java's
+/// map has these few in one order, whatever the values: no map has to be built for them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClientProperties<'a> {
+    /// `KEYS`.
+    pub keys: Option<&'a [u8]>,
+    /// `UNIQ_KEY`.
+    pub uniq_key: Option<&'a [u8]>,
+    /// `WAIT`.
+    pub wait: Option<&'a [u8]>,
+    /// `TAGS`.
+    pub tags: Option<&'a [u8]>,
+}
+
+impl<'a> ClientProperties<'a> {
+    /// Names and values in the order in which Java's map gives them.
+    pub fn pairs(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a> {
+        let pairs = [(KEYS, self.keys), (UNIQ_KEY, self.uniq_key), (WAIT, self.wait), (TAGS, self.tags)];
+        pairs.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
+
+    /// The property string.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        encode_pairs(self.pairs())
+    }
 }
 
 /// What dispatch needs of a message's properties, found in one pass.

@@ -92,12 +92,14 @@ impl Store {
     /// Source: `checkMessage`.
     pub(super) fn check_message(&self, message: &NewMessage<'_>) -> Checked<()> {
         self.check_topic(message.topic)?;
-        if let Properties::Map(map) = &message.properties
-            && !self.config.compat
-        {
-            check_separators(map)?;
+        if self.config.compat {
+            return Ok(());
         }
-        Ok(())
+        match &message.properties {
+            Properties::Raw(_) => Ok(()),
+            Properties::Map(map) => check_separators(map.iter()),
+            Properties::Client(client) => check_separators(client.pairs()),
+        }
     }
 
     /// What is written for a message: a delayed one goes to the schedule topic, one of further
@@ -126,10 +128,7 @@ impl Store {
             prepared.properties = Cow::Owned(properties::encode(&map));
             prepared.multi = if may_be_multi { multi_dispatch(&map) } else { None };
         } else {
-            prepared.properties = match &message.properties {
-                Properties::Raw(raw) => Cow::Borrowed(*raw),
-                Properties::Map(map) => Cow::Owned(properties::encode(map)),
-            };
+            prepared.properties = message.properties.encode();
             if may_be_multi {
                 prepared.multi = multi_dispatch(&to_map(&message.properties));
             }
@@ -211,10 +210,7 @@ impl Store {
         if delay_level(&shared.properties)? > 0 {
             return Err(PutRefusal::illegal("delayTimeLevel", "of a batch", "a batch cannot be delayed"));
         }
-        let own = match &shared.properties {
-            Properties::Raw(raw) => raw.to_vec(),
-            Properties::Map(map) => properties::encode(map),
-        };
+        let own = shared.properties.encode();
         let mut total = 0;
         let mut merged = Vec::with_capacity(batch.items.len());
         for item in &batch.items {
@@ -296,6 +292,11 @@ fn to_map<'a>(properties: &Properties<'a>) -> JavaHashMap<'a> {
     match properties {
         Properties::Raw(raw) => properties::to_map(raw),
         Properties::Map(map) => map.clone(),
+        Properties::Client(client) => {
+            let mut map = JavaHashMap::default();
+            client.pairs().for_each(|(name, value)| map.put(name, value));
+            map
+        }
     }
 }
 
@@ -303,6 +304,7 @@ fn find<'a>(properties: &'a Properties<'_>, name: &[u8]) -> Option<&'a [u8]> {
     match properties {
         Properties::Raw(raw) => properties::find(raw, name),
         Properties::Map(map) => map.get(name),
+        Properties::Client(client) => client.pairs().find(|(found, _)| *found == name).map(|(_, value)| value),
     }
 }
 
@@ -328,9 +330,9 @@ fn multi_dispatch<'a>(map: &JavaHashMap<'a>) -> Option<Multi<'a>> {
 }
 
 /// The separators cannot stand in a name or a value: reading it back would give other properties.
-fn check_separators(map: &JavaHashMap<'_>) -> Checked<()> {
+fn check_separators<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Checked<()> {
     use properties::{NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR};
-    for (name, value) in map.ordered() {
+    for (name, value) in pairs {
         let bad = |text: &[u8]| memchr::memchr2(NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, text).is_some();
         if name.is_empty() || bad(name) || bad(value) {
             let name = String::from_utf8_lossy(name).into_owned();

@@ -3,6 +3,7 @@
 //! Source: `DefaultMessageStore.asyncPutMessage`, `CommitLog.asyncPutMessage` and `asyncPutMessages`,
 //! `MultiDispatch`.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::Store;
@@ -14,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::format::host::Host;
 use crate::format::java_hash_map::JavaHashMap;
 use crate::format::message::{self, RecordFields};
+use crate::format::properties::ClientProperties;
 use crate::format::{batch, properties, sys_flag};
 use crate::status::{AppendMessageStatus, PutMessageStatus};
 
@@ -24,6 +26,8 @@ pub enum Properties<'a> {
     Raw(&'a [u8]),
     /// A map, written in the order in which Java's would be.
     Map(JavaHashMap<'a>),
+    /// What every message of a client has, and nothing else.
+    Client(ClientProperties<'a>),
 }
 
 /// A message to put. Source: `MessageExtBrokerInner`.
@@ -60,6 +64,18 @@ pub struct BatchMessage<'a> {
     pub shared: NewMessage<'a>,
     /// The messages.
     pub items: Vec<batch::BatchItem<'a>>,
+}
+
+impl<'a> Properties<'a> {
+    /// The property string.
+    #[must_use]
+    pub fn encode(&self) -> Cow<'a, [u8]> {
+        match self {
+            Self::Raw(raw) => Cow::Borrowed(raw),
+            Self::Map(map) => Cow::Owned(properties::encode(map)),
+            Self::Client(client) => Cow::Owned(client.encode()),
+        }
+    }
 }
 
 /// A message that is in the log.
