@@ -401,6 +401,7 @@ class Store:
             flag: The user's flag, of all.
             born_timestamp: When they were made; now by default.
             wait_store_msg_ok: Whether, with synchronous flush, the call waits for the disk.
+            unique_key: Whether each gets a unique key, where ``properties`` has none.
 
         Raises:
             ValueError: there are not as many keys or tags as bodies.

@@ -227,3 +227,9 @@ def test_a_closed_store_takes_and_gives_nothing(open_store: Opener) -> None:
     with pytest.raises(mqstore.StoreClosedError):
         store.get_message("t", 0, 0)
     assert bytes(message.body) == b"kept"
+
+
+def test_a_message_without_a_unique_key(store: mqstore.MessageStore) -> None:
+    store.put("t", b"", keys="k", tags="T", unique_key=False)
+    store.put_many("t", [b"", b""], tags="T", unique_key=False)
+    assert [found.properties for found in store.select()] == [{"KEYS": "k", "TAGS": "T"}, {"TAGS": "T"}, {"TAGS": "T"}]

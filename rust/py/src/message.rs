@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use mqstore_core::format::message::{MAGIC_CODE_AT, MESSAGE_MAGIC_CODE_V2, Record};
+use mqstore_core::format::message::{MAGIC_CODE_AT, MESSAGE_MAGIC_CODE_V2, Record, body_range};
 use mqstore_core::format::message_id::MessageId;
 use mqstore_core::format::properties::{self, DispatchProperties};
 use mqstore_core::format::{be, body, java_string};
@@ -41,10 +41,11 @@ impl Message {
         PyString::new(py, &java_string::decode(bytes))
     }
 
-    fn body_slice(&self) -> PyResult<Slice> {
-        let record = self.record()?;
-        let empty = || Slice::read([]);
-        Ok(self.record.sub(record.body_at(), record.body.len()).unwrap_or_else(empty))
+    /// The stored body and the system flag.
+    fn stored_body(&self) -> PyResult<(Slice, i32)> {
+        let found = body_range(&self.record)
+            .and_then(|(range, sys_flag)| Some((self.record.sub(range.start, range.len())?, sys_flag)));
+        found.ok_or_else(|| PyValueError::new_err("the bytes hold no message"))
     }
 
     fn property<'py>(&self, py: Python<'py>, name: &[u8]) -> PyResult<Option<Bound<'py, PyString>>> {
@@ -163,16 +164,16 @@ impl Message {
 
     #[getter]
     fn raw_body<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
-        view(py, self.body_slice()?)
+        view(py, self.stored_body()?.0)
     }
 
     #[getter]
     fn body<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
-        let record = self.record()?;
-        if !body::is_compressed(record.sys_flag) {
-            return view(py, self.body_slice()?);
+        let (stored, sys_flag) = self.stored_body()?;
+        if !body::is_compressed(sys_flag) {
+            return view(py, stored);
         }
-        let inflated = py.detach(|| body::inflate(record.body, record.sys_flag));
+        let inflated = py.detach(|| body::inflate(&stored, sys_flag));
         view(py, Slice::read(inflated.map_err(|fault| errors::record_error(py, &fault.to_string()))?))
     }
 

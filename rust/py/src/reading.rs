@@ -65,11 +65,8 @@ impl Store {
         begin: i64,
         end: i64,
     ) -> PyResult<Vec<Vec<Message>>> {
-        let query = |key: &String| {
-            let query = KeyQuery { topic: topic.as_bytes(), key: key.as_bytes(), max_num, begin, end };
-            self.core.query_message(&query)
-        };
-        let found = detached(py, || keys.iter().map(query).collect::<Result<Vec<_>, _>>())?;
+        let query = KeyQuery { topic: topic.as_bytes(), key: &[], max_num, begin, end };
+        let found = detached(py, || self.core.query_messages(&query, &keys))?;
         let messages =
             |records: Vec<_>| records.into_iter().map(|record| Message::new(record, None)).collect();
         Ok(found.into_iter().map(messages).collect())

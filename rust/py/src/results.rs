@@ -26,7 +26,11 @@ pub struct PutMessageResult {
 }
 
 impl PutMessageResult {
-    pub fn stored(status: PutMessageStatus, appended: impl Into<SmallVec<[Appended; 1]>>, store_host: Host) -> Self {
+    pub fn stored(
+        status: PutMessageStatus,
+        appended: impl Into<SmallVec<[Appended; 1]>>,
+        store_host: Host,
+    ) -> Self {
         let appended = appended.into();
         Self { status, append: Some(AppendMessageStatus::PutOk), appended, store_host, reason: None }
     }
@@ -143,7 +147,7 @@ impl GetMessageResult {
 
     fn message(&self, at: usize) -> Option<Message> {
         let got = self.result.messages.get(at)?;
-        Some(Message::new(got.record.clone(), Some(got.queue_offset)))
+        Some(Message::new(got.record()?, Some(got.queue_offset())))
     }
 }
 

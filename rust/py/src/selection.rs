@@ -59,7 +59,10 @@ impl Cursor {
     /// The next messages: at most so many, and about as many bytes; none at the end.
     fn next_messages(&self, py: Python<'_>, max_count: usize, max_bytes: u64) -> PyResult<Vec<Message>> {
         let found = detached(py, || self.0.lock().next_messages(max_count, max_bytes))?;
-        Ok(found.into_iter().map(|got| Message::new(got.record, Some(got.queue_offset))).collect())
+        Ok(found
+            .iter()
+            .filter_map(|got| Some(Message::new(got.record()?, Some(got.queue_offset()))))
+            .collect())
     }
 }
 
@@ -124,10 +127,7 @@ impl Store {
         boundary: &str,
     ) -> PyResult<Vec<u64>> {
         let boundary: Boundary = boundary_of(boundary)?;
-        detached(py, || {
-            let offset = |&time| self.core.get_offset_in_queue_by_time(topic, queue_id, time, boundary);
-            timestamps.iter().map(offset).collect()
-        })
+        detached(py, || self.core.get_offsets_in_queue_by_time(topic, queue_id, &timestamps, boundary))
     }
 }
 

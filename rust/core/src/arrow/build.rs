@@ -14,13 +14,14 @@ use bytes::Bytes;
 
 use super::schema::{BodyType, Column, Columns, key_field, properties_field};
 use crate::format::body::{inflate, is_compressed};
+use crate::format::host::Host;
 use crate::format::java_string;
 use crate::format::message::Record;
 use crate::format::message_id::MessageId;
 use crate::format::properties::{self, DispatchProperties};
 use crate::mmap::slice::Slice;
 use crate::num;
-use crate::store::GotMessage;
+use crate::store::GotMessages;
 use crate::store::query::decode_record;
 
 /// Bodies up to this size are copied into the view itself.
@@ -29,18 +30,23 @@ const INLINE_VIEW_SIZE: usize = 12;
 /// A message with its record decoded.
 struct Row<'a> {
     record: Record<'a>,
-    slice: &'a Slice,
+    properties: DispatchProperties<'a>,
+    /// What the record lies in, and where.
+    window: &'a Slice,
+    at: usize,
 }
 
 /// The messages as a record batch.
 ///
 /// # Errors
 /// Where a compressed body can't be inflated, or a column becomes larger than Arrow's offsets reach.
-pub fn record_batch(messages: &[GotMessage], columns: &Columns) -> Result<RecordBatch, ArrowError> {
+pub fn record_batch(messages: &GotMessages, columns: &Columns) -> Result<RecordBatch, ArrowError> {
     let rows: Vec<Row<'_>> = messages
         .iter()
         .filter_map(|message| {
-            decode_record(&message.record).map(|record| Row { record, slice: &message.record })
+            let (window, at) = message.window();
+            let record = decode_record(message.bytes())?;
+            Some(Row { record, properties: DispatchProperties::of(record.properties), window, at })
         })
         .collect();
     let arrays =
@@ -61,16 +67,16 @@ fn array(column: Column, body: BodyType, rows: &[Row<'_>]) -> Result<ArrayRef, A
         Column::SysFlag => int32(rows, |record| record.sys_flag),
         Column::BornTimestamp => timestamps(rows, |record| record.born_timestamp),
         Column::StoreTimestamp => timestamps(rows, |record| record.store_timestamp),
-        Column::BornHost => strings(rows, |record, text| text(record.born_host.to_string().as_bytes())),
-        Column::StoreHost => strings(rows, |record, text| text(record.store_host.to_string().as_bytes())),
+        Column::BornHost => hosts(rows, |record| record.born_host),
+        Column::StoreHost => hosts(rows, |record| record.store_host),
         Column::ReconsumeTimes => int32(rows, |record| record.reconsume_times),
         Column::PreparedTransactionOffset => int64(rows, |record| record.prepared_transaction_offset),
         Column::MsgId => strings(rows, |record, text| {
             let physical_offset = num::from_java_long(record.physical_offset).unwrap_or(0);
             text(MessageId { store_host: record.store_host, physical_offset }.to_hex().as_bytes());
         }),
-        Column::UniqueKey => optional_strings(rows, properties::UNIQ_KEY),
-        Column::Tags => optional_strings(rows, properties::TAGS),
+        Column::UniqueKey => optional_strings(rows, |properties| properties.uniq_key),
+        Column::Tags => optional_strings(rows, |properties| properties.tags),
         Column::Keys => keys(rows),
         Column::Properties => property_maps(rows)?,
         Column::Body => bodies(rows, body, true)?,
@@ -102,10 +108,28 @@ fn strings(rows: &[Row<'_>], of: impl Fn(&Record<'_>, &mut dyn FnMut(&[u8]))) ->
     Arc::new(builder.finish())
 }
 
-fn optional_strings(rows: &[Row<'_>], name: &[u8]) -> ArrayRef {
+fn optional_strings<'a>(
+    rows: &[Row<'a>],
+    of: impl Fn(&DispatchProperties<'a>) -> Option<&'a [u8]>,
+) -> ArrayRef {
     let mut builder = StringBuilder::with_capacity(rows.len(), rows.len() * 16);
     for row in rows {
-        builder.append_option(properties::find(row.record.properties, name).map(java_string::decode));
+        builder.append_option(of(&row.properties).map(java_string::decode));
+    }
+    Arc::new(builder.finish())
+}
+
+/// Messages next to each other mostly come from one host.
+fn hosts(rows: &[Row<'_>], of: impl Fn(&Record<'_>) -> Host) -> ArrayRef {
+    let mut builder = StringBuilder::with_capacity(rows.len(), rows.len() * 16);
+    let mut last: Option<(Host, String)> = None;
+    for row in rows {
+        let host = of(&row.record);
+        let (_, text) = match last.take_if(|(known, _)| *known == host) {
+            Some(known) => last.insert(known),
+            None => last.insert((host, host.to_string())),
+        };
+        builder.append_value(text);
     }
     Arc::new(builder.finish())
 }
@@ -113,7 +137,7 @@ fn optional_strings(rows: &[Row<'_>], name: &[u8]) -> ArrayRef {
 fn keys(rows: &[Row<'_>]) -> ArrayRef {
     let mut builder = ListBuilder::new(StringBuilder::new()).with_field(key_field());
     for row in rows {
-        let found = DispatchProperties { uniq_key: None, ..DispatchProperties::of(row.record.properties) };
+        let found = DispatchProperties { uniq_key: None, ..row.properties };
         found.index_keys().for_each(|key| builder.values().append_value(java_string::decode(key)));
         builder.append(true);
     }
@@ -180,12 +204,9 @@ fn inflate_where(row: &Row<'_>, inflated: bool) -> Result<Option<Vec<u8>>, Arrow
 fn body_views(rows: &[Row<'_>], inflated: bool) -> Result<ArrayRef, ArrowError> {
     let mut builder = BinaryViewBuilder::with_capacity(rows.len());
     for run in rows.chunk_by(is_same_mapping) {
-        let places =
-            run.iter().filter_map(|row| row.slice.region().map(|(region, at)| (region, at, row.slice.len())));
-        let start = places.clone().map(|(_, at, _)| at).min().unwrap_or(0);
-        let end = places.clone().map(|(_, at, len)| at + len).max().unwrap_or(0);
-        let region = places.map(|(region, _, _)| region).next();
-        let slice = region.and_then(|region| Slice::mapped(Arc::clone(region), start, end - start));
+        let start = run.iter().map(|row| row.at).min().unwrap_or(0);
+        let end = run.iter().map(|row| row.at + row.record.total_size as usize).max().unwrap_or(0);
+        let slice = run.first().and_then(|row| row.window.sub(start, end - start));
         let block = slice.map(|slice| builder.append_block(Buffer::from(Bytes::from_owner(slice))));
         for row in run {
             append_view(&mut builder, row, block.map(|block| (block, start)), inflated)?;
@@ -195,11 +216,7 @@ fn body_views(rows: &[Row<'_>], inflated: bool) -> Result<ArrayRef, ArrowError> 
 }
 
 fn is_same_mapping(a: &Row<'_>, b: &Row<'_>) -> bool {
-    match (a.slice.region(), b.slice.region()) {
-        (Some((a, _)), Some((b, _))) => Arc::ptr_eq(a, b),
-        (None, None) => true,
-        _ => false,
-    }
+    a.window.has_same_owner(b.window)
 }
 
 fn append_view(
@@ -213,12 +230,11 @@ fn append_view(
         return Ok(());
     }
     let body = row.record.body;
-    let place = block.zip(row.slice.region()).filter(|_| body.len() > INLINE_VIEW_SIZE);
-    let Some(((block, start), (_, at))) = place else {
+    let Some((block, start)) = block.filter(|_| body.len() > INLINE_VIEW_SIZE) else {
         builder.append_value(body);
         return Ok(());
     };
-    match (u32::try_from(at + row.record.body_at() - start), u32::try_from(body.len())) {
+    match (u32::try_from(row.at + row.record.body_at() - start), u32::try_from(body.len())) {
         (Ok(start), Ok(len)) => builder.try_append_view(block, start, len),
         _ => {
             builder.append_value(body);

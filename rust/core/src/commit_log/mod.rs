@@ -7,7 +7,7 @@ mod allocate;
 mod append;
 mod commit;
 mod flush;
-mod read;
+pub mod read;
 pub mod scan;
 pub mod topic_queue;
 

@@ -1,13 +1,116 @@
 //! Reading the log by offset.
 
+use std::hint::black_box;
+use std::sync::Arc;
+
 use super::CommitLog;
 use crate::error::Result;
 use crate::format::be;
+use crate::format::cq_unit::CqUnit;
 use crate::format::message::{SYS_FLAG_AT, store_timestamp_at};
+use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::slice::Slice;
 use crate::num;
 
+/// Reads records one after another. It keeps the file of the last one, in which the next one often
+/// lies too.
+#[derive(Debug)]
+pub struct RecordReader<'a> {
+    log: &'a CommitLog,
+    log_end: u64,
+    last: Option<(Arc<MappedFile>, Slice)>,
+}
+
+impl RecordReader<'_> {
+    /// The end of the log when the reader was made: it reads nothing behind it.
+    #[must_use]
+    pub const fn log_end(&self) -> u64 {
+        self.log_end
+    }
+
+    /// A record as a window and its place in it. `None` where its bytes are not all in one file and
+    /// below the end, or their file is gone.
+    ///
+    /// # Errors
+    /// Where the file can't be read.
+    pub fn find(&mut self, offset: u64, size: u32) -> Result<Option<(&Slice, usize)>> {
+        let Some(end) = offset.checked_add(u64::from(size)).filter(|&end| end <= self.log_end) else {
+            return Ok(None);
+        };
+        let is_in = |(file, _): &mut (Arc<MappedFile>, Slice)| {
+            file.contains(offset) && end <= file.end_offset() && !file.is_read()
+        };
+        let (file, window) = match self.last.take_if(is_in) {
+            Some(last) => last,
+            None => match self.log.files.find(offset).filter(|file| end <= file.end_offset()) {
+                None => return Ok(None),
+                Some(file) => {
+                    let (window, _) = file.window(offset - file.file_from_offset(), u64::from(size))?;
+                    (file, window)
+                }
+            },
+        };
+        let at = if file.is_read() { 0 } else { num::index(offset - file.file_from_offset()) };
+        let (_, window) = self.last.insert((file, window));
+        Ok((at + size as usize <= window.len()).then_some((window, at)))
+    }
+}
+
+impl RecordReader<'_> {
+    /// The store time of the record at an offset; `None` where none can be read.
+    ///
+    /// # Errors
+    /// Where the file can't be read.
+    pub fn store_timestamp(&mut self, offset: u64, size: u32) -> Result<Option<i64>> {
+        let Some((window, at)) = self.find(offset, size)? else { return Ok(None) };
+        let record = window.get(at..at + size as usize).unwrap_or_default();
+        Ok(store_timestamp_of(record))
+    }
+
+    /// Has the processor fetch the first bytes at some offsets, as [`RecordReader::touch`] does.
+    ///
+    /// # Errors
+    /// Where a file can't be mapped.
+    pub fn touch_heads(&mut self, offsets: &[u64]) -> Result<()> {
+        let mut sum = 0;
+        for &offset in offsets {
+            let Some((window, at)) = self.find(offset, 1)? else { continue };
+            sum ^= window.get(at).copied().unwrap_or(0);
+            if self.last.as_ref().is_some_and(|(file, _)| file.is_read()) {
+                break;
+            }
+        }
+        black_box(sum);
+        Ok(())
+    }
+
+    /// Has the processor fetch the heads and ends of records that are about to be looked at: beside
+    /// each other, where each would otherwise wait for its own memory.
+    ///
+    /// # Errors
+    /// Where a file can't be mapped.
+    pub fn touch(&mut self, units: &[CqUnit]) -> Result<()> {
+        let mut sum = 0;
+        for (offset, size) in units.iter().filter_map(CqUnit::place) {
+            let Some((window, at)) = self.find(offset, size)? else { continue };
+            let bytes = window.get(at..at + size as usize).unwrap_or_default();
+            sum ^= bytes.first().copied().unwrap_or(0) ^ bytes.last().copied().unwrap_or(0);
+            if self.last.as_ref().is_some_and(|(file, _)| file.is_read()) {
+                break;
+            }
+        }
+        black_box(sum);
+        Ok(())
+    }
+}
+
 impl CommitLog {
+    /// A reader of records below the log's end as it is now.
+    #[must_use]
+    pub fn records(&self) -> RecordReader<'_> {
+        RecordReader { log: self, log_end: self.max_offset(), last: None }
+    }
+
     /// A record's bytes. `None` where they are not all in one file and below the end, or their file
     /// is gone.
     ///
@@ -68,8 +171,11 @@ impl CommitLog {
             return Ok(-1);
         }
         let Some(record) = self.get_message(offset, size)? else { return Ok(-1) };
-        Ok(be::i32_at(&record, SYS_FLAG_AT)
-            .and_then(|sys_flag| be::i64_at(&record, store_timestamp_at(sys_flag)))
-            .unwrap_or(-1))
+        Ok(store_timestamp_of(&record).unwrap_or(-1))
     }
+}
+
+fn store_timestamp_of(record: &[u8]) -> Option<i64> {
+    let sys_flag = be::i32_at(record, SYS_FLAG_AT)?;
+    be::i64_at(record, store_timestamp_at(sys_flag))
 }

@@ -77,23 +77,11 @@ pub fn scan(
     })
 }
 
-/// As [`scan`]; the visitor gets a function that gives the record's bytes as a slice of their own.
+/// As [`scan`]; the visitor gets the window that the record lies in, and its place there.
 ///
 /// # Errors
 /// As for [`scan`].
-pub fn scan_slices(
-    files: &FileQueue,
-    from: u64,
-    to: u64,
-    check: Check,
-    mut visit: impl FnMut(u64, &Record<'_>, &dyn Fn() -> Option<Slice>) -> Result<ControlFlow<()>>,
-) -> Result<ScanEnd> {
-    scan_windows(files, from, to, check, |offset, record, window, at| {
-        visit(offset, record, &|| window.sub(at, record.total_size as usize))
-    })
-}
-
-fn scan_windows(
+pub fn scan_windows(
     files: &FileQueue,
     from: u64,
     to: u64,

@@ -2,6 +2,7 @@
 
 use super::{ConsumeQueue, UNIT};
 use crate::commit_log::CommitLog;
+use crate::commit_log::read::RecordReader;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::num;
@@ -29,54 +30,28 @@ impl ConsumeQueue {
         if max == 0 {
             return Ok(0);
         }
+        let mut times = StoreTimes { queue: self, records: log.records() };
         match boundary {
-            Boundary::Lower => self.first_at_time(log, min, max, timestamp),
+            Boundary::Lower => times.first_at(min, max, timestamp),
             Boundary::Upper => {
-                let behind = self.first_at_time(log, min, max, timestamp.saturating_add(1))?;
+                let behind = times.first_at(min, max, timestamp.saturating_add(1))?;
                 Ok(behind.saturating_sub(1).max(min))
             }
             Boundary::Nearest => {
-                let right = self.first_at_time(log, min, max, timestamp)?;
+                let right = times.first_at(min, max, timestamp)?;
                 if right == min {
                     return Ok(right);
                 }
-                let behind = if right < max { self.store_time(log, right)? } else { None };
-                let Some(before) = self.store_time(log, right - 1)? else {
+                let behind = if right < max { times.of(right)? } else { None };
+                let Some(before) = times.of(right - 1)? else {
                     return Ok(right.min(max - 1));
                 };
                 match behind {
                     Some(behind) if timestamp - before > behind - timestamp => Ok(right),
-                    _ => self.first_at_time(log, min, right, before),
+                    _ => times.first_at(min, right, before),
                 }
             }
         }
-    }
-
-    /// The first index in a range whose message was stored at a time or later, else the range's end.
-    fn first_at_time(&self, log: &CommitLog, min: u64, max: u64, timestamp: i64) -> Result<u64> {
-        let (mut low, mut high) = (min, max);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            // A unit without a readable message says nothing: the next one that has one decides.
-            let mut probe = middle;
-            let mut time = None;
-            while probe < high && time.is_none() {
-                time = self.store_time(log, probe)?;
-                probe += 1;
-            }
-            match time {
-                Some(time) if time < timestamp => low = probe,
-                _ => high = middle,
-            }
-        }
-        Ok(low)
-    }
-
-    /// When the message of a unit was stored.
-    fn store_time(&self, log: &CommitLog, index: u64) -> Result<Option<i64>> {
-        let Some((offset, size)) = self.unit(index)?.and_then(|unit| unit.place()) else { return Ok(None) };
-        let time = log.pickup_store_timestamp(offset, size)?;
-        Ok((time >= 0).then_some(time))
     }
 
     /// 4.9.3's answer: it looks in the first file that was changed at the time or later, and there
@@ -202,6 +177,43 @@ impl ConsumeQueue {
         let units = self.raw_units(start, in_file)?;
         let found = units.iter().position(|unit| unit.physical_offset >= min_phy_offset);
         Ok(found.map(|at| start + num::offset(at)))
+    }
+}
+
+/// The store times of a queue's messages, which never run backwards.
+struct StoreTimes<'a> {
+    queue: &'a ConsumeQueue,
+    records: RecordReader<'a>,
+}
+
+impl StoreTimes<'_> {
+    /// The first index in a range whose message was stored at a time or later, else the range's end.
+    fn first_at(&mut self, min: u64, max: u64, timestamp: i64) -> Result<u64> {
+        let (mut low, mut high) = (min, max);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            // A unit without a readable message says nothing: the next one that has one decides.
+            let mut probe = middle;
+            let mut time = None;
+            while probe < high && time.is_none() {
+                time = self.of(probe)?;
+                probe += 1;
+            }
+            match time {
+                Some(time) if time < timestamp => low = probe,
+                _ => high = middle,
+            }
+        }
+        Ok(low)
+    }
+
+    /// When the message of a unit was stored; `None` where it can't be read.
+    fn of(&mut self, index: u64) -> Result<Option<i64>> {
+        let Some((offset, size)) = self.queue.unit(index)?.and_then(|unit| unit.place()) else {
+            return Ok(None);
+        };
+        let time = self.records.store_timestamp(offset, size)?;
+        Ok(time.filter(|&time| time >= 0))
     }
 }
 

@@ -207,7 +207,13 @@ impl ConsumeQueue {
     /// # Errors
     /// Where the file can't be read.
     pub fn unit(&self, index: u64) -> Result<Option<CqUnit>> {
-        Ok(self.raw_units(index, 1)?.first().copied())
+        let Some(offset) = index.checked_mul(UNIT) else { return Ok(None) };
+        let found = self.state.lock().units.find(offset, UNIT);
+        Ok(match found {
+            None => None,
+            Some(Found::InTail(bytes)) => CqUnit::read(&bytes),
+            Some(Found::InFile(file, position, len)) => CqUnit::read(&file.slice(position, len)?),
+        })
     }
 
     /// The index at which the file behind the one of `index` begins.

@@ -28,7 +28,9 @@
 //!
 //! Source: `CommitLog.checkMessageAndReturnSize`, `MessageExtEncoder` and `MessageVersion`.
 
-use super::be::{FieldReader, FieldWriter};
+use std::ops::Range;
+
+use super::be::{self, FieldReader, FieldWriter};
 use super::host::{self, Host};
 use super::sys_flag;
 use crate::num;
@@ -78,6 +80,18 @@ pub const fn record_size(sys_flag: i32, body_len: usize, topic_len: usize, prope
 #[must_use]
 pub const fn store_timestamp_at(sys_flag: i32) -> usize {
     BORN_HOST_AT + host::size(sys_flag & sys_flag::BORNHOST_V6 != 0)
+}
+
+/// Where the stored body of a record lies, and its system flag, without the rest being decoded;
+/// `None` where it runs past the bytes.
+#[must_use]
+pub fn body_range(record: &[u8]) -> Option<(Range<usize>, i32)> {
+    let sys_flag = be::i32_at(record, SYS_FLAG_AT)?;
+    let store_host_at = store_timestamp_at(sys_flag) + 8;
+    let len_at = store_host_at + host::size(sys_flag & sys_flag::STOREHOST_V6 != 0) + 4 + 8;
+    let body_at = len_at + 4;
+    let end = body_at.checked_add(num::from_java_int(be::i32_at(record, len_at)?)? as usize)?;
+    (end <= record.len()).then_some((body_at..end, sys_flag))
 }
 
 /// The body CRC that a record holds: CRC-32 without its top bit (`UtilAll.crc32`).

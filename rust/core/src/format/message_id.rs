@@ -93,7 +93,9 @@ impl MessageId {
 /// Appends bytes as upper-case hex, as Java's `UtilAll.bytes2string` does.
 pub fn push_hex(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
-        text.extend(hex_digits(*byte).map(char::from));
+        let [high, low] = hex_digits(*byte);
+        text.push(char::from(high));
+        text.push(char::from(low));
     }
 }
 

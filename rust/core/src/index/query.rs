@@ -33,18 +33,19 @@ pub struct QueryOffsetResult {
 }
 
 impl IndexService {
-    /// The messages that `matches` says have the key, newest first. Index entries are only hints:
-    /// 32 bits of a hash, and a time in whole seconds.
+    /// The offsets of messages with a key and what `take` makes of each, newest first. Index entries
+    /// are only hints, 32 bits of a hash and a time in whole seconds: `take` gives `None` for a
+    /// message that has another key or time.
     ///
     /// # Errors
-    /// Where `matches` fails to read a message.
-    pub fn query(
+    /// Where `take` fails to read a message.
+    pub fn query<T>(
         &self,
         query: &KeyQuery<'_>,
-        mut matches: impl FnMut(u64) -> Result<bool>,
-    ) -> Result<Vec<u64>> {
+        mut take: impl FnMut(u64) -> Result<Option<T>>,
+    ) -> Result<Vec<(u64, T)>> {
         let hash = key_hash(query.topic, query.key);
-        let mut found = Vec::new();
+        let mut found: Vec<(u64, T)> = Vec::new();
         for file in self.files().iter().rev() {
             let header = file.header();
             for number in Chain::of(file, hash) {
@@ -58,14 +59,26 @@ impl IndexService {
                 let Some(offset) = num::from_java_long(entry.phy_offset) else { continue };
                 // A message stands more than once where it has a key twice, or was indexed twice.
                 if may_match_time(&header, entry.time_diff, query)
-                    && !found.contains(&offset)
-                    && matches(offset)?
+                    && !found.iter().any(|(known, _)| *known == offset)
+                    && let Some(taken) = take(offset)?
                 {
-                    found.push(offset);
+                    found.push((offset, taken));
                 }
             }
         }
         Ok(found)
+    }
+
+    /// Has the processor fetch what looking up some keys begins with, slots first and then the entries
+    /// that they lead to: beside each other, where each key would otherwise wait for its own memory.
+    /// Gives where the messages of the newest entries stand.
+    #[must_use]
+    pub fn touch(&self, hashes: &[u32]) -> Vec<u64> {
+        let files = self.files();
+        let Some(file) = files.last() else { return Vec::new() };
+        let newest: Vec<u32> = hashes.iter().map(|&hash| file.slot(file.shape().slot_of(hash))).collect();
+        let entries = newest.into_iter().filter_map(|number| file.entry(number));
+        entries.filter_map(|entry| num::from_java_long(entry.phy_offset)).collect()
     }
 
     /// 4.9.3's answer: what matches the hash, in whole seconds. Source: `queryOffset` and

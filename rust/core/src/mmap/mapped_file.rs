@@ -223,6 +223,24 @@ impl MappedFile {
         Ok(Slice::read(bytes))
     }
 
+    /// Bytes as [`MappedFile::slice`] gives them, as a place in a window that others of this file may
+    /// share: of a mapping all of it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn window(self: &Arc<Self>, position: u64, len: u64) -> Result<(Slice, usize)> {
+        if self.access == Access::Read {
+            return Ok((self.slice(position, len)?, 0));
+        }
+        Ok((self.slice(0, self.present_size)?, num::index(position)))
+    }
+
+    /// Whether it is reached by reads alone.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        self.access == Access::Read
+    }
+
     /// Overwrites with zeros whatever stands behind a position, and brings that to the disk. Reserved
     /// blocks stay reserved. Gives whether there was anything.
     ///

@@ -45,6 +45,32 @@ impl Slice {
         Some(Self { owner: self.owner.clone(), at: self.at + at, len })
     }
 
+    /// Everything of the mapping, or of what was read.
+    #[must_use]
+    pub fn whole(&self) -> Self {
+        let len = match &self.owner {
+            Owner::Mapped(region) => region.len(),
+            Owner::Read(bytes) => bytes.len(),
+        };
+        Self { owner: self.owner.clone(), at: 0, len }
+    }
+
+    /// Where it begins in [`Slice::whole`].
+    #[must_use]
+    pub const fn position_in_whole(&self) -> usize {
+        self.at
+    }
+
+    /// Whether both lie in one mapping, or in what one read gave.
+    #[must_use]
+    pub fn has_same_owner(&self, other: &Self) -> bool {
+        match (&self.owner, &other.owner) {
+            (Owner::Mapped(one), Owner::Mapped(other)) => Arc::ptr_eq(one, other),
+            (Owner::Read(one), Owner::Read(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
     /// The mapping and the place in it, where it is mapped.
     #[must_use]
     pub fn region(&self) -> Option<(&Arc<Region>, usize)> {

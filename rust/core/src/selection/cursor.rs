@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::mmap::slice::Slice;
 use crate::num;
 use crate::store::query::decode_record;
-use crate::store::{GotMessage, Store};
+use crate::store::{GotMessages, Store};
 
 /// Bytes of records that are looked for at a time, unless said otherwise.
 pub const CHUNK_SIZE: u64 = 8 << 20;
@@ -28,7 +28,7 @@ pub struct Cursor {
 
 /// The messages that were found so far, and how many more fit.
 struct Chunk {
-    messages: Vec<GotMessage>,
+    messages: GotMessages,
     max_count: usize,
     bytes_left: u64,
 }
@@ -38,9 +38,9 @@ impl Chunk {
         self.messages.len() >= self.max_count || self.bytes_left == 0
     }
 
-    fn push(&mut self, record: Slice, queue_offset: u64) {
-        self.bytes_left = self.bytes_left.saturating_sub(num::offset(record.len()));
-        self.messages.push(GotMessage { record, queue_offset });
+    fn push(&mut self, window: &Slice, at: usize, len: usize, queue_offset: u64) {
+        self.bytes_left = self.bytes_left.saturating_sub(num::offset(len));
+        self.messages.push(window, at, len, queue_offset);
     }
 }
 
@@ -62,9 +62,9 @@ impl Cursor {
     ///
     /// # Errors
     /// Where index, queues or log can't be read.
-    pub fn next_messages(&mut self, max_count: usize, max_bytes: u64) -> Result<Vec<GotMessage>> {
+    pub fn next_messages(&mut self, max_count: usize, max_bytes: u64) -> Result<GotMessages> {
         let max_count = max_count.min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        let mut chunk = Chunk { messages: Vec::new(), max_count, bytes_left: max_bytes.max(1) };
+        let mut chunk = Chunk { messages: GotMessages::default(), max_count, bytes_left: max_bytes.max(1) };
         if max_count == 0 {
             return Ok(chunk.messages);
         }
@@ -94,7 +94,7 @@ fn take_offsets(
         let Some(record) = decode_record(&bytes) else { continue };
         if selection.takes(&record, offset, FoundBy::Offset) {
             let queue_offset = num::from_java_long(record.queue_offset).unwrap_or(0);
-            chunk.push(bytes.clone(), queue_offset);
+            chunk.push(&bytes, 0, bytes.len(), queue_offset);
         }
     }
     Ok(())
@@ -107,6 +107,7 @@ fn take_units(
     current: &mut Option<Span>,
     chunk: &mut Chunk,
 ) -> Result<()> {
+    let mut records = store.log().records();
     while !chunk.is_full() {
         let Some(span) = current.as_mut().filter(|span| span.next < span.end) else {
             *current = spans.next();
@@ -135,13 +136,12 @@ fn take_units(
             {
                 continue;
             }
-            let Some(bytes) = store.record_of(&span.queue, unit, index)? else { continue };
-            let is_taken = decode_record(&bytes).is_some_and(|record| {
-                let offset = num::from_java_long(unit.physical_offset).unwrap_or(0);
-                selection.takes(&record, offset, FoundBy::Unit)
-            });
-            if is_taken {
-                chunk.push(bytes, index);
+            let Some(found) = store.record_of(&mut records, &span.queue, unit, index)? else { continue };
+            let Some((offset, size)) = unit.place() else { continue };
+            let bytes = || found.window.get(found.at..found.at + size as usize);
+            let Some(record) = found.record.or_else(|| decode_record(bytes()?)) else { continue };
+            if selection.takes(&record, offset, FoundBy::Unit) {
+                chunk.push(found.window, found.at, size as usize, index);
             }
         }
     }
@@ -154,16 +154,14 @@ fn take_log(store: &Store, selection: &Selection, from: u64, end: u64, chunk: &m
     let mut next = from;
     while next < end && !chunk.is_full() {
         let readable = store.log().max_offset();
-        let check = store.check_of_served();
-        let reached = scan::scan_slices(files, next, readable, check, |offset, record, slice| {
+        let check = store.check_of_served(next);
+        let reached = scan::scan_windows(files, next, readable, check, |offset, record, window, at| {
             if chunk.is_full() || offset >= end {
                 return Ok(ControlFlow::Break(()));
             }
-            if selection.takes(record, offset, FoundBy::Offset)
-                && let Some(bytes) = slice()
-            {
+            if selection.takes(record, offset, FoundBy::Offset) {
                 let queue_offset = num::from_java_long(record.queue_offset).unwrap_or(0);
-                chunk.push(bytes, queue_offset);
+                chunk.push(window, at, record.total_size as usize, queue_offset);
             }
             Ok(ControlFlow::Continue(()))
         })?;

@@ -71,7 +71,8 @@ fn by_keys(selection: &Selection, keys: &[String], index: &IndexService, store: 
                 begin: selection.begin_timestamp.unwrap_or(i64::MIN),
                 end: selection.end_timestamp.unwrap_or(i64::MAX),
             };
-            offsets.extend(index.query(&query, |_| Ok(true))?);
+            let found = index.query(&query, |_| Ok(Some(())))?;
+            offsets.extend(found.into_iter().map(|(offset, ())| offset));
         }
     }
     offsets.sort_unstable();

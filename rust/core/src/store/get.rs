@@ -5,14 +5,15 @@
 
 use std::collections::HashSet;
 
-use super::Store;
+use super::{GotMessages, Store};
+use crate::commit_log::read::RecordReader;
 use crate::commit_log::topic_queue::QueueRef;
 use crate::config::TransferLimit;
 use crate::consume_queue::ConsumeQueue;
 use crate::error::{Error, Result};
 use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
 use crate::format::java_string::hash_code;
-use crate::format::message::{self, Check, Decoded, RecordFault};
+use crate::format::message::{self, Check, Decoded, Record, RecordFault};
 use crate::format::properties;
 use crate::mmap::slice::Slice;
 use crate::num;
@@ -61,15 +62,6 @@ impl Subscription {
     }
 }
 
-/// A message that a get gives.
-#[derive(Debug, Clone)]
-pub struct GotMessage {
-    /// Its record.
-    pub record: Slice,
-    /// Its unit's index in the queue.
-    pub queue_offset: u64,
-}
-
 /// What a get gives.
 #[derive(Debug)]
 pub struct GetMessageResult {
@@ -82,7 +74,7 @@ pub struct GetMessageResult {
     /// The queue's end.
     pub max_offset: i64,
     /// The messages.
-    pub messages: Vec<GotMessage>,
+    pub messages: GotMessages,
     /// Bytes of their records.
     pub buffer_total_size: u64,
     /// Whether they lie so far behind the log's end that a slave had better be asked.
@@ -104,13 +96,23 @@ pub struct Rejected {
     pub fault: Option<RecordFault>,
 }
 
+/// The record of a unit.
+pub(crate) struct FoundRecord<'a> {
+    /// What it lies in.
+    pub(crate) window: &'a Slice,
+    /// Where.
+    pub(crate) at: usize,
+    /// What was decoded to hold it against its unit; with `compat` nothing was.
+    pub(crate) record: Option<Record<'a>>,
+}
+
 /// One get under way.
 struct Get<'a> {
     store: &'a Store,
     queue: &'a ConsumeQueue,
     subscription: Option<&'a Subscription>,
     max_msg_nums: usize,
-    log_end: u64,
+    records: RecordReader<'a>,
     result: GetMessageResult,
     /// Units of records before this are skipped: their log file is gone.
     skip_to: Option<u64>,
@@ -182,7 +184,7 @@ impl Store {
             next_begin_offset: next,
             min_offset,
             max_offset,
-            messages: Vec::new(),
+            messages: GotMessages::default(),
             buffer_total_size: 0,
             suggest_pulling_from_slave: false,
         }
@@ -214,7 +216,7 @@ impl Store {
             queue,
             subscription,
             max_msg_nums,
-            log_end: self.log.max_offset(),
+            records: self.log.records(),
             result: self.no_messages(GetMessageStatus::NoMatchedMessage, 0, min, max),
             skip_to: None,
             last_physical_offset: 0,
@@ -227,6 +229,9 @@ impl Store {
             if chunk.is_empty() || (looked_at > 0 && index.is_multiple_of(self.queues.units_in_file())) {
                 break;
             }
+            if !self.config.compat && subscription.is_none() {
+                get.records.touch(&chunk)?;
+            }
             for unit in &chunk {
                 if looked_at == max_units || !get.take(unit, index)? {
                     break 'all;
@@ -236,7 +241,8 @@ impl Store {
             }
         }
         get.result.next_begin_offset = num::java_long(index);
-        get.result.suggest_pulling_from_slave = self.is_in_disk(get.last_physical_offset, get.log_end);
+        get.result.suggest_pulling_from_slave =
+            self.is_in_disk(get.last_physical_offset, get.records.log_end());
         Ok(get.result)
     }
 
@@ -267,9 +273,10 @@ impl Store {
         }
     }
 
-    /// What a record has to pass to be given out. 4.9.3 leaves the body to the consumer.
-    pub(crate) fn check_of_served(&self) -> Check {
-        if self.config.compat { Check::Structure } else { Check::BodyCrc }
+    /// What a record at an offset, and all behind it, have to pass to be given out. Bodies that this
+    /// process wrote were not read back from anywhere; 4.9.3 leaves all bodies to the consumer.
+    pub(crate) fn check_of_served(&self, offset: u64) -> Check {
+        if self.config.compat || offset >= self.own_from { Check::Structure } else { Check::BodyCrc }
     }
 
     /// The record of a queue's unit, held against it; `None` where they do not agree, which is
@@ -277,15 +284,22 @@ impl Store {
     ///
     /// # Errors
     /// Where the log can't be read.
-    pub fn record_of(&self, queue: &ConsumeQueue, unit: &CqUnit, index: u64) -> Result<Option<Slice>> {
+    pub(crate) fn record_of<'r>(
+        &self,
+        records: &'r mut RecordReader<'_>,
+        queue: &ConsumeQueue,
+        unit: &CqUnit,
+        index: u64,
+    ) -> Result<Option<FoundRecord<'r>>> {
         let Some((offset, size)) = unit.place() else { return Ok(None) };
-        let Some(record) = self.log.get_message(offset, size)? else { return Ok(None) };
+        let Some((window, at)) = records.find(offset, size)? else { return Ok(None) };
         if self.config.compat {
-            return Ok(Some(record));
+            return Ok(Some(FoundRecord { window, at, record: None }));
         }
-        let fault = match message::decode(&record, self.check_of_served()) {
-            Ok(Decoded::Message(found)) if unit_fits(&self.config, queue, unit, index, &found) => {
-                return Ok(Some(record));
+        let bytes = window.get(at..at + size as usize).unwrap_or_default();
+        let fault = match message::decode(bytes, self.check_of_served(offset)) {
+            Ok(Decoded::Message(record)) if unit_fits(&self.config, queue, unit, index, &record) => {
+                return Ok(Some(FoundRecord { window, at, record: Some(record) }));
             }
             Ok(_) => None,
             Err(fault) => Some(fault),
@@ -314,7 +328,7 @@ impl Get<'_> {
             return Ok(true);
         }
         let size = num::from_java_int(unit.size).unwrap_or(0);
-        if self.is_full(size, self.store.is_in_disk(offset, self.log_end)) {
+        if self.is_full(size, self.store.is_in_disk(offset, self.records.log_end())) {
             return Ok(false);
         }
         if let Some(subscription) = self.subscription {
@@ -325,29 +339,23 @@ impl Get<'_> {
             }
         }
         let is_rejected = self.store.rejected_count();
-        let Some(record) = self.store.record_of(self.queue, unit, index)? else {
+        let Some(found) = self.store.record_of(&mut self.records, self.queue, unit, index)? else {
             if self.store.rejected_count() == is_rejected {
                 self.removed(offset);
             }
             return Ok(true);
         };
-        if !self.is_wanted(&record) {
+        // 4.9.3 compares hashes and leaves the tag itself to the consumer.
+        if let (Some(subscription), Some(record)) = (self.subscription, &found.record)
+            && !subscription.matches_tag(record.properties)
+        {
             return Ok(true);
         }
-        self.result.buffer_total_size += num::offset(record.len());
-        self.result.messages.push(GotMessage { record, queue_offset: index });
+        self.result.buffer_total_size += u64::from(size);
+        self.result.messages.push(found.window, found.at, size as usize, index);
         self.result.status = GetMessageStatus::Found;
         self.skip_to = None;
         Ok(true)
-    }
-
-    /// 4.9.3 compares hashes and leaves the tag itself to the consumer.
-    fn is_wanted(&self, record: &Slice) -> bool {
-        let Some(subscription) = self.subscription.filter(|_| !self.store.config.compat) else { return true };
-        match message::decode(record, Check::Structure) {
-            Ok(Decoded::Message(found)) => subscription.matches_tag(found.properties),
-            _ => false,
-        }
     }
 
     fn removed(&mut self, offset: u64) {

@@ -6,6 +6,7 @@
 mod finished;
 mod follow;
 mod get;
+mod got;
 mod open;
 mod prepare;
 mod put;
@@ -36,7 +37,8 @@ use crate::poison::Poison;
 use crate::published::Published;
 use crate::running_flags::RunningFlags;
 
-pub use get::{GetMessageResult, GotMessage, Rejected, Subscription};
+pub use get::{GetMessageResult, Rejected, Subscription};
+pub use got::{GotMessage, GotMessages};
 pub use open::Mode;
 pub use put::{BatchMessage, NewMessage, Properties, PutAppended, PutRefusal, PutStep};
 
@@ -60,6 +62,8 @@ pub struct Store {
     lock: Mutex<Option<StoreLock>>,
     published: Option<Arc<Published>>,
     closed: AtomicBool,
+    /// Records from this offset on were appended by this process since the store was opened.
+    own_from: u64,
     /// Units and records that did not agree and were not served.
     rejected_count: AtomicU64,
     rejected: Mutex<Vec<Rejected>>,

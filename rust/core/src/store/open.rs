@@ -148,6 +148,7 @@ impl Store {
             lock: Mutex::default(),
             published: None,
             closed: AtomicBool::new(false),
+            own_from: u64::MAX,
             rejected_count: AtomicU64::new(0),
             rejected: Mutex::default(),
             notes: parts.notes,
@@ -280,6 +281,9 @@ fn open_for_writing(
     let published = Arc::new(published);
     let mut store = Store::assemble(config, fs, clock, Mode::ReadWrite, parts);
     store.log.publish_to(Arc::clone(&published));
+    if !store.config.is_slave {
+        store.own_from = store.log.max_offset();
+    }
     store.published = Some(published);
     store.lock = Mutex::new(Some(lock));
     store.notes.gaps.clone_from(&recovery.gaps);

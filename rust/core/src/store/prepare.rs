@@ -304,7 +304,9 @@ fn find<'a>(properties: &'a Properties<'_>, name: &[u8]) -> Option<&'a [u8]> {
     match properties {
         Properties::Raw(raw) => properties::find(raw, name),
         Properties::Map(map) => map.get(name),
-        Properties::Client(client) => client.pairs().find(|(found, _)| *found == name).map(|(_, value)| value),
+        Properties::Client(client) => {
+            client.pairs().find(|(found, _)| *found == name).map(|(_, value)| value)
+        }
     }
 }
 

@@ -5,12 +5,15 @@ use crate::commit_log::scan::check_record;
 use crate::consume_queue::Boundary;
 use crate::error::{Error, Result};
 use crate::format::cq_unit::CqUnit;
+use crate::format::index::key_hash;
 use crate::format::message::{self, Check, Decoded, Record};
 use crate::format::properties::DispatchProperties;
 use crate::index::KeyQuery;
 use crate::mmap::slice::Slice;
 use crate::num;
 
+/// Keys whose index entries and messages are fetched beside each other.
+const KEYS_AT_ONCE: usize = 32;
 /// How often 4.9.3 looks again when nothing came out.
 const COMPAT_ROUNDS: usize = 3;
 
@@ -27,23 +30,39 @@ impl Store {
         if self.config.compat {
             return self.query_message_compat(query);
         }
-        let mut offsets = index.query(query, |offset| self.has_key(offset, query))?;
-        offsets.sort_unstable();
-        let records = offsets.into_iter().map(|offset| self.record_at(offset));
-        records.filter_map(Result::transpose).collect()
+        let mut found = index.query(query, |offset| self.record_with_key(offset, query))?;
+        found.sort_unstable_by_key(|(offset, _)| *offset);
+        Ok(found.into_iter().map(|(_, record)| record).collect())
     }
 
-    /// Whether the message at an offset has topic, key and time of a query.
-    fn has_key(&self, offset: u64, query: &KeyQuery<'_>) -> Result<bool> {
-        let Some(bytes) = self.record_at(offset)? else { return Ok(false) };
-        Ok(match message::decode(&bytes, Check::Structure) {
-            Ok(Decoded::Message(record)) => {
+    /// The messages of each of many keys, as [`Store::query_message`] gives them; of the queries the
+    /// topic, the number and the times are one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn query_messages(&self, query: &KeyQuery<'_>, keys: &[String]) -> Result<Vec<Vec<Slice>>> {
+        let mut found = Vec::with_capacity(keys.len());
+        for some in keys.chunks(KEYS_AT_ONCE) {
+            if let Some(index) = &self.index {
+                let hashes: Vec<u32> = some.iter().map(|key| key_hash(query.topic, key.as_bytes())).collect();
+                self.log.records().touch_heads(&index.touch(&hashes))?;
+            }
+            for key in some {
+                found.push(self.query_message(&KeyQuery { key: key.as_bytes(), ..*query })?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The record at an offset, if it has topic, key and time of a query.
+    pub(crate) fn record_with_key(&self, offset: u64, query: &KeyQuery<'_>) -> Result<Option<Slice>> {
+        Ok(self.record_at(offset)?.filter(|bytes| {
+            decode_record(bytes).is_some_and(|record| {
                 (query.begin..=query.end).contains(&record.store_timestamp)
                     && record.topic == query.topic
                     && DispatchProperties::of(record.properties).index_keys().any(|key| key == query.key)
-            }
-            _ => false,
-        })
+            })
+        }))
     }
 
     fn query_message_compat(&self, query: &KeyQuery<'_>) -> Result<Vec<Slice>> {
@@ -81,7 +100,7 @@ impl Store {
     pub fn record_at(&self, offset: u64) -> Result<Option<Slice>> {
         self.check_open()?;
         let Some(bytes) = self.log.select_one_message_by_offset(offset)? else { return Ok(None) };
-        let is_record = match message::decode(&bytes, self.check_of_served()) {
+        let is_record = match message::decode(&bytes, self.check_of_served(offset)) {
             Ok(Decoded::Message(record)) => self.config.compat || check_record(&record, offset).is_ok(),
             _ => false,
         };
@@ -110,6 +129,36 @@ impl Store {
             queue.spill()?;
         }
         queue.offset_by_time_compat(&self.log, timestamp)
+    }
+
+    /// The offset in a queue that each of many times stands for. They are looked up in their order:
+    /// times next to each other are found by way of the same messages.
+    ///
+    /// # Errors
+    /// As for [`Store::get_offset_in_queue_by_time`].
+    pub fn get_offsets_in_queue_by_time(
+        &self,
+        topic: &str,
+        queue_id: i32,
+        timestamps: &[i64],
+        boundary: Boundary,
+    ) -> Result<Vec<u64>> {
+        let mut in_order: Vec<(i64, usize)> =
+            timestamps.iter().enumerate().map(|(at, &time)| (time, at)).collect();
+        in_order.sort_unstable();
+        let mut offsets = vec![0; timestamps.len()];
+        let mut last = None;
+        for (time, at) in in_order {
+            let offset = match last {
+                Some((known, offset)) if known == time => offset,
+                _ => self.get_offset_in_queue_by_time(topic, queue_id, time, boundary)?,
+            };
+            last = Some((time, offset));
+            if let Some(place) = offsets.get_mut(at) {
+                *place = offset;
+            }
+        }
+        Ok(offsets)
     }
 
     /// Store time of the message at a queue's offset; -1 where there is none.

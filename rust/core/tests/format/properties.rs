@@ -1,7 +1,9 @@
 //! Property strings.
 
 use mqstore_core::format::java_hash_map::JavaHashMap;
-use mqstore_core::format::properties::{DispatchProperties, encode, find, pairs, replace, to_map};
+use mqstore_core::format::properties::{
+    ClientProperties, DispatchProperties, KEYS, TAGS, UNIQ_KEY, WAIT, encode, find, pairs, replace, to_map,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -55,6 +57,20 @@ fn a_map_is_written_without_a_separator_at_the_end() {
     map.put(b"KEYS", &b"k1 k2"[..]);
     map.put(b"TAGS", &b"T"[..]);
     assert_eq!(encode(&map), b"KEYS\x01k1 k2\x02TAGS\x01T");
+}
+
+#[test]
+fn the_properties_of_every_client_are_in_the_order_of_the_map() {
+    let values: [Option<&[u8]>; 2] = [None, Some(b"v")];
+    for number in 0..16 {
+        let of = |bit: u32| values[usize::from(number >> bit & 1 == 1)];
+        let client = ClientProperties { keys: of(0), uniq_key: of(1), wait: of(2), tags: of(3) };
+        let mut map = JavaHashMap::default();
+        for (name, value) in [(UNIQ_KEY, of(1)), (TAGS, of(3)), (KEYS, of(0)), (WAIT, of(2))] {
+            value.into_iter().for_each(|value| map.put(name, value));
+        }
+        assert_eq!(client.encode(), encode(&map));
+    }
 }
 
 #[test]

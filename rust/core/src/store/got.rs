@@ -1,0 +1,87 @@
+//! The messages of a read, as places in the mappings that they lie in.
+
+use crate::mmap::slice::Slice;
+
+/// Messages that were read, in order. Those next to each other that lie in one mapping share one
+/// reference to it, so that a message more costs no count of references.
+#[derive(Debug, Default)]
+pub struct GotMessages {
+    windows: Vec<Slice>,
+    places: Vec<Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    window: usize,
+    at: usize,
+    len: usize,
+    queue_offset: u64,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy)]
+pub struct GotMessage<'a> {
+    window: &'a Slice,
+    place: Place,
+}
+
+impl<'a> GotMessage<'a> {
+    /// Its record's bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.window.get(self.place.at..self.place.at + self.place.len).unwrap_or_default()
+    }
+
+    /// Its record, which keeps its mapping alive.
+    #[must_use]
+    pub fn record(&self) -> Option<Slice> {
+        self.window.sub(self.place.at, self.place.len)
+    }
+
+    /// Its unit's index in the queue.
+    #[must_use]
+    pub const fn queue_offset(&self) -> u64 {
+        self.place.queue_offset
+    }
+
+    /// What its record lies in, and where.
+    #[must_use]
+    pub const fn window(&self) -> (&'a Slice, usize) {
+        (self.window, self.place.at)
+    }
+}
+
+impl GotMessages {
+    /// How many.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn get(&self, at: usize) -> Option<GotMessage<'_>> {
+        let place = *self.places.get(at)?;
+        Some(GotMessage { window: self.windows.get(place.window)?, place })
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = GotMessage<'_>> {
+        (0..self.len()).filter_map(|at| self.get(at))
+    }
+
+    /// Adds the message whose record begins at `at` of a window.
+    pub fn push(&mut self, window: &Slice, at: usize, len: usize, queue_offset: u64) {
+        let at = window.position_in_whole() + at;
+        if !self.windows.last().is_some_and(|last| last.has_same_owner(window)) {
+            self.windows.push(window.whole());
+        }
+        self.places.push(Place { window: self.windows.len() - 1, at, len, queue_offset });
+    }
+}
