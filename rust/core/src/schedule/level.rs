@@ -54,6 +54,7 @@ impl Store {
     fn find_due(&self, queue: &ConsumeQueue, delay_level: i32, from: u64, max_count: usize) -> Result<Found> {
         let mut found = Found { due: Vec::new(), next_offset: from, next_due_ms: None };
         let mut size = 0;
+        let mut records = self.log().records();
         while found.due.len() < max_count && size < MAX_BATCH_SIZE {
             let units = queue.units(found.next_offset, UNITS_AT_ONCE)?;
             if units.is_empty() {
@@ -73,8 +74,9 @@ impl Store {
                     found.next_due_ms = Some(due_ms);
                     return Ok(found);
                 }
+                let record = self.record_of(&mut records, queue, unit, found.next_offset)?;
                 if let (Some(record), Some((physical_offset, _))) =
-                    (self.record_of(queue, unit, found.next_offset)?, unit.place())
+                    (record.and_then(|record| record.slice()), unit.place())
                 {
                     size += record.len();
                     found.due.push(Due { queue_offset: found.next_offset, physical_offset, record });

@@ -137,11 +137,11 @@ fn take_units(
                 continue;
             }
             let Some(found) = store.record_of(&mut records, &span.queue, unit, index)? else { continue };
-            let Some((offset, size)) = unit.place() else { continue };
-            let bytes = || found.window.get(found.at..found.at + size as usize);
+            let Some((offset, _)) = unit.place() else { continue };
+            let bytes = || found.window.get(found.at..found.at + found.len);
             let Some(record) = found.record.or_else(|| decode_record(bytes()?)) else { continue };
             if selection.takes(&record, offset, FoundBy::Unit) {
-                chunk.push(found.window, found.at, size as usize, index);
+                chunk.push(found.window, found.at, found.len, index);
             }
         }
     }

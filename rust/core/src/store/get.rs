@@ -102,8 +102,17 @@ pub(crate) struct FoundRecord<'a> {
     pub(crate) window: &'a Slice,
     /// Where.
     pub(crate) at: usize,
+    /// Its size.
+    pub(crate) len: usize,
     /// What was decoded to hold it against its unit; with `compat` nothing was.
     pub(crate) record: Option<Record<'a>>,
+}
+
+impl FoundRecord<'_> {
+    /// Its bytes, which keep their mapping alive.
+    pub(crate) fn slice(&self) -> Option<Slice> {
+        self.window.sub(self.at, self.len)
+    }
 }
 
 /// One get under way.
@@ -294,12 +303,12 @@ impl Store {
         let Some((offset, size)) = unit.place() else { return Ok(None) };
         let Some((window, at)) = records.find(offset, size)? else { return Ok(None) };
         if self.config.compat {
-            return Ok(Some(FoundRecord { window, at, record: None }));
+            return Ok(Some(FoundRecord { window, at, len: size as usize, record: None }));
         }
         let bytes = window.get(at..at + size as usize).unwrap_or_default();
         let fault = match message::decode(bytes, self.check_of_served(offset)) {
             Ok(Decoded::Message(record)) if unit_fits(&self.config, queue, unit, index, &record) => {
-                return Ok(Some(FoundRecord { window, at, record: Some(record) }));
+                return Ok(Some(FoundRecord { window, at, len: size as usize, record: Some(record) }));
             }
             Ok(_) => None,
             Err(fault) => Some(fault),
@@ -352,7 +361,7 @@ impl Get<'_> {
             return Ok(true);
         }
         self.result.buffer_total_size += u64::from(size);
-        self.result.messages.push(found.window, found.at, size as usize, index);
+        self.result.messages.push(found.window, found.at, found.len, index);
         self.result.status = GetMessageStatus::Found;
         self.skip_to = None;
         Ok(true)
