@@ -189,12 +189,15 @@ impl Dispatcher {
                     Ok(ControlFlow::Continue(()))
                 })?;
             position = match reached {
+                // The blank that ends a file, as far as the master has sent it.
+                ScanEnd::Reached(offset) if offset > log_end => return Ok(()),
                 ScanEnd::Reached(offset) | ScanEnd::Stopped(offset) => {
-                    self.set_reput_from_offset(offset.min(log_end));
+                    self.set_reput_from_offset(offset);
                     return Ok(());
                 }
-                // What a master sends ends in the middle of a record: the rest is under way.
-                ScanEnd::Fault { .. } if targets.config.is_slave => return Ok(()),
+                ScanEnd::Fault { offset, fault } if is_under_way(targets, offset, fault, log_end)? => {
+                    return Ok(());
+                }
                 ScanEnd::Fault { offset, fault } => self.pass_over(targets, offset, Some(fault))?,
                 ScanEnd::Missing(offset) => self.pass_over(targets, offset, None)?,
             };
@@ -322,6 +325,19 @@ impl Derived for ToStore<'_> {
         self.dispatcher.filled.lock().extend(outcome.filled);
         Ok(())
     }
+}
+
+/// Whether a place that holds no record is the begin of one whose rest is under way: what a master
+/// sends ends anywhere. A store that is no slave may be a reader that follows one; damage that looks
+/// like it is told by the records behind.
+fn is_under_way(targets: DispatchTargets<'_>, offset: u64, fault: RecordFault, log_end: u64) -> Result<bool> {
+    let RecordFault::TooShort { needed, .. } = fault else { return Ok(false) };
+    let end = offset.saturating_add(needed);
+    let fits_file = targets.log.files().find(offset).is_some_and(|file| end <= file.end_offset());
+    if end <= log_end || !fits_file {
+        return Ok(false);
+    }
+    Ok(targets.config.is_slave || scan::next_record(targets.log.files(), offset + 1, log_end)?.is_none())
 }
 
 impl LastQueue {

@@ -113,6 +113,38 @@ pub enum Error {
         /// How.
         reason: String,
     },
+    /// A network connection could not be made or used.
+    #[error("{operation} {address}: {source}")]
+    Socket {
+        /// What was tried.
+        operation: &'static str,
+        /// With whom, or where.
+        address: String,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Bytes of another log that do not follow the end of this one.
+    #[error("expected bytes for offset {end}, the log's end, found some for {offset}")]
+    NotAtEnd {
+        /// Where they belong.
+        offset: u64,
+        /// Where the log ends.
+        end: u64,
+    },
+    /// Bytes of another log that would go on in the next file: its files have another size.
+    #[error(
+        "the bytes {offset} to {end} do not end with the log file at {file_end}: \
+         both logs need the same mappedFileSizeCommitLog"
+    )]
+    CrossesFile {
+        /// Where they begin.
+        offset: u64,
+        /// Where they end.
+        end: u64,
+        /// Where the file ends.
+        file_end: u64,
+    },
     /// A place in the log that holds nothing readable.
     #[error("expected a record at offset {offset}, the log holds {min} to {max}")]
     OutOfRange {
@@ -130,6 +162,15 @@ impl Error {
     pub(crate) fn io(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { operation, path, source }
+    }
+
+    /// An error of the operating system with what was tried with whom.
+    pub(crate) fn socket(
+        operation: &'static str,
+        address: impl Into<String>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let address = address.into();
+        move |source| Self::Socket { operation, address, source }
     }
 
     /// Whether the disk, or the user's share of it, is full.

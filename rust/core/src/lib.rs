@@ -15,6 +15,7 @@ pub mod dispatch;
 pub mod error;
 pub mod format;
 pub mod fs;
+pub mod ha;
 pub mod index;
 pub mod lock;
 pub mod log_view;

@@ -20,7 +20,7 @@ use crate::num;
 /// What the append lock guards.
 #[derive(Debug, Default)]
 pub(super) struct Appender {
-    active: Option<Arc<ActiveFile>>,
+    pub(super) active: Option<Arc<ActiveFile>>,
     pub(super) topic_queues: TopicQueueTable,
     last_store_timestamp: i64,
 }
@@ -202,7 +202,7 @@ impl CommitLog {
         })
     }
 
-    fn with_appender<T>(
+    pub(super) fn with_appender<T>(
         &self,
         wait: Wait,
         append: impl FnOnce(&mut Appender, i64) -> Result<T, AppendRefusal>,
@@ -247,7 +247,12 @@ impl CommitLog {
     }
 
     /// The file in which the log's end lies, opened for the first append after the store was.
-    fn open_active(&self, wrote: u64, needed: u64, wait: Wait) -> Result<Arc<ActiveFile>, AppendRefusal> {
+    pub(super) fn open_active(
+        &self,
+        wrote: u64,
+        needed: u64,
+        wait: Wait,
+    ) -> Result<Arc<ActiveFile>, AppendRefusal> {
         if wait == Wait::Try {
             return Err(AppendRefusal::WouldBlock);
         }
@@ -352,7 +357,7 @@ impl CommitLog {
         Ok(Appended { wrote_offset, wrote_bytes, store_timestamp, logics_offset })
     }
 
-    fn publish(&self, wrote: u64) {
+    pub(super) fn publish(&self, wrote: u64) {
         self.positions.wrote.store(wrote, Ordering::Release);
         if self.transient.is_none()
             && let Some(published) = self.published()

@@ -5,6 +5,7 @@
 
 mod allocate;
 mod append;
+mod append_data;
 mod commit;
 mod flush;
 pub mod read;
@@ -152,6 +153,12 @@ impl CommitLog {
     #[must_use]
     pub fn last_store_timestamp(&self) -> i64 {
         self.positions.store_timestamp.load(Ordering::Acquire)
+    }
+
+    /// A message of this store time was seen below the log's end: what a slave gets has its times
+    /// inside.
+    pub fn saw_store_timestamp(&self, store_timestamp: i64) {
+        self.positions.store_timestamp.fetch_max(store_timestamp, Ordering::AcqRel);
     }
 
     /// Bytes that were written and are not committed yet.

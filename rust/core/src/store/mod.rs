@@ -11,6 +11,7 @@ mod open;
 mod prepare;
 mod put;
 pub mod query;
+mod replication;
 mod services;
 
 use std::path::{Path, PathBuf};
@@ -69,6 +70,7 @@ pub struct Store {
     rejected: Mutex<Vec<Rejected>>,
     notes: Notes,
     follow: follow::Follow,
+    replication: replication::Replication,
 }
 
 /// What opening a store found that its user should know.

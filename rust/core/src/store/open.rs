@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::follow::Follow;
+use super::replication::Replication;
 use super::{Notes, Store};
 use crate::checkpoint::StoreCheckpoint;
 use crate::clock::Clock;
@@ -77,6 +78,7 @@ impl Store {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        self.replication.shutdown();
         let outcome = if self.mode == Mode::ReadWrite { self.close_for_writing() } else { Ok(()) };
         self.lock.lock().take();
         outcome
@@ -85,7 +87,7 @@ impl Store {
     fn close_for_writing(&self) -> Result<()> {
         self.log.commit(0)?;
         // Where queues cannot be written the log still gets to the disk.
-        let dispatched = self.dispatcher.pass(self.targets());
+        let dispatched = self.reput();
         self.flush_everything()?;
         dispatched?;
         self.log.discard_prepared_file()?;
@@ -105,6 +107,7 @@ impl Store {
     pub fn destroy(&self) -> Result<()> {
         self.check_writable()?;
         self.closed.store(true, Ordering::Release);
+        self.replication.shutdown();
         for queue in self.queues.all() {
             self.queues.destroy(&queue)?;
         }
@@ -153,6 +156,7 @@ impl Store {
             rejected: Mutex::default(),
             notes: parts.notes,
             follow: Follow::default(),
+            replication: Replication::default(),
         }
     }
 

@@ -83,7 +83,7 @@ impl<'a> Properties<'a> {
 pub struct PutAppended<T> {
     /// Where.
     pub appended: T,
-    /// The put has to wait until the log is on the disk up to here.
+    /// The put has to wait until the log is on the disk, or at a slave, up to here.
     pub wait_for: Option<u64>,
 }
 
@@ -249,14 +249,15 @@ impl Store {
         Ok(if is_flushed { PutMessageStatus::PutOk } else { PutMessageStatus::FlushDiskTimeout })
     }
 
-    /// Lets the flusher know of messages that were put. Gives the offset up to which the put has to
-    /// wait for the disk, where it has to.
+    /// Lets the flusher and slaves know of messages that were put. Gives the offset up to which the
+    /// put has to wait for the disk or for a slave, where it has to.
     pub(super) fn ask_for_flush(&self, end: u64, wait_store_msg_ok: bool) -> Option<u64> {
-        let wait_for = (self.config.sync_flush && wait_store_msg_ok).then_some(end);
-        if wait_for.is_some() || !self.config.flush_commit_log_timed {
+        let waits_for_disk = self.config.sync_flush && wait_store_msg_ok;
+        if waits_for_disk || !self.config.flush_commit_log_timed {
             self.log.request_flush(end);
         }
-        wait_for
+        let waits_for_slave = wait_store_msg_ok && self.ask_for_transfer();
+        (waits_for_disk || waits_for_slave).then_some(end)
     }
 
     fn step<T>(

@@ -17,7 +17,11 @@ impl Store {
     /// Where log, queues or index can't be read or written. Nothing is lost: the next pass goes on
     /// where this one stopped.
     pub fn reput(&self) -> Result<u64> {
-        self.dispatcher.pass(self.targets())
+        let dispatched = self.dispatcher.pass(self.targets())?;
+        if self.config.is_slave {
+            self.log.saw_store_timestamp(self.dispatcher.store_timestamp());
+        }
+        Ok(dispatched)
     }
 
     /// A reader that asks for what is not dispatched yet dispatches it, so that what was put is

@@ -1,0 +1,305 @@
+//! A slave: asks its master for the log and appends what it gets. Source: `HAService.HAClient`.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use nix::poll::PollFlags;
+use parking_lot::Mutex;
+
+use super::bell::Bell;
+use super::wire::{self, HEADER_SIZE, Header, MAX_FRAME_SIZE, REPORT_SIZE, WireFault};
+use super::{Ended, Event};
+use crate::commit_log::CommitLog;
+use crate::error::{Error, Result};
+
+/// How long making a connection may take, as in 4.9.3.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Shortest and longest time between two attempts to connect. 4.9.3 waits for 5 s after each.
+const MIN_RETRY: Duration = Duration::from_millis(50);
+const MAX_RETRY: Duration = Duration::from_secs(5);
+/// How long a pass goes on while the master sends without a pause.
+const TURN: Duration = Duration::from_millis(50);
+
+/// What a slave goes by.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// How often its master hears of it when there is nothing new.
+    pub send_heartbeat_interval: Duration,
+    /// For how long its master may be silent.
+    pub housekeeping_interval: Duration,
+}
+
+/// How a slave's connection is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClientStatus {
+    /// The master that it follows; `None` while it knows of none.
+    pub master_address: Option<String>,
+    /// Whether it has a connection.
+    pub is_connected: bool,
+    /// The end of its log as the master last heard it.
+    pub reported_offset: u64,
+}
+
+/// A slave.
+#[derive(Debug)]
+pub struct Client {
+    options: ClientOptions,
+    bell: Bell,
+    status: Mutex<ClientStatus>,
+    /// Held by the pass that is under way.
+    following: Mutex<Following>,
+}
+
+#[derive(Debug)]
+struct Following {
+    link: Option<Link>,
+    retry_from: Instant,
+    retry: Duration,
+    ended: bool,
+}
+
+/// A connection to the master.
+#[derive(Debug)]
+struct Link {
+    stream: TcpStream,
+    address: String,
+    /// What was read and is no whole frame yet.
+    buffer: Vec<u8>,
+    filled: usize,
+    /// A report whose rest the socket did not take yet.
+    report: ([u8; REPORT_SIZE], usize),
+    reported_offset: Option<u64>,
+    last_report: Instant,
+    last_read: Instant,
+}
+
+impl Client {
+    /// A slave that is not connected yet.
+    ///
+    /// # Errors
+    /// Where the operating system refuses what it needs to wait.
+    pub fn new(options: ClientOptions, master_address: Option<String>) -> Result<Self> {
+        let bell = Bell::new().map_err(Error::socket("wait for", "the master"))?;
+        let now = Instant::now();
+        let following = Following { link: None, retry_from: now, retry: MIN_RETRY, ended: false };
+        let status = ClientStatus { master_address, ..ClientStatus::default() };
+        Ok(Self { options, bell, status: Mutex::new(status), following: Mutex::new(following) })
+    }
+
+    /// How its connection is.
+    #[must_use]
+    pub fn status(&self) -> ClientStatus {
+        self.status.lock().clone()
+    }
+
+    /// Lets it follow another master. Source: `updateMasterAddress`.
+    pub fn update_master_address(&self, address: String) {
+        self.status.lock().master_address = Some(address);
+        self.wake();
+    }
+
+    /// Lets a pass that waits come back.
+    pub fn wake(&self) {
+        self.bell.ring();
+    }
+
+    /// One pass: connects where there is no connection, waits at most `max_wait` for the master, and
+    /// appends what came. Gives what happened.
+    ///
+    /// # Errors
+    /// Where waiting itself fails.
+    pub fn pass(&self, log: &CommitLog, max_wait: Duration) -> Result<Vec<Event>> {
+        let mut following = self.following.lock();
+        let mut events = Vec::new();
+        let wanted = self.status.lock().master_address.clone();
+        if following.link.as_ref().is_some_and(|link| wanted.as_ref() != Some(&link.address)) {
+            following.lose(Ended::AddressChanged, &mut events);
+        }
+        let waited = match following.link.as_mut() {
+            Some(link) => {
+                let timeout = max_wait.min(self.options.send_heartbeat_interval);
+                let waited = self.bell.wait([(&link.stream as &dyn AsFd, link.interest())], timeout);
+                match link.exchange(log, &self.options) {
+                    Ok(true) => following.retry = MIN_RETRY,
+                    Ok(false) => {}
+                    Err(reason) => following.lose(reason, &mut events),
+                }
+                waited
+            }
+            None => match wanted.filter(|_| following.may_connect()) {
+                Some(address) => {
+                    following.connect(address, log, &mut events);
+                    Ok(())
+                }
+                None => self.bell.wait([], following.pause_left().map_or(max_wait, |left| left.min(max_wait))),
+            },
+        };
+        waited.map_err(Error::socket("wait for", "the master"))?;
+        let mut status = self.status.lock();
+        status.is_connected = following.link.is_some();
+        if let Some(reported) = following.link.as_ref().and_then(|link| link.reported_offset) {
+            status.reported_offset = reported;
+        }
+        Ok(events)
+    }
+
+    /// Ends the connection and makes no other.
+    pub fn shutdown(&self) {
+        self.wake();
+        let mut following = self.following.lock();
+        following.ended = true;
+        following.link = None;
+        self.status.lock().is_connected = false;
+    }
+}
+
+impl Following {
+    fn may_connect(&self) -> bool {
+        !self.ended && self.pause_left().is_none()
+    }
+
+    /// How long to wait before the next attempt to connect.
+    fn pause_left(&self) -> Option<Duration> {
+        Some(self.retry_from.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+    }
+
+    fn connect(&mut self, address: String, log: &CommitLog, events: &mut Vec<Event>) {
+        match Link::connect(address.clone()) {
+            Ok(link) => {
+                events.push(Event::MasterConnected { address, from: log.max_offset() });
+                self.link = Some(link);
+            }
+            Err(error) => self.pause(address, error.into(), events),
+        }
+    }
+
+    fn lose(&mut self, reason: Ended, events: &mut Vec<Event>) {
+        if let Some(link) = self.link.take() {
+            self.pause(link.address, reason, events);
+        }
+    }
+
+    /// Each attempt that brought nothing lets the next one wait longer.
+    fn pause(&mut self, address: String, reason: Ended, events: &mut Vec<Event>) {
+        self.retry_from = Instant::now() + self.retry;
+        self.retry = (self.retry * 2).min(MAX_RETRY);
+        events.push(Event::MasterEnded { address, reason });
+    }
+}
+
+impl Link {
+    fn connect(address: String) -> io::Result<Self> {
+        let mut outcome = Err(io::Error::new(ErrorKind::NotFound, "the name has no address"));
+        for found in address.to_socket_addrs()? {
+            outcome = TcpStream::connect_timeout(&found, CONNECT_TIMEOUT);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        let stream = outcome?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let now = Instant::now();
+        Ok(Self {
+            stream,
+            address,
+            buffer: vec![0; MAX_FRAME_SIZE],
+            filled: 0,
+            report: ([0; REPORT_SIZE], REPORT_SIZE),
+            reported_offset: None,
+            last_report: now,
+            last_read: now,
+        })
+    }
+
+    fn interest(&self) -> PollFlags {
+        let (_, sent) = self.report;
+        if sent < REPORT_SIZE { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN }
+    }
+
+    /// Reports, reads and appends until the master has nothing more or the turn is over. Gives
+    /// whether something was appended.
+    fn exchange(&mut self, log: &CommitLog, options: &ClientOptions) -> Result<bool, Ended> {
+        let end = Instant::now() + TURN;
+        let mut has_appended = false;
+        self.send_report(log, options)?;
+        while Instant::now() < end {
+            let free = self.buffer.get_mut(self.filled..).unwrap_or_default();
+            match self.stream.read(free) {
+                Ok(0) => return Err(Ended::ByPeer),
+                Ok(count) => {
+                    self.filled += count;
+                    self.last_read = Instant::now();
+                    has_appended |= self.take_frames(log)?;
+                    self.send_report(log, options)?;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let silent = self.last_read.elapsed();
+        if silent > options.housekeeping_interval {
+            return Err(Ended::Silent { silent, allowed: options.housekeeping_interval });
+        }
+        Ok(has_appended)
+    }
+
+    /// Appends the bodies of the whole frames that were read. Gives whether there were any.
+    fn take_frames(&mut self, log: &CommitLog) -> Result<bool, Ended> {
+        let mut at = 0;
+        let mut has_appended = false;
+        loop {
+            let rest = self.buffer.get(at..self.filled).unwrap_or_default();
+            let Some(header) = Header::decode(rest)? else { break };
+            check_follows(&header, log)?;
+            let Some(body) = rest.get(HEADER_SIZE..HEADER_SIZE + header.body_size) else { break };
+            if !body.is_empty() {
+                log.append_data(header.phy_offset, body)?;
+                has_appended = true;
+            }
+            at += HEADER_SIZE + header.body_size;
+        }
+        if at > 0 {
+            self.buffer.copy_within(at..self.filled, 0);
+            self.filled -= at;
+        }
+        Ok(has_appended)
+    }
+
+    /// Reports the end of the log: at once, whenever it has moved, and as a heartbeat.
+    fn send_report(&mut self, log: &CommitLog, options: &ClientOptions) -> Result<(), Ended> {
+        loop {
+            let (bytes, sent) = self.report;
+            if sent == REPORT_SIZE {
+                let max_offset = log.max_offset();
+                let is_due = self.last_report.elapsed() >= options.send_heartbeat_interval;
+                if self.reported_offset == Some(max_offset) && !is_due {
+                    return Ok(());
+                }
+                self.report = (wire::encode_report(max_offset), 0);
+                self.reported_offset = Some(max_offset);
+                self.last_report = Instant::now();
+                continue;
+            }
+            match self.stream.write(bytes.get(sent..).unwrap_or_default()) {
+                Ok(0) => return Err(Ended::ByPeer),
+                Ok(count) => self.report.1 += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// What a master sends follows the slave's end; the first that an empty slave gets may stand anywhere.
+fn check_follows(header: &Header, log: &CommitLog) -> Result<(), WireFault> {
+    let end = log.max_offset();
+    if header.phy_offset == end || log.is_empty() {
+        return Ok(());
+    }
+    Err(WireFault::NotAtEnd { found: header.phy_offset, end })
+}

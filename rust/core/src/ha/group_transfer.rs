@@ -1,0 +1,49 @@
+//! Puts that wait for a slave. Source: `GroupTransferService`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+/// How far slaves are, and who waits for that.
+#[derive(Debug, Default)]
+pub(super) struct GroupTransfer {
+    push2_slave_max_offset: AtomicU64,
+    /// Whether nothing will be confirmed any more.
+    ended: Mutex<bool>,
+    moved: Condvar,
+}
+
+impl GroupTransfer {
+    /// The furthest that a slave has ever confirmed.
+    pub(super) fn push2_slave_max_offset(&self) -> u64 {
+        self.push2_slave_max_offset.load(Ordering::Acquire)
+    }
+
+    /// A slave confirms everything below an offset.
+    pub(super) fn notify_transfer_some(&self, offset: u64) {
+        if self.push2_slave_max_offset.fetch_max(offset, Ordering::AcqRel) < offset {
+            drop(self.ended.lock()); // a waiter is either before its check or asleep by now
+            self.moved.notify_all();
+        }
+    }
+
+    /// Waits until a slave has confirmed an offset; gives whether it has, before the time is up.
+    pub(super) fn wait(&self, offset: u64, deadline: Instant) -> bool {
+        let mut ended = self.ended.lock();
+        loop {
+            if self.push2_slave_max_offset() >= offset {
+                return true;
+            }
+            if *ended || self.moved.wait_until(&mut ended, deadline).timed_out() {
+                return self.push2_slave_max_offset() >= offset;
+            }
+        }
+    }
+
+    /// Lets everybody go who waits.
+    pub(super) fn end(&self) {
+        *self.ended.lock() = true;
+        self.moved.notify_all();
+    }
+}

@@ -1,0 +1,108 @@
+//! Replication: a master sends its log, a slave appends what it gets, byte for byte.
+//!
+//! A log is all that is replicated: a slave dispatches queues and index itself. Neither side starts a
+//! thread here; each makes passes that the control plane calls. Nothing that comes from the other
+//! side is trusted: what cannot be ends the connection, and says why. Source: `HAService`,
+//! `HAConnection`.
+
+mod bell;
+mod client;
+mod connection;
+mod group_transfer;
+mod master;
+pub mod wire;
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+pub use client::{Client, ClientOptions, ClientStatus};
+pub use connection::ConnectionStatus;
+pub use master::{Master, MasterOptions};
+
+use crate::error::Error;
+use wire::WireFault;
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Ended {
+    /// The other side ended it.
+    #[error("the other side closed the connection")]
+    ByPeer,
+    /// The network did.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The other side said nothing for too long.
+    #[error("nothing came for {} ms, haHousekeepingInterval allows {}", .silent.as_millis(), .allowed.as_millis())]
+    Silent {
+        /// For how long.
+        silent: Duration,
+        /// How long it may.
+        allowed: Duration,
+    },
+    /// What the other side sent cannot be.
+    #[error(transparent)]
+    Wire(#[from] WireFault),
+    /// The log could not be read or written.
+    #[error(transparent)]
+    Log(#[from] Error),
+    /// There are as many slaves as there may be.
+    #[error("there are {count} connections already")]
+    TooMany {
+        /// How many.
+        count: usize,
+    },
+    /// The slave was told to follow another master.
+    #[error("the master's address was changed")]
+    AddressChanged,
+}
+
+/// What happened on either side.
+#[derive(Debug, thiserror::Error)]
+pub enum Event {
+    /// A slave asked to be sent the log.
+    #[error("the slave {address} asks for the log from {request}, and is sent it from {from}")]
+    SlaveAsked {
+        /// Its address.
+        address: SocketAddr,
+        /// What it asked for.
+        request: u64,
+        /// What it gets: for an empty slave the begin of the newest file.
+        from: u64,
+    },
+    /// A slave's connection ended.
+    #[error("the connection of the slave {address} ended: {reason}")]
+    SlaveEnded {
+        /// Its address.
+        address: SocketAddr,
+        /// Why.
+        reason: Ended,
+    },
+    /// No connection could be taken.
+    #[error("no connection could be taken: {0}")]
+    NotAccepted(io::Error),
+    /// A slave has a connection to its master.
+    #[error("connected to the master {address}, asking for the log from {from}")]
+    MasterConnected {
+        /// Its address.
+        address: String,
+        /// The end of the slave's log.
+        from: u64,
+    },
+    /// A slave's connection to its master ended, or could not be made.
+    #[error("the connection to the master {address} ended: {reason}")]
+    MasterEnded {
+        /// Its address.
+        address: String,
+        /// Why.
+        reason: Ended,
+    },
+}
+
+impl Event {
+    /// Whether somebody should look at it.
+    #[must_use]
+    pub const fn is_failure(&self) -> bool {
+        !matches!(self, Self::SlaveAsked { .. } | Self::MasterConnected { .. })
+    }
+}

@@ -1,0 +1,150 @@
+//! What a store does as a master or as a slave.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use super::Store;
+use crate::error::{Error, Result};
+use crate::ha::{Client, ClientOptions, Event, Master, MasterOptions};
+use crate::status::PutMessageStatus;
+
+/// The parts of replication; none runs unless asked for.
+#[derive(Debug, Default)]
+pub(super) struct Replication {
+    master: OnceLock<Master>,
+    client: OnceLock<Client>,
+}
+
+impl Replication {
+    /// Ends every connection.
+    pub(super) fn shutdown(&self) {
+        if let Some(client) = self.client.get() {
+            client.shutdown();
+        }
+        if let Some(master) = self.master.get() {
+            master.shutdown();
+        }
+    }
+}
+
+impl Store {
+    /// Begins to listen for slaves. A slave listens as well: it can be another one's master.
+    ///
+    /// # Errors
+    /// Where the address can't be had, or it listens already.
+    pub fn listen_for_slaves(&self, options: MasterOptions) -> Result<()> {
+        self.check_writable()?;
+        let master = Master::listen(options)?;
+        let address = master.address().to_string();
+        self.replication.master.set(master).map_err(|_| already_running(address))
+    }
+
+    /// Begins to follow a master; none is followed until its address is known.
+    ///
+    /// # Errors
+    /// Where the store is no slave, or follows one already.
+    pub fn follow_master(&self, options: ClientOptions, master_address: Option<String>) -> Result<()> {
+        self.check_takes_data()?;
+        let address = master_address.clone().unwrap_or_default();
+        let client = Client::new(options, master_address)?;
+        self.replication.client.set(client).map_err(|_| already_running(address))
+    }
+
+    /// The master's side, where it runs.
+    #[must_use]
+    pub fn ha_master(&self) -> Option<&Master> {
+        self.replication.master.get()
+    }
+
+    /// The slave's side, where it runs.
+    #[must_use]
+    pub fn ha_client(&self) -> Option<&Client> {
+        self.replication.client.get()
+    }
+
+    /// A pass of the master's side.
+    ///
+    /// # Errors
+    /// As for [`Master::pass`].
+    pub fn serve_slaves(&self, max_wait: Duration) -> Result<Vec<Event>> {
+        self.ha_master().map_or_else(|| Ok(Vec::new()), |master| master.pass(&self.log, max_wait))
+    }
+
+    /// A pass of the slave's side.
+    ///
+    /// # Errors
+    /// As for [`Client::pass`].
+    pub fn receive_log(&self, max_wait: Duration) -> Result<Vec<Event>> {
+        self.ha_client().map_or_else(|| Ok(Vec::new()), |client| client.pass(&self.log, max_wait))
+    }
+
+    /// Appends bytes of the master's log as they are. Source: `appendToCommitLog`.
+    ///
+    /// # Errors
+    /// Where the store is no slave, the bytes do not follow its log's end or do not end with a file,
+    /// or no space is left.
+    pub fn append_to_commit_log(&self, start_offset: u64, data: &[u8]) -> Result<()> {
+        self.check_takes_data()?;
+        self.log.append_data(start_offset, data)
+    }
+
+    /// A store that takes messages gives them queue offsets: other ones must not come from elsewhere.
+    fn check_takes_data(&self) -> Result<()> {
+        self.check_writable()?;
+        if self.config.is_slave {
+            return Ok(());
+        }
+        Err(Error::Option {
+            option: "brokerRole",
+            value: "a master's".into(),
+            reason: "only a SLAVE takes another store's log".into(),
+        })
+    }
+
+    /// How many bytes the nearest slave is behind. Source: `slaveFallBehindMuch`.
+    #[must_use]
+    pub fn slave_fall_behind_much(&self) -> u64 {
+        self.log.max_offset().saturating_sub(self.ha_master().map_or(0, Master::push2_slave_max_offset))
+    }
+
+    /// Lets slaves have what a put waits for. Gives whether puts wait for a slave at all.
+    pub(super) fn ask_for_transfer(&self) -> bool {
+        let master = self.ha_master().filter(|master| master.is_sync());
+        if let Some(master) = master {
+            master.wake();
+        }
+        master.is_some()
+    }
+
+    /// Waits until a put's message is where it has to be: on the disk, at a slave. What is wrong
+    /// with the slave counts before what is wrong with the disk, as in 4.9.3.
+    ///
+    /// # Errors
+    /// Where a flush failed.
+    pub fn wait_confirmed(
+        &self,
+        offset: u64,
+        sync_flush_timeout: Duration,
+        slave_timeout: Duration,
+    ) -> Result<PutMessageStatus> {
+        let slave_deadline = Instant::now() + slave_timeout;
+        let master = self.ha_master().filter(|master| master.is_sync());
+        let is_slave_ok = master.map(|master| master.is_slave_ok(offset));
+        let flushed = if self.config.sync_flush {
+            self.wait_flushed(offset, sync_flush_timeout)?
+        } else {
+            PutMessageStatus::PutOk
+        };
+        Ok(match (master, is_slave_ok) {
+            (Some(_), Some(false)) => PutMessageStatus::SlaveNotAvailable,
+            (Some(master), _) if !master.wait_transferred(offset, slave_deadline) => {
+                PutMessageStatus::FlushSlaveTimeout
+            }
+            _ => flushed,
+        })
+    }
+}
+
+fn already_running(address: String) -> Error {
+    Error::Option { option: "replication", value: address, reason: "it runs already".into() }
+}
