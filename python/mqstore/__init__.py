@@ -20,6 +20,7 @@ from mqstore.errors import (
     DiskFullError,
     FlushDiskTimeoutError,
     FlushFailedError,
+    FlushSlaveTimeoutError,
     MessageIllegalError,
     MQStoreError,
     OffsetOutOfRangeError,
@@ -28,6 +29,7 @@ from mqstore.errors import (
     ReadOnlyError,
     RecordError,
     ServiceNotAvailableError,
+    SlaveNotAvailableError,
     StoreClosedError,
     StoreIOError,
     StoreLayoutError,
@@ -36,11 +38,12 @@ from mqstore.errors import (
     UnsupportedStoreError,
 )
 from mqstore.options import StoreOptions, parse_conf
-from mqstore.services import ScheduleMessageService, ServiceThread
+from mqstore.services import HAClient, HAService, ScheduleMessageService, ServiceThread
 from mqstore.status import GetMessageStatus, PutMessageStatus
 from mqstore.store.message_store import MessageStore
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.queue import Queue, Topic
+from mqstore.store.replication import Replication, SlaveConnection
 from mqstore.store.report import Gap, Rejected, StoreReport, Stray
 from mqstore.store.selection import QueueRange, Selection
 
@@ -50,6 +53,7 @@ __all__ = [
     "DiskFullError",
     "FlushDiskTimeoutError",
     "FlushFailedError",
+    "FlushSlaveTimeoutError",
     "Gap",
     "GetMessageResult",
     "GetMessageStatus",
@@ -69,8 +73,11 @@ __all__ = [
     "ReadOnlyError",
     "RecordError",
     "Rejected",
+    "Replication",
     "Selection",
     "ServiceNotAvailableError",
+    "SlaveConnection",
+    "SlaveNotAvailableError",
     "StoreClosedError",
     "StoreIOError",
     "StoreLayoutError",
@@ -97,6 +104,7 @@ def open(
     born_host: str | None = None,
     store_host: str | None = None,
     schedule_messages: bool = False,
+    replication: bool = False,
     **options: object,
 ) -> MessageStore:
     """Opens a store.
@@ -121,6 +129,9 @@ def open(
         store_host: Where they are stored: ``brokerIP1`` and ``listenPort`` by default.
         schedule_messages: Deliver delayed messages when they are due; for ``"rw"``. Otherwise they wait
             until the store is opened with it.
+        replication: Let slaves follow this store, and where ``brokerRole`` is ``SLAVE`` follow the
+            master at ``haMasterAddress``; for ``"rw"``. It listens at ``ha_listen_host``, which is
+            this machine alone by default, and ``haListenPort``.
         **options: RocketMQ's options, in its spelling or in Python's.
 
     Raises:
@@ -136,13 +147,15 @@ def open(
         raise _bad_option("mode", mode, '"r" or "rw"')
     if on_damage not in {"raise", "truncate"}:
         raise _bad_option("on_damage", on_damage, '"raise" or "truncate"')
-    asked: dict[type[ServiceThread], bool] = {ScheduleMessageService: schedule_messages}
+    asked: dict[type[ServiceThread], bool] = {HAService: replication, ScheduleMessageService: schedule_messages}
     services = [service for service, wanted in asked.items() if wanted]
     if services and mode == "r":
         raise _bad_option("mode", mode, f'"rw", without which there is no {services[0].__name__}')
     from_conf = StoreOptions.of(path, parse_conf(conf), lenient=True) if conf is not None else None
     given = options if from_conf is None else _beside(from_conf) | options
     chosen = StoreOptions.of(path, given)
+    if replication and chosen.is_slave:
+        services.append(HAClient)
     if pread is None:
         pread = mode == "r" and _needs_pread(chosen)
     return MessageStore(

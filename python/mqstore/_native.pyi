@@ -641,6 +641,63 @@ class Store:
         the store took no more.
         """
 
+    # ---- replication
+
+    def append_to_commit_log(self, start_offset: int, data: ReadableBuffer) -> None:
+        """Appends bytes of the master's log as they are. Source: ``appendToCommitLog``.
+
+        Args:
+            start_offset: Where they stand in the master's log: the end of this one. An empty log begins
+                wherever a file does.
+            data: The bytes, of one file; records may be cut at their ends.
+
+        Raises:
+            OffsetOutOfRangeError: they do not follow this log's end.
+            OptionError: the store is no slave, or the bytes do not end with a file of this store.
+            DiskFullError: there is no space for them.
+        """
+    def slave_fall_behind_much(self) -> int:
+        """How many bytes the nearest slave is behind. Source: ``slaveFallBehindMuch``."""
+    def update_ha_master_address(self, address: str) -> None:
+        """Lets a slave follow another master. Source: ``updateHaMasterAddress``.
+
+        Raises:
+            OptionError: the store is no slave, or replication does not run.
+        """
+    def _listen_for_slaves(
+        self,
+        host: str,
+        port: int,
+        *,
+        transfer_batch_size: int,
+        send_heartbeat_interval_ms: int,
+        housekeeping_interval_ms: int,
+        slave_fallbehind_max: int,
+        is_sync: bool,
+        slave_timeout_ms: int,
+    ) -> None:
+        """Begins to listen for slaves."""
+    def _follow_master(
+        self, master_address: str | None, *, send_heartbeat_interval_ms: int, housekeeping_interval_ms: int
+    ) -> None:
+        """Begins to follow a master."""
+    def _serve_slaves(self, max_wait_ms: int) -> tuple[list[tuple[bool, str]], int]:
+        """A master's pass; gives what happened (whether it is a failure, a sentence) and what is confirmed."""
+    def _receive_log(self, max_wait_ms: int) -> list[tuple[bool, str]]:
+        """A slave's pass; gives what happened."""
+    def _wait_transferred(self, offset: int, timeout_ms: int) -> bool:
+        """Waits until a slave has confirmed an offset; gives whether it is in time."""
+    def _is_slave_ok(self, offset: int) -> bool | None:
+        """Whether a slave is near enough to wait for it; ``None`` where puts wait for none."""
+    def _push2_slave_max_offset(self) -> int:
+        """The furthest that a slave has ever confirmed."""
+    def _ha_listen_address(self) -> str | None:
+        """Where slaves connect."""
+    def _ha_connections(self) -> list[tuple[str, int | None, int, int]]:
+        """Each slave's address, request, what it has confirmed, what it was sent."""
+    def _ha_client(self) -> tuple[str | None, bool, int] | None:
+        """The master's address, whether there is a connection, what the master last heard."""
+
     # ---- selections
 
     def _cursor(self, spec: _Selection) -> Cursor:

@@ -11,6 +11,7 @@ __all__ = [
     "DiskFullError",
     "FlushDiskTimeoutError",
     "FlushFailedError",
+    "FlushSlaveTimeoutError",
     "MQStoreError",
     "MessageIllegalError",
     "OffsetOutOfRangeError",
@@ -19,6 +20,7 @@ __all__ = [
     "ReadOnlyError",
     "RecordError",
     "ServiceNotAvailableError",
+    "SlaveNotAvailableError",
     "StoreClosedError",
     "StoreIOError",
     "StoreLayoutError",
@@ -153,6 +155,20 @@ class ServiceNotAvailableError(PutError):
 
 class FlushDiskTimeoutError(MQStoreError, TimeoutError):
     """The message is stored, but the disk did not confirm it within ``syncFlushTimeout``."""
+
+    result: "PutMessageResult"
+    """Where the message went."""
+
+
+class FlushSlaveTimeoutError(MQStoreError, TimeoutError):
+    """The message is stored, but no slave confirmed it within ``slaveTimeout``."""
+
+    result: "PutMessageResult"
+    """Where the message went."""
+
+
+class SlaveNotAvailableError(MQStoreError):
+    """The message is stored, but there is no slave near enough to wait for it."""
 
     result: "PutMessageResult"
     """Where the message went."""

@@ -18,11 +18,13 @@ from typing import Any, Self
 
 from mqstore.errors import OptionError
 
-__all__ = ["StoreOptions", "parse_conf", "parse_delay_levels", "snake_case"]
+__all__ = ["StoreOptions", "check_address", "parse_conf", "parse_delay_levels", "snake_case"]
 
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _CQ_STORE_UNIT_SIZE = 20
 _ALL_PERCENT = 100
+_MAX_PORT = 65_535
+_MAX_HA_BODY_SIZE = (4 << 20) - 12
 
 
 def snake_case(name: str) -> str:
@@ -63,6 +65,17 @@ def parse_conf(path: str | os.PathLike[str]) -> dict[str, str]:
             raise _bad(f"{path}, line {number}", stripped, "expected key=value")
         found[match[1]] = match[2]
     return found
+
+
+def check_address(option: str, address: str) -> None:
+    """Refuses what is no ``host:port``.
+
+    Raises:
+        OptionError: names the option.
+    """
+    host, colon, port = address.rpartition(":")
+    if not (host and colon and port.isdecimal() and 0 < int(port) <= _MAX_PORT):
+        raise _bad(option, address, "expected host:port")
 
 
 def _bad(option: str, value: object, reason: str) -> OptionError:
@@ -170,6 +183,8 @@ class StoreOptions:
     # ---- mqstore
     max_open_queue_files: int = 512
     """Most files of queues that are open at once; colder ones are closed."""
+    ha_listen_host: str = "127.0.0.1"
+    """Where slaves are listened for: this machine alone; ``0.0.0.0`` is everywhere, as in 4.9.3."""
 
     def __post_init__(self) -> None:
         """Refuses values that contradict each other or are out of range.
@@ -193,7 +208,17 @@ class StoreOptions:
             raise _bad("transientStorePoolEnable", "true", "it goes with flushDiskType=ASYNC_FLUSH alone, as in 4.9.3")
         if self.access_message_in_memory_max_ratio > _ALL_PERCENT:
             raise _bad("accessMessageInMemoryMaxRatio", self.access_message_in_memory_max_ratio, "it is a percentage")
+        self._check_replication()
         parse_delay_levels(self.message_delay_level)
+
+    def _check_replication(self) -> None:
+        if self.ha_listen_port > _MAX_PORT:
+            raise _bad("haListenPort", self.ha_listen_port, f"a port is at most {_MAX_PORT}")
+        if not 0 < self.ha_transfer_batch_size <= _MAX_HA_BODY_SIZE:
+            reason = f"it is between 1 and {_MAX_HA_BODY_SIZE} bytes, what a slave's buffer holds"
+            raise _bad("haTransferBatchSize", self.ha_transfer_batch_size, reason)
+        if self.ha_master_address is not None:
+            check_address("haMasterAddress", self.ha_master_address)
 
     @classmethod
     def of(cls, path: str | os.PathLike[str], given: Mapping[str, object], *, lenient: bool = False) -> Self:
@@ -224,6 +249,16 @@ class StoreOptions:
         """Whether a put waits for the disk."""
         return self.flush_disk_type == "SYNC_FLUSH"
 
+    @property
+    def is_slave(self) -> bool:
+        """Whether messages come from a master alone."""
+        return self.broker_role == "SLAVE"
+
+    @property
+    def uses_transient_store_pool(self) -> bool:
+        """Whether puts go through locked memory: a slave's bytes never do."""
+        return self.transient_store_pool_enable and not self.is_slave
+
     def commit_log_paths(self) -> list[str]:
         """The folders of the log."""
         given = self.store_path_commit_log
@@ -240,7 +275,8 @@ class StoreOptions:
             "mapped_file_size_consume_queue": rounded_up,
             "delay_levels_ms": parse_delay_levels(self.message_delay_level),
             "sync_flush": self.is_sync_flush,
-            "is_slave": self.broker_role == "SLAVE",
+            "is_slave": self.is_slave,
+            "transient_store_pool_enable": self.uses_transient_store_pool,
             "compat": compat,
             "truncate_on_damage": truncate_on_damage,
             "pread": pread,

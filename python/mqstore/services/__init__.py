@@ -7,6 +7,7 @@ from mqstore.services.flush import (
     FlushRealTimeService,
     GroupCommitService,
 )
+from mqstore.services.ha import HAClient, HAService
 from mqstore.services.reput import ReputMessageService
 from mqstore.services.schedule import ScheduleMessageService
 from mqstore.services.service import ServiceThread
@@ -17,6 +18,8 @@ __all__ = [
     "FlushConsumeQueueService",
     "FlushRealTimeService",
     "GroupCommitService",
+    "HAClient",
+    "HAService",
     "ReputMessageService",
     "ScheduleMessageService",
     "ServiceThread",

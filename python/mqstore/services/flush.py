@@ -46,7 +46,7 @@ class GroupCommitService(ServiceThread):
 
     def make_pass(self, store: "MessageStore") -> None:
         """Waits for a put that waits, flushes, and wakes the asyncio tasks that wait for it."""
-        store._flush_waiters.flushed(store._group_commit(self._MAX_WAIT_MS))
+        store._flush_waiters.reached(store._group_commit(self._MAX_WAIT_MS))
 
     def failed(self, store: "MessageStore", error: BaseException) -> None:
         """A failed flush is final: everybody who waits is told."""

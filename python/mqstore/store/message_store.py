@@ -26,11 +26,12 @@ from mqstore.services import (
 )
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.queue import Topic
+from mqstore.store.replication import Replication
 from mqstore.store.report import Gap, Rejected, StoreReport, Stray
 from mqstore.store.selection import QueueRange, Selection
 from mqstore.store.times import Time
 from mqstore.store.topics import TopicConfigManager
-from mqstore.store.waiting import AsyncStore, FlushWaiters, MessageWaiters, wait_in_thread
+from mqstore.store.waiting import AsyncStore, MessageWaiters, OffsetWaiters, wait_in_thread
 
 __all__ = ["MessageStore"]
 
@@ -86,8 +87,10 @@ class MessageStore(_native.Store):
         self._listeners: list[Callable[[list[Arrival]], None]] = []
         self._closing = threading.Lock()
         self._message_waiters = MessageWaiters(self)
-        self._flush_waiters = FlushWaiters()
+        self._flush_waiters = OffsetWaiters()
+        self._transfer_waiters = OffsetWaiters()
         self.aio = AsyncStore(self)
+        self.replication = Replication(self)
         self._topics: TopicConfigManager | None = None
         if self.compat:
             # 4.9.3 makes the queues of all delay levels when it loads their offsets.
@@ -105,7 +108,7 @@ class MessageStore(_native.Store):
     def _start_services(self, asked: Sequence[type[ServiceThread]]) -> None:
         kinds: list[type[ServiceThread]] = [ReputMessageService, FlushConsumeQueueService, AllocateMappedFileService]
         kinds.append(GroupCommitService if self.options.is_sync_flush else FlushRealTimeService)
-        if self.options.transient_store_pool_enable:
+        if self.options.uses_transient_store_pool:
             kinds.append(CommitRealTimeService)
         self._services = [kind(self) for kind in (*kinds, *asked)]
         for service in self._services:
@@ -142,7 +145,8 @@ class MessageStore(_native.Store):
                         closing.callback(service.closing, self)
             finally:
                 self._message_waiters.wake_all()
-                self._flush_waiters.failed(StoreClosedError("the store is closed"))
+                for waiters in (self._flush_waiters, self._transfer_waiters):
+                    waiters.failed(StoreClosedError("the store is closed"))
 
     def _stop_services(self) -> list[ServiceThread]:
         """Ends the services, and gives those that there were."""

@@ -1,4 +1,4 @@
-"""Waiting: for a message in a queue, and for the disk; in threads and in asyncio."""
+"""Waiting: for a message in a queue, for the disk and for a slave; in threads and in asyncio."""
 
 import asyncio
 import contextlib
@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from mqstore._native import Arrival, Message, PutMessageResult
-from mqstore.errors import FlushDiskTimeoutError
+from mqstore.errors import FlushDiskTimeoutError, FlushSlaveTimeoutError, SlaveNotAvailableError
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["AsyncStore", "FlushWaiters", "MessageWaiters", "wait_in_thread"]
+__all__ = ["AsyncStore", "MessageWaiters", "OffsetWaiters", "wait_in_thread"]
 
 _FOLLOW_INTERVAL = 0.05
 """How often a store that another process writes is looked at, in seconds."""
@@ -77,8 +77,8 @@ class MessageWaiters:
             woken()
 
 
-class FlushWaiters:
-    """asyncio tasks that wait until the log is on the disk up to an offset."""
+class OffsetWaiters:
+    """asyncio tasks that wait until the log is safe up to an offset: on the disk, or at a slave."""
 
     def __init__(self) -> None:
         """Nobody waits yet."""
@@ -87,15 +87,15 @@ class FlushWaiters:
         self._numbers = itertools.count()
 
     def add(self, offset: int) -> "asyncio.Future[None]":
-        """A future of the running loop that is done once the log is on the disk up to the offset."""
+        """A future of the running loop that is done once the log is safe up to the offset."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         with self._lock:
             heapq.heappush(self._waiting, (offset, next(self._numbers), loop, future))
         return future
 
-    def flushed(self, offset: int) -> None:
-        """The log is on the disk up to here."""
+    def reached(self, offset: int) -> None:
+        """The log is safe up to here."""
         with self._lock:
             due = []
             while self._waiting and self._waiting[0][0] <= offset:
@@ -138,43 +138,68 @@ class AsyncStore:
         self._store = store
 
     async def put(self, topic: str, body: bytes, **given: Any) -> PutMessageResult:
-        """As :meth:`MessageStore.put`; with synchronous flush it awaits the disk.
+        """As :meth:`MessageStore.put`; with synchronous flush it awaits the disk, as ``SYNC_MASTER`` a slave.
 
         Many can be under way at once: one flush serves all that came in meanwhile.
 
         Raises:
             FlushDiskTimeoutError: stored, but not confirmed within ``syncFlushTimeout``.
+            FlushSlaveTimeoutError: stored, but not confirmed by a slave within ``slaveTimeout``.
+            SlaveNotAvailableError: stored, but no slave is near enough to confirm it.
             PutError: not stored.
         """
         result, wait_for = self._store._put_begin(topic, body, **given)
         if wait_for is not None:
-            await self._flushed(wait_for, result)
+            await self._confirmed(wait_for, result)
         return result
 
     async def put_many(self, topic: str, bodies: list[bytes], **given: Any) -> PutMessageResult:
-        """As :meth:`MessageStore.put_many`; with synchronous flush it awaits the disk.
+        """As :meth:`MessageStore.put_many`; awaits what :meth:`put` does.
 
         Raises:
             FlushDiskTimeoutError: stored, but not confirmed within ``syncFlushTimeout``.
+            FlushSlaveTimeoutError: stored, but not confirmed by a slave within ``slaveTimeout``.
+            SlaveNotAvailableError: stored, but no slave is near enough to confirm it.
             PutError: not stored from some message on.
         """
         result, wait_for = self._store._put_many_begin(topic, bodies, **given)
         if wait_for is not None:
-            await self._flushed(wait_for, result)
+            await self._confirmed(wait_for, result)
         return result
 
+    async def _confirmed(self, offset: int, result: PutMessageResult) -> None:
+        """Awaits what a put waits for; what is wrong with the slave counts before what is with the disk."""
+        is_slave_ok = self._store._is_slave_ok(offset)
+        waits = []
+        if is_slave_ok is not None:
+            waits.append(self._transferred(offset, result, is_slave_ok=is_slave_ok))
+        if self._store.options.is_sync_flush:
+            waits.append(self._flushed(offset, result))
+        for outcome in await asyncio.gather(*waits, return_exceptions=True):
+            if outcome is not None:
+                raise outcome
+
+    async def _transferred(self, offset: int, result: PutMessageResult, *, is_slave_ok: bool) -> None:
+        store = self._store
+        timeout_ms = store.options.slave_timeout
+        error: FlushSlaveTimeoutError | SlaveNotAvailableError
+        if is_slave_ok:
+            waiters = store._transfer_waiters
+            if await _is_reached(waiters, offset, store._push2_slave_max_offset, timeout_ms):
+                return
+            error = FlushSlaveTimeoutError(f"the message is stored; a slave did not confirm it within {timeout_ms} ms")
+        else:
+            error = SlaveNotAvailableError("the message is stored; no slave is near enough to confirm it")
+        error.result = result
+        raise error
+
     async def _flushed(self, offset: int, result: PutMessageResult) -> None:
-        waiters = self._store._flush_waiters
-        future = waiters.add(offset)
-        # What was flushed between the put and now is seen here.
-        waiters.flushed(self._store.get_flushed_where())
-        timeout_ms = self._store.options.sync_flush_timeout
-        try:
-            await asyncio.wait_for(future, timeout_ms / 1000)
-        except TimeoutError:
+        store = self._store
+        timeout_ms = store.options.sync_flush_timeout
+        if not await _is_reached(store._flush_waiters, offset, store.get_flushed_where, timeout_ms):
             error = FlushDiskTimeoutError(f"the message is stored; the disk did not confirm it within {timeout_ms} ms")
             error.result = result
-            raise error from None
+            raise error
 
     async def wait_for_message(self, topic: str, queue_id: int, offset: int, *, timeout: float | None = None) -> bool:
         """As :meth:`MessageStore.wait_for_message`, without holding up the loop."""
@@ -209,6 +234,18 @@ class AsyncStore:
     def __repr__(self) -> str:
         """Whose twins."""
         return f"<AsyncStore of {self._store!r}>"
+
+
+async def _is_reached(waiters: OffsetWaiters, offset: int, now: Callable[[], int], timeout_ms: int) -> bool:
+    """Waits until an offset is reached; gives whether it is, before the time is up."""
+    future = waiters.add(offset)
+    # What was reached between the put and now is seen here.
+    waiters.reached(now())
+    try:
+        await asyncio.wait_for(future, timeout_ms / 1000)
+    except TimeoutError:
+        return False
+    return True
 
 
 def wait_in_thread(store: "MessageStore", topic: str, queue_id: int, offset: int, timeout: float | None) -> bool:

@@ -1,6 +1,9 @@
 //! The engine's errors as Python's: one class each, defined in `mqstore.errors`.
 
+use std::time::Duration;
+
 use mqstore_core::error::Error;
+use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::PutRefusal;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -40,6 +43,22 @@ pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
             let class = if error.is_disk_full() { "DiskFullError" } else { "StoreIOError" };
             let attributes = [("filename", path(file)), ("errno", value(py, source.raw_os_error()))];
             build(py, class, &message, &attributes)
+        }
+        Error::Socket { address, source, .. } => {
+            let attributes = [("filename", value(py, address)), ("errno", value(py, source.raw_os_error()))];
+            build(py, "StoreIOError", &message, &attributes)
+        }
+        Error::NotAtEnd { offset, end } => {
+            let attributes =
+                [("offset", value(py, *offset)), ("min", value(py, *end)), ("max", value(py, *end))];
+            build(py, "OffsetOutOfRangeError", &message, &attributes)
+        }
+        Error::CrossesFile { file_end, .. } => {
+            let attributes = [
+                ("option", value(py, "mappedFileSizeCommitLog")),
+                ("value", value(py, file_end.to_string())),
+            ];
+            build(py, "OptionError", &message, &attributes)
         }
         Error::NotFound { path: file, .. } => {
             build(py, "StoreNotFoundError", &message, &[("path", path(file))])
@@ -99,10 +118,25 @@ pub fn refusal_to_py(py: Python<'_>, refusal: &PutRefusal) -> PyErr {
     build(py, class, &refusal.reason.to_string(), &[("status", value(py, refusal.status.name()))])
 }
 
-/// The exception for a put whose message is stored, but not confirmed to be on the disk in time.
-pub fn flush_timeout(py: Python<'_>, timeout_ms: u64, result: Bound<'_, PyAny>) -> PyErr {
-    let message = format!("the message is stored; the disk did not confirm it within {timeout_ms} ms");
-    build(py, "FlushDiskTimeoutError", &message, &[("result", result)])
+/// The exception for a put whose message is stored, but not confirmed where it has to be.
+pub fn unconfirmed(
+    py: Python<'_>,
+    status: PutMessageStatus,
+    sync_flush_timeout: Duration,
+    slave_timeout: Duration,
+    result: Bound<'_, PyAny>,
+) -> PyErr {
+    let late = |who, timeout: Duration| {
+        format!("the message is stored; {who} did not confirm it within {} ms", timeout.as_millis())
+    };
+    let (class, message) = match status {
+        PutMessageStatus::FlushDiskTimeout => ("FlushDiskTimeoutError", late("the disk", sync_flush_timeout)),
+        PutMessageStatus::FlushSlaveTimeout => ("FlushSlaveTimeoutError", late("a slave", slave_timeout)),
+        _ => {
+            ("SlaveNotAvailableError", "the message is stored; no slave is near enough to confirm it".into())
+        }
+    };
+    build(py, class, &message, &[("result", result)])
 }
 
 /// Turns an engine's result into Python's.

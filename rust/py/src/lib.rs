@@ -14,6 +14,7 @@ mod put;
 mod put_many;
 mod reading;
 mod rebuild;
+mod replication;
 mod results;
 mod schedule;
 mod selection;

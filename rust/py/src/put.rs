@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
 use mqstore_core::commit_log::{Appended, Wait};
 use mqstore_core::format::batch::{self, BatchItem};
 use mqstore_core::format::host::Host;
 use mqstore_core::format::java_hash_map::JavaHashMap;
 use mqstore_core::format::properties::{self as names, ClientProperties};
+use mqstore_core::ha::Master;
 use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::{
     BatchMessage, NewMessage, Properties, PutAppended, PutRefusal, PutStep, Store as CoreStore,
@@ -59,28 +61,30 @@ fn with_or_without_gil<T: Send>(
 }
 
 impl Store {
-    fn wait_for_flush(&self, py: Python<'_>, wait_for: Option<u64>) -> PyResult<PutMessageStatus> {
+    fn wait_confirmed(&self, py: Python<'_>, wait_for: Option<u64>) -> PyResult<PutMessageStatus> {
         match wait_for {
             None => Ok(PutMessageStatus::PutOk),
-            Some(offset) => detached(py, || self.core.wait_flushed(offset, self.sync_flush_timeout)),
+            Some(offset) => detached(py, || self.core.wait_confirmed(offset, self.sync_flush_timeout)),
         }
     }
 
-    /// The result of a put that raises, after its wait for the disk.
+    /// The result of a put that raises, after its wait for the disk and for a slave.
     pub(crate) fn confirmed(
         &self,
         py: Python<'_>,
         result: PutMessageResult,
         wait_for: Option<u64>,
     ) -> PyResult<PutMessageResult> {
-        if self.wait_for_flush(py, wait_for)? == PutMessageStatus::FlushDiskTimeout {
-            let timeout_ms = u64::try_from(self.sync_flush_timeout.as_millis()).unwrap_or(u64::MAX);
-            return Err(errors::flush_timeout(py, timeout_ms, result.into_bound_py_any(py)?));
+        let status = self.wait_confirmed(py, wait_for)?;
+        if status == PutMessageStatus::PutOk {
+            return Ok(result);
         }
-        Ok(result)
+        let slave_timeout = self.core.ha_master().map_or(Duration::ZERO, Master::slave_timeout);
+        let result = result.into_bound_py_any(py)?;
+        Err(errors::unconfirmed(py, status, self.sync_flush_timeout, slave_timeout, result))
     }
 
-    /// The result of a put, after its wait for the disk: 4.9.3's way, a status for everything.
+    /// The result of a put, after its waits: 4.9.3's way, a status for everything.
     fn result_of<T>(
         &self,
         py: Python<'_>,
@@ -90,7 +94,7 @@ impl Store {
     ) -> PyResult<PutMessageResult> {
         match outcome {
             Ok(done) => {
-                let status = self.wait_for_flush(py, done.wait_for)?;
+                let status = self.wait_confirmed(py, done.wait_for)?;
                 Ok(PutMessageResult::stored(status, all(done.appended), store_host))
             }
             Err(refusal) => Ok(PutMessageResult::refused(&refusal, store_host)),

@@ -146,6 +146,12 @@ impl Store {
         self.stopping.store(true, Ordering::Release);
         self.core.log().wake_allocator();
         self.core.log().wake_flusher();
+        if let Some(master) = self.core.ha_master() {
+            master.wake();
+        }
+        if let Some(client) = self.core.ha_client() {
+            client.wake();
+        }
     }
 
     /// The number of queues that a put to a topic goes round.

@@ -133,7 +133,9 @@ impl Client {
                     following.connect(address, log, &mut events);
                     Ok(())
                 }
-                None => self.bell.wait([], following.pause_left().map_or(max_wait, |left| left.min(max_wait))),
+                None => {
+                    self.bell.wait([], following.pause_left().map_or(max_wait, |left| left.min(max_wait)))
+                }
             },
         };
         waited.map_err(Error::socket("wait for", "the master"))?;

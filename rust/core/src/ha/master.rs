@@ -39,6 +39,8 @@ pub struct MasterOptions {
     pub slave_fallbehind_max: u64,
     /// Whether puts wait for a slave.
     pub is_sync: bool,
+    /// For how long they do.
+    pub slave_timeout: Duration,
 }
 
 /// A master.
@@ -108,6 +110,12 @@ impl Master {
     #[must_use]
     pub const fn is_sync(&self) -> bool {
         self.options.is_sync
+    }
+
+    /// For how long a put waits for a slave.
+    #[must_use]
+    pub const fn slave_timeout(&self) -> Duration {
+        self.options.slave_timeout
     }
 
     /// The furthest that a slave has ever confirmed.

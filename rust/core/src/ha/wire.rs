@@ -48,7 +48,9 @@ pub enum WireFault {
         found: i32,
     },
     /// A slave has more than its master.
-    #[error("the slave's log ends at {found}, behind the master's end {max}: it is another log, or a longer one")]
+    #[error(
+        "the slave's log ends at {found}, behind the master's end {max}: it is another log, or a longer one"
+    )]
     AheadOfMaster {
         /// The slave's end.
         found: u64,

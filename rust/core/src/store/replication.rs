@@ -109,11 +109,17 @@ impl Store {
 
     /// Lets slaves have what a put waits for. Gives whether puts wait for a slave at all.
     pub(super) fn ask_for_transfer(&self) -> bool {
-        let master = self.ha_master().filter(|master| master.is_sync());
+        let master = self.sync_master();
         if let Some(master) = master {
             master.wake();
         }
         master.is_some()
+    }
+
+    /// The master's side, where puts wait for a slave.
+    #[must_use]
+    pub fn sync_master(&self) -> Option<&Master> {
+        self.ha_master().filter(|master| master.is_sync())
     }
 
     /// Waits until a put's message is where it has to be: on the disk, at a slave. What is wrong
@@ -121,23 +127,18 @@ impl Store {
     ///
     /// # Errors
     /// Where a flush failed.
-    pub fn wait_confirmed(
-        &self,
-        offset: u64,
-        sync_flush_timeout: Duration,
-        slave_timeout: Duration,
-    ) -> Result<PutMessageStatus> {
-        let slave_deadline = Instant::now() + slave_timeout;
-        let master = self.ha_master().filter(|master| master.is_sync());
-        let is_slave_ok = master.map(|master| master.is_slave_ok(offset));
+    pub fn wait_confirmed(&self, offset: u64, sync_flush_timeout: Duration) -> Result<PutMessageStatus> {
+        let begin = Instant::now();
+        let master = self.sync_master();
+        let is_slave_ok = master.is_none_or(|master| master.is_slave_ok(offset));
         let flushed = if self.config.sync_flush {
             self.wait_flushed(offset, sync_flush_timeout)?
         } else {
             PutMessageStatus::PutOk
         };
-        Ok(match (master, is_slave_ok) {
-            (Some(_), Some(false)) => PutMessageStatus::SlaveNotAvailable,
-            (Some(master), _) if !master.wait_transferred(offset, slave_deadline) => {
+        Ok(match master {
+            _ if !is_slave_ok => PutMessageStatus::SlaveNotAvailable,
+            Some(master) if !master.wait_transferred(offset, begin + master.slave_timeout()) => {
                 PutMessageStatus::FlushSlaveTimeout
             }
             _ => flushed,

@@ -1,0 +1,67 @@
+"""Replication. Source: ``HAService`` and its ``HAClient``."""
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mqstore.services.service import ServiceThread
+
+if TYPE_CHECKING:
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["HAClient", "HAService"]
+
+_log = logging.getLogger("mqstore")
+_MAX_WAIT_MS = 100
+
+
+def _tell(store: "MessageStore", events: Iterable[tuple[bool, str]]) -> None:
+    for is_failure, text in events:
+        _log.log(logging.WARNING if is_failure else logging.INFO, "%s: %s", store.path, text)
+
+
+class HAService(ServiceThread):
+    """Takes the connections of slaves and sends them the log. A slave has it too: slaves can follow it."""
+
+    def __init__(self, store: "MessageStore") -> None:
+        """Begins to listen.
+
+        Raises:
+            StoreIOError: the address cannot be had.
+        """
+        super().__init__(store)
+        options = store.options
+        store._listen_for_slaves(
+            options.ha_listen_host,
+            options.ha_listen_port,
+            transfer_batch_size=options.ha_transfer_batch_size,
+            send_heartbeat_interval_ms=options.ha_send_heartbeat_interval,
+            housekeeping_interval_ms=options.ha_housekeeping_interval,
+            slave_fallbehind_max=options.ha_slave_fallbehind_max,
+            is_sync=options.broker_role == "SYNC_MASTER",
+            slave_timeout_ms=options.slave_timeout,
+        )
+
+    def make_pass(self, store: "MessageStore") -> None:
+        """Serves slaves, and wakes the asyncio tasks that wait for one."""
+        events, confirmed = store._serve_slaves(_MAX_WAIT_MS)
+        _tell(store, events)
+        store._transfer_waiters.reached(confirmed)
+
+
+class HAClient(ServiceThread):
+    """Follows a master, for which it looks again and again while there is none."""
+
+    def __init__(self, store: "MessageStore") -> None:
+        """Not connected yet."""
+        super().__init__(store)
+        options = store.options
+        store._follow_master(
+            options.ha_master_address,
+            send_heartbeat_interval_ms=options.ha_send_heartbeat_interval,
+            housekeeping_interval_ms=options.ha_housekeeping_interval,
+        )
+
+    def make_pass(self, store: "MessageStore") -> None:
+        """Appends what the master has sent."""
+        _tell(store, store._receive_log(_MAX_WAIT_MS))

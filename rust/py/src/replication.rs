@@ -1,0 +1,130 @@
+//! Replication in `mqstore._native.Store`.
+
+use std::time::{Duration, Instant};
+
+use mqstore_core::error::Error;
+use mqstore_core::ha::{ClientOptions, Event, Master, MasterOptions};
+use pyo3::prelude::*;
+
+use crate::arguments::Body;
+use crate::errors::{IntoPyResult, detached};
+use crate::store::Store;
+
+/// What happened: whether somebody should look at it, and a sentence.
+type Told = Vec<(bool, String)>;
+/// A slave's connection: address, what it asked for, what it has confirmed, what it was sent.
+type Connection = (String, Option<u64>, u64, u64);
+
+fn told(events: &[Event]) -> Told {
+    events.iter().map(|event| (event.is_failure(), event.to_string())).collect()
+}
+
+#[pymethods]
+impl Store {
+    #[pyo3(signature = (
+        host, port, *, transfer_batch_size, send_heartbeat_interval_ms, housekeeping_interval_ms,
+        slave_fallbehind_max, is_sync, slave_timeout_ms
+    ))]
+    #[allow(clippy::too_many_arguments)] // the options of a master
+    fn _listen_for_slaves(
+        &self,
+        py: Python<'_>,
+        host: String,
+        port: u16,
+        transfer_batch_size: usize,
+        send_heartbeat_interval_ms: u64,
+        housekeeping_interval_ms: u64,
+        slave_fallbehind_max: u64,
+        is_sync: bool,
+        slave_timeout_ms: u64,
+    ) -> PyResult<()> {
+        let options = MasterOptions {
+            listen: (host, port),
+            transfer_batch_size,
+            send_heartbeat_interval: Duration::from_millis(send_heartbeat_interval_ms),
+            housekeeping_interval: Duration::from_millis(housekeeping_interval_ms),
+            slave_fallbehind_max,
+            is_sync,
+            slave_timeout: Duration::from_millis(slave_timeout_ms),
+        };
+        detached(py, || self.core.listen_for_slaves(options))
+    }
+
+    #[pyo3(signature = (master_address, *, send_heartbeat_interval_ms, housekeeping_interval_ms))]
+    fn _follow_master(
+        &self,
+        py: Python<'_>,
+        master_address: Option<String>,
+        send_heartbeat_interval_ms: u64,
+        housekeeping_interval_ms: u64,
+    ) -> PyResult<()> {
+        let options = ClientOptions {
+            send_heartbeat_interval: Duration::from_millis(send_heartbeat_interval_ms),
+            housekeeping_interval: Duration::from_millis(housekeeping_interval_ms),
+        };
+        detached(py, || self.core.follow_master(options, master_address))
+    }
+
+    /// A pass of the master's side; gives what happened, and what a slave has confirmed.
+    fn _serve_slaves(&self, py: Python<'_>, max_wait_ms: u64) -> PyResult<(Told, u64)> {
+        let events = detached(py, || self.core.serve_slaves(Duration::from_millis(max_wait_ms)))?;
+        Ok((told(&events), self._push2_slave_max_offset()))
+    }
+
+    /// A pass of the slave's side; gives what happened.
+    fn _receive_log(&self, py: Python<'_>, max_wait_ms: u64) -> PyResult<Told> {
+        let events = detached(py, || self.core.receive_log(Duration::from_millis(max_wait_ms)))?;
+        Ok(told(&events))
+    }
+
+    /// Waits until a slave has confirmed an offset; gives whether it is in time.
+    fn _wait_transferred(&self, py: Python<'_>, offset: u64, timeout_ms: u64) -> bool {
+        let deadline = Instant::now() + Duration::from_millis(timeout_ms);
+        let master = self.core.ha_master();
+        py.detach(|| master.is_some_and(|master| master.wait_transferred(offset, deadline)))
+    }
+
+    /// Whether a slave is near enough to wait for it; `None` where puts wait for none.
+    fn _is_slave_ok(&self, offset: u64) -> Option<bool> {
+        self.core.sync_master().map(|master| master.is_slave_ok(offset))
+    }
+
+    fn _push2_slave_max_offset(&self) -> u64 {
+        self.core.ha_master().map_or(0, Master::push2_slave_max_offset)
+    }
+
+    fn _ha_listen_address(&self) -> Option<String> {
+        self.core.ha_master().map(|master| master.address().to_string())
+    }
+
+    fn _ha_connections(&self) -> Vec<Connection> {
+        let connections = self.core.ha_master().map(Master::connections).unwrap_or_default();
+        connections
+            .into_iter()
+            .map(|it| (it.address.to_string(), it.request_offset, it.ack_offset, it.transferred_offset))
+            .collect()
+    }
+
+    /// The master's address, whether there is a connection, what the master last heard.
+    fn _ha_client(&self) -> Option<(Option<String>, bool, u64)> {
+        let status = self.core.ha_client()?.status();
+        Some((status.master_address, status.is_connected, status.reported_offset))
+    }
+
+    fn append_to_commit_log(&self, py: Python<'_>, start_offset: u64, data: Body) -> PyResult<()> {
+        detached(py, || self.core.append_to_commit_log(start_offset, data.as_slice()))
+    }
+
+    fn slave_fall_behind_much(&self) -> u64 {
+        self.core.slave_fall_behind_much()
+    }
+
+    fn update_ha_master_address(&self, py: Python<'_>, address: String) -> PyResult<()> {
+        let Some(client) = self.core.ha_client() else {
+            let reason = "only a SLAVE that is open with replication=True follows a master".into();
+            return Err(Error::Option { option: "haMasterAddress", value: address, reason }).into_py(py);
+        };
+        client.update_master_address(address);
+        Ok(())
+    }
+}

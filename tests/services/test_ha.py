@@ -1,0 +1,238 @@
+"""Replication between mqstore stores."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import mqstore
+from mqstore import MessageExtBrokerInner, PutMessageStatus
+from tests.services.ha_peers import Pair, put_some, records, wait_equal
+from tests.store.conftest import SMALL
+from tests.store_files import log_contents
+from tests.waiting import wait_until
+
+
+def test_a_slave_becomes_its_masters_copy(pair: Pair) -> None:
+    master = pair.open("master")
+    slave = pair.slave_of(master)
+    put_some(master, 500)
+    wait_equal(master, slave)
+    bodies = [bytes(message.body) for message in master.topic("topic-1")]
+    assert [bytes(message.body) for message in slave.topic("topic-1")] == bodies
+    assert slave.query_message("topic-2", "key-440")[0].tags == "tag-0"
+    assert master.replication.wait_for_slave()
+    assert master.slave_fall_behind_much() == 0
+    (connection,) = master.replication.slaves
+    assert connection.transferred_offset == master.get_max_phy_offset()
+    put_some(master, 100)
+    assert master.replication.wait_for_slave()
+    wait_equal(master, slave)
+    pair.check_equal("master", "slave")
+
+
+def test_a_slave_takes_no_messages(pair: Pair) -> None:
+    slave = pair.slave_of(pair.open("master"))
+    with pytest.raises(mqstore.ServiceNotAvailableError, match="master alone"):
+        slave.put("orders", b"no")
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 100, 32 << 10])
+def test_records_are_cut_anywhere(pair: Pair, batch_size: int) -> None:
+    master = pair.open("master", haTransferBatchSize=batch_size)
+    slave = pair.slave_of(master)
+    put_some(master, 12 if batch_size == 1 else 300)
+    wait_equal(master, slave)
+    assert not slave.report().gaps
+    pair.check_equal("master", "slave")
+
+
+def test_restarts_on_either_side_change_nothing(pair: Pair) -> None:
+    master = pair.open("master")
+    slave = pair.slave_of(master)
+    put_some(master, 200)
+    wait_equal(master, slave)
+    slave.close()
+    put_some(master, 200)
+    slave = pair.slave_of(master)
+    wait_equal(master, slave)
+    port = int(str(master.replication.listen_address).rpartition(":")[2])
+    master.close()
+    wait_until(lambda: not slave.replication.is_connected)
+    master = pair.open("master", haListenPort=port)
+    put_some(master, 200)
+    wait_equal(master, slave)
+    pair.check_equal("master", "slave")
+
+
+def test_an_empty_slave_gets_the_newest_file_alone(pair: Pair) -> None:
+    master = pair.open("master")
+    put_some(master, 1000)
+    last = master.get_max_phy_offset() // 65_536 * 65_536
+    assert last > 0
+    slave = pair.slave_of(master)
+    wait_equal(master, slave)
+    assert slave.get_min_phy_offset() == last
+    put_some(master, 300)
+    wait_equal(master, slave)
+    slave.close()
+    slave = pair.slave_of(master)
+    put_some(master, 10)
+    wait_equal(master, slave)
+    assert slave.get_min_phy_offset() == last
+    pair.close()
+    of_slave, of_master = (log_contents(pair.path(name)) for name in ("slave", "master"))
+    assert of_slave == {name: content for name, content in of_master.items() if int(name) >= last}
+
+
+def test_a_slave_can_be_anothers_master(pair: Pair) -> None:
+    master = pair.open("master")
+    slave = pair.slave_of(master)
+    third = pair.slave_of(slave, "third")
+    put_some(master, 300)
+    wait_equal(master, third)
+    pair.check_equal("master", "slave", "third")
+
+
+def test_a_slave_becomes_the_master(pair: Pair) -> None:
+    master = pair.open("master")
+    slave = pair.slave_of(master)
+    put_some(master, 200)
+    wait_equal(master, slave)
+    master.close()
+    slave.close()
+    new_master = pair.open("slave")
+    assert new_master.get_max_offset_in_queue("topic-0", 0) > 0
+    put_some(new_master, 200)
+    queue = new_master.topic("topic-0").queue(0)
+    assert [message.queue_offset for message in queue] == list(range(len(queue)))
+    new_slave = pair.slave_of(new_master, "master")
+    wait_equal(new_master, new_slave)
+    pair.check_equal("slave", "master")
+
+
+def test_a_slave_follows_another_master_when_told(pair: Pair) -> None:
+    master = pair.open("master")
+    slave = pair.open("slave", brokerRole="SLAVE")
+    put_some(master, 10)
+    assert slave.replication.master_address is None
+    slave.update_ha_master_address(str(master.replication.listen_address))
+    wait_equal(master, slave)
+    with pytest.raises(mqstore.OptionError, match="only a SLAVE"):
+        master.update_ha_master_address("127.0.0.1:1")
+
+
+# ---- SYNC_MASTER ---------------------------------------------------------------------------------
+
+
+def status_of(store: mqstore.MessageStore) -> PutMessageStatus:
+    """How a put ends."""
+    return store.put_message(MessageExtBrokerInner(topic="orders", queue_id=0, body=b"body")).status
+
+
+def test_a_synchronous_master_waits_for_its_slave(pair: Pair) -> None:
+    master = pair.open("master", brokerRole="SYNC_MASTER")
+    assert status_of(master) is PutMessageStatus.SLAVE_NOT_AVAILABLE
+    with pytest.raises(mqstore.SlaveNotAvailableError) as raised:
+        master.put("orders", b"stored all the same", queue_id=0)
+    assert raised.value.result.logics_offset == 1
+    slave = pair.slave_of(master)
+    assert master.replication.wait_for_slave()
+    for _ in range(50):
+        assert status_of(master) is PutMessageStatus.PUT_OK
+        assert slave.get_max_phy_offset() == master.get_max_phy_offset()
+    master.put_many("orders", [b"a", b"b"], queue_id=0)
+    assert slave.get_max_phy_offset() == master.get_max_phy_offset()
+    assert asyncio.run(master.aio.put("orders", b"c", queue_id=0)).logics_offset == 54
+
+
+def test_a_synchronous_master_without_replication_waits_for_nobody(tmp_path: Path) -> None:
+    with mqstore.open(tmp_path / "store", "rw", brokerRole="SYNC_MASTER", **SMALL) as store:
+        assert status_of(store) is PutMessageStatus.PUT_OK
+
+
+def test_a_slave_that_confirms_nothing_is_waited_for_in_vain(pair: Pair) -> None:
+    master = pair.open("master", brokerRole="SYNC_MASTER", slaveTimeout=100)
+    slave = pair.raw_slave(master)
+    slave.report(0)
+    wait_until(lambda: any(it.request_offset == 0 for it in master.replication.slaves))
+    assert status_of(master) is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
+    with pytest.raises(mqstore.FlushSlaveTimeoutError, match="100 ms") as raised:
+        master.put("orders", b"stored", queue_id=0)
+    assert raised.value.result.logics_offset == 1
+    with pytest.raises(mqstore.FlushSlaveTimeoutError, match="100 ms"):
+        asyncio.run(master.aio.put("orders", b"stored"))
+    offset, body = slave.frame()
+    slave.report(offset + len(body))
+    assert master.replication.wait_for_slave(offset + len(body))
+
+
+def test_a_silent_connection_is_no_slave(pair: Pair) -> None:
+    master = pair.open("master", brokerRole="SYNC_MASTER")
+    pair.raw_slave(master)
+    wait_until(lambda: bool(master.replication.slaves))
+    assert status_of(master) is PutMessageStatus.SLAVE_NOT_AVAILABLE
+
+
+def test_a_slave_too_far_behind_is_not_available(pair: Pair) -> None:
+    master = pair.open("master", brokerRole="SYNC_MASTER", slaveTimeout=50, haSlaveFallbehindMax=1000)
+    slave = pair.raw_slave(master)
+    slave.report(0)
+    wait_until(lambda: any(it.request_offset == 0 for it in master.replication.slaves))
+    assert status_of(master) is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
+    statuses = {status_of(master) for _ in range(20)}
+    assert PutMessageStatus.SLAVE_NOT_AVAILABLE in statuses
+
+
+# ---- append_to_commit_log ------------------------------------------------------------------------
+
+
+def test_raw_bytes_are_appended_at_the_end_of_a_slave_alone(pair: Pair, tmp_path: Path) -> None:
+    log = records(tmp_path / "source")
+    slave = pair.open("slave", brokerRole="SLAVE", replication=False)
+    slave.append_to_commit_log(0, log[:700])
+    with pytest.raises(mqstore.OffsetOutOfRangeError, match="expected bytes for offset 700, the log's end") as raised:
+        slave.append_to_commit_log(0, log)
+    assert (raised.value.offset, raised.value.max) == (0, 700)
+    with pytest.raises(mqstore.OptionError, match="same mappedFileSizeCommitLog"):
+        slave.append_to_commit_log(700, bytes(65_536))
+    slave.append_to_commit_log(700, memoryview(log)[700:])
+    assert [m.queue_offset for m in slave.topic("topic-0").queue(0)] == [0]
+    master = pair.open("master", replication=False)
+    with pytest.raises(mqstore.OptionError, match="only a SLAVE takes"):
+        master.append_to_commit_log(0, log)
+
+
+# ---- opening -------------------------------------------------------------------------------------
+
+
+def test_an_address_that_is_taken_is_an_error(pair: Pair) -> None:
+    port = str(pair.open("one").replication.listen_address).rpartition(":")[2]
+    with pytest.raises(mqstore.StoreIOError, match="listen on 127") as raised:
+        pair.open("two", haListenPort=port)
+    assert raised.value.filename == f"127.0.0.1:{port}"
+    pair.open("two").put("orders", b"the store is not locked")
+
+
+def test_it_listens_to_this_machine_alone_and_when_asked_alone(pair: Pair) -> None:
+    assert str(pair.open("one").replication.listen_address).startswith("127.0.0.1:")
+    quiet = pair.open("two", replication=False)
+    assert quiet.replication.listen_address is None
+    assert quiet.replication.slaves == []
+    with pytest.raises(mqstore.OptionError, match="HAService"):
+        mqstore.open(pair.path("one"), "r", replication=True)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("haListenPort", 65_536),
+        ("haTransferBatchSize", 0),
+        ("haTransferBatchSize", 4 << 20),
+        ("haMasterAddress", "nowhere"),
+        ("haMasterAddress", "host:0"),
+    ],
+)
+def test_bad_options_are_named(pair: Pair, option: str, value: object) -> None:
+    with pytest.raises(mqstore.OptionError, match=option):
+        pair.open("one", **{option: value})

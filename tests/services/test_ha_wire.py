@@ -1,0 +1,174 @@
+"""Replication with another side that is broken, slow or gone, or no master or slave at all."""
+
+from pathlib import Path
+
+import pytest
+
+import mqstore
+from tests.services.ha_peers import REPORT, Pair, RawMaster, put_some, records, wait_equal
+from tests.store_files import log_contents, queue_contents
+from tests.waiting import wait_until
+
+# ---- a slave that is none ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (REPORT.pack(-1), "found -1"),
+        (REPORT.pack(1 << 40), "behind the master's end"),
+        (b"GET / HTTP/1.1\r\n\r\n", "behind the master's end"),
+        (REPORT.pack(0) + REPORT.pack(1 << 40), "was sent no more than"),
+    ],
+    ids=["negative", "ahead", "another protocol", "not sent"],
+)
+def test_garbage_ends_the_connection(pair: Pair, caplog: pytest.LogCaptureFixture, sent: bytes, reason: str) -> None:
+    master = pair.open("master")
+    put_some(master, 10)
+    slave = pair.raw_slave(master)
+    slave.socket.sendall(sent)
+    assert slave.is_closed()
+    wait_until(lambda: reason in caplog.text)
+    assert not master.replication.slaves
+    put_some(master, 10)
+    assert master.replication.push2_slave_max_offset == 0
+
+
+def test_a_slave_that_needs_what_is_gone_is_told(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    first = pair.open("first")
+    put_some(first, 1000)
+    second = pair.slave_of(first, "second")
+    wait_equal(first, second)
+    assert second.get_min_phy_offset() > 1000
+    late = pair.raw_slave(second)
+    late.report(1000)
+    assert late.is_closed()
+    wait_until(lambda: "the master's begins at" in caplog.text)
+
+
+def test_a_silent_slave_is_let_go(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    master = pair.open("master", haHousekeepingInterval=100)
+    assert pair.raw_slave(master).is_closed()
+    wait_until(lambda: "haHousekeepingInterval" in caplog.text)
+
+
+def test_reports_come_in_pieces(pair: Pair) -> None:
+    master = pair.open("master")
+    put_some(master, 1)
+    slave = pair.raw_slave(master)
+    for byte in REPORT.pack(0):
+        slave.socket.sendall(bytes([byte]))
+    assert slave.frame()[0] == 0
+
+
+def test_a_slave_that_reads_nothing_holds_nobody_up(pair: Pair) -> None:
+    master = pair.open("master", mappedFileSizeCommitLog=64 << 20)
+    stuck = pair.raw_slave(master)
+    stuck.report(0)
+    slave = pair.slave_of(master, mappedFileSizeCommitLog=64 << 20)
+    put_some(master, 30, size=1 << 20)
+    wait_equal(master, slave)
+
+
+# ---- a master that is none -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ((-1, 10), "found -1"),
+        ((0, -1), "found -1"),
+        ((0, 4 << 20), "expected a body of 0 to"),
+        ((5, 10), "expected bytes for offset 0"),
+    ],
+    ids=["negative offset", "negative size", "too large", "inside a file"],
+)
+def test_a_bad_frame_ends_the_connection(
+    pair: Pair, raw_master: RawMaster, caplog: pytest.LogCaptureFixture, header: tuple[int, int], reason: str
+) -> None:
+    slave = pair.slave_of(raw_master.address)
+    assert raw_master.accept() == 0
+    raw_master.send(*header, bytes(10))
+    wait_until(lambda: reason in caplog.text)
+    assert raw_master.accept() == 0
+    assert slave.get_max_phy_offset() == 0
+
+
+def test_a_cut_connection_goes_on_where_it_was(pair: Pair, raw_master: RawMaster, tmp_path: Path) -> None:
+    log = records(tmp_path / "source")
+    slave = pair.slave_of(raw_master.address)
+    assert raw_master.accept() == 0
+    raw_master.send(0, 1000, log[:1000])
+    # A frame that is cut off leaves no byte.
+    raw_master.send(1000, 1000, log[1000:1500])
+    assert raw_master.reported() == 1000
+    assert raw_master.socket is not None
+    raw_master.socket.close()
+    assert raw_master.accept() == 1000
+    raw_master.send(1000, 0)
+    raw_master.send(1000, len(log) - 1000, log[1000:])
+    wait_until(lambda: slave.get_max_phy_offset() == len(log) and not slave.dispatch_behind_bytes())
+    assert slave.get_max_offset_in_queue("topic-0", 0) > 0
+    assert not slave.report().gaps
+
+
+def test_what_does_not_follow_ends_the_connection(
+    pair: Pair, raw_master: RawMaster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = records(tmp_path / "source")
+    slave = pair.slave_of(raw_master.address)
+    raw_master.accept()
+    raw_master.send(0, 1000, log[:1000])
+    raw_master.send(2000, 1000, log[2000:3000])
+    wait_until(lambda: "the master sends from 2000, the slave's log ends at 1000" in caplog.text)
+    assert slave.get_max_phy_offset() == 1000
+
+
+def test_logs_of_other_file_sizes_are_refused(
+    pair: Pair, raw_master: RawMaster, caplog: pytest.LogCaptureFixture
+) -> None:
+    slave = pair.slave_of(raw_master.address)
+    raw_master.accept()
+    raw_master.send(0, 70_000, bytes(70_000))
+    wait_until(lambda: "both logs need the same mappedFileSizeCommitLog" in caplog.text)
+    assert slave.get_max_phy_offset() == 0
+
+
+@pytest.mark.parametrize("end", ["close", "leave open"])
+def test_a_record_that_is_not_whole_is_not_there_yet(
+    pair: Pair, raw_master: RawMaster, tmp_path: Path, end: str
+) -> None:
+    log = records(tmp_path / "source")
+    first = int.from_bytes(log[:4], "big")
+    slave = pair.slave_of(raw_master.address)
+    raw_master.accept()
+    cut = first + 200
+    raw_master.send(0, cut, log[:cut])
+    assert raw_master.reported() == cut
+    assert slave.topics() == ["topic-0"]
+    assert slave.dispatch_behind_bytes() == 200
+    assert not slave.report().gaps
+    with mqstore.open(pair.path("slave"), "r") as reader:
+        assert not reader.report().gaps
+        assert reader.topics() == ["topic-0"]
+    if end == "close":
+        slave.close()
+        with mqstore.open(pair.path("slave"), "r") as reader:
+            assert not reader.report().gaps
+        slave = pair.slave_of(raw_master.address)
+        # What was cut in the middle is asked for again from its begin.
+        assert raw_master.accept() == first
+        raw_master.send(first, len(log) - first, log[first:])
+    else:
+        raw_master.send(cut, len(log) - cut, log[cut:])
+    wait_until(lambda: slave.get_max_phy_offset() == len(log) and not slave.dispatch_behind_bytes())
+    pair.close()
+    assert log_contents(pair.path("slave")) == log_contents(tmp_path / "source")
+    assert queue_contents(pair.path("slave")) == queue_contents(tmp_path / "source")
+
+
+def test_a_silent_master_is_let_go(pair: Pair, raw_master: RawMaster, caplog: pytest.LogCaptureFixture) -> None:
+    pair.slave_of(raw_master.address, haHousekeepingInterval=100)
+    raw_master.accept()
+    wait_until(lambda: "haHousekeepingInterval" in caplog.text)
+    raw_master.accept()
