@@ -38,13 +38,14 @@ from mqstore.errors import (
     UnsupportedStoreError,
 )
 from mqstore.options import StoreOptions, parse_conf
-from mqstore.services import HAClient, HAService, ScheduleMessageService, ServiceThread
+from mqstore.services import CleanFilesService, HAClient, HAService, ScheduleMessageService, ServiceThread
 from mqstore.status import GetMessageStatus, PutMessageStatus
 from mqstore.store.message_store import MessageStore
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.queue import Queue, Topic
 from mqstore.store.replication import Replication, SlaveConnection
 from mqstore.store.report import Gap, Rejected, StoreReport, Stray
+from mqstore.store.retention import Retention, TopicUsage
 from mqstore.store.selection import QueueRange, Selection
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "RecordError",
     "Rejected",
     "Replication",
+    "Retention",
     "Selection",
     "ServiceNotAvailableError",
     "SlaveConnection",
@@ -87,6 +89,7 @@ __all__ = [
     "StoreReport",
     "Stray",
     "Topic",
+    "TopicUsage",
     "UnsupportedStoreError",
     "open",
 ]
@@ -105,6 +108,7 @@ def open(
     store_host: str | None = None,
     schedule_messages: bool = False,
     replication: bool = False,
+    retention: bool | Retention = False,
     **options: object,
 ) -> MessageStore:
     """Opens a store.
@@ -132,6 +136,8 @@ def open(
         replication: Let slaves follow this store, and where ``brokerRole`` is ``SLAVE`` follow the
             master at ``haMasterAddress``; for ``"rw"``. It listens at ``ha_listen_host``, which is
             this machine alone by default, and ``haListenPort``.
+        retention: Delete what has expired (``fileReservedTime``, ``deleteWhen``, ``diskMaxUsedSpaceRatio``), and
+            take no messages while the disk is full; for ``"rw"``. A :class:`Retention` says what is kept beyond.
         **options: RocketMQ's options, in its spelling or in Python's.
 
     Raises:
@@ -147,7 +153,11 @@ def open(
         raise _bad_option("mode", mode, '"r" or "rw"')
     if on_damage not in {"raise", "truncate"}:
         raise _bad_option("on_damage", on_damage, '"raise" or "truncate"')
-    asked: dict[type[ServiceThread], bool] = {HAService: replication, ScheduleMessageService: schedule_messages}
+    asked: dict[type[ServiceThread], bool] = {
+        HAService: replication,
+        ScheduleMessageService: schedule_messages,
+        CleanFilesService: bool(retention),
+    }
     services = [service for service, wanted in asked.items() if wanted]
     if services and mode == "r":
         raise _bad_option("mode", mode, f'"rw", without which there is no {services[0].__name__}')
@@ -168,6 +178,7 @@ def open(
         born_host=born_host or "127.0.0.1:0",
         store_host=store_host or f"{chosen.broker_ip1}:{chosen.listen_port}",
         services=services,
+        retention=retention if isinstance(retention, Retention) else None,
     )
 
 

@@ -1,6 +1,7 @@
 """The engine: what Rust does for the package. Times are in milliseconds, sizes in bytes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Protocol, Self, final
 
 from _typeshed import ReadableBuffer, StrPath
@@ -697,6 +698,35 @@ class Store:
         """Each slave's address, request, what it has confirmed, what it was sent."""
     def _ha_client(self) -> tuple[str | None, bool, int] | None:
         """The master's address, whether there is a connection, what the master last heard."""
+    def _delete_expired_log_file(self, reserved_ms: int, at_once: bool, keep_from: int | None) -> str | None:
+        """Deletes the log's first file where it may go; gives its path, ``None`` where it stays.
+
+        It goes when its messages are older than ``reserved_ms``, or ``at_once``; never when it holds something
+        from ``keep_from`` on.
+        """
+    def _delete_expired_queue_files(self, topic: str, queue_id: int) -> int:
+        """Deletes a queue's files that hold no message of the log any more; gives how many."""
+    def _delete_expired_index_files(self) -> int:
+        """Deletes index files that hold no message of the log any more; gives how many."""
+    def clean_expired_consume_queue(self) -> int:
+        """Removes queues whose messages are all gone from the log; gives how many.
+
+        A message that comes later is its queue's number 0. Source: ``cleanExpiredConsumerQueue``.
+        """
+    def clean_unused_topic(self, topics: AbstractSet[str]) -> int:
+        """Removes the queues of all topics but these; gives how many. Their messages stay in the log.
+
+        The schedule topic, that of transactions that are done, and light queues stay. Source:
+        ``cleanUnusedTopic``.
+        """
+    def _first_needed(self, queues: Sequence[tuple[str, int, int]]) -> int | None:
+        """Where the first message stands that is at an offset of its queue or behind it, of several queues."""
+    def _topic_usage(self) -> list[tuple[str, int, int, int, int]]:
+        """Of each topic: queues, messages, bytes of their records, bytes of the queues' files."""
+    def _set_disk_full(self, full: bool) -> bool:
+        """Takes messages no longer, or again; gives whether the disk was full before."""
+    def _set_full_store_paths(self, paths: Sequence[StrPath]) -> None:
+        """Sets the folders of the log that are too full for a new file."""
 
     # ---- selections
 

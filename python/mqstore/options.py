@@ -18,13 +18,20 @@ from typing import Any, Self
 
 from mqstore.errors import OptionError
 
-__all__ = ["StoreOptions", "check_address", "parse_conf", "parse_delay_levels", "snake_case"]
+__all__ = ["StoreOptions", "check_address", "parse_conf", "parse_delay_levels", "parse_delete_when", "snake_case"]
 
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _CQ_STORE_UNIT_SIZE = 20
 _ALL_PERCENT = 100
 _MAX_PORT = 65_535
 _MAX_HA_BODY_SIZE = (4 << 20) - 12
+_HOURS_OF_DAY = 24
+_PERCENTAGES = (
+    "access_message_in_memory_max_ratio",
+    "disk_max_used_space_ratio",
+    "disk_space_clean_forcibly_ratio",
+    "disk_space_warning_level_ratio",
+)
 
 
 def snake_case(name: str) -> str:
@@ -46,6 +53,19 @@ def parse_delay_levels(levels: str) -> list[int]:
             raise _bad("messageDelayLevel", levels, f"{level!r} is no number with a unit of s, m, h or d")
         found.append(unit * int(level[:-1]))
     return found
+
+
+def parse_delete_when(delete_when: str) -> set[int]:
+    """The hours of ``deleteWhen``, separated by ``;``.
+
+    Raises:
+        OptionError: one is no hour.
+    """
+    hours = {hour.strip() for hour in delete_when.split(";") if hour.strip()}
+    for hour in hours:
+        if not hour.isdecimal() or int(hour) >= _HOURS_OF_DAY:
+            raise _bad("deleteWhen", delete_when, f"{hour!r} is no hour from 0 to 23")
+    return {int(hour) for hour in hours}
 
 
 def parse_conf(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -181,6 +201,10 @@ class StoreOptions:
     long_polling_enable: bool = field(default=True, metadata={"broker": True})
     short_polling_time_mills: int = field(default=1000, metadata={"broker": True})
     # ---- mqstore
+    disk_space_warning_level_ratio: int = 90
+    """Percent of the disk above which no message is taken, where retention runs. A JVM property in 4.9.3."""
+    disk_space_clean_forcibly_ratio: int = 85
+    """Percent of the disk above which files go whatever their age, where retention runs. As above."""
     max_open_queue_files: int = 512
     """Most files of queues that are open at once; colder ones are closed."""
     ha_listen_host: str = "127.0.0.1"
@@ -206,9 +230,11 @@ class StoreOptions:
             raise _bad("enableDLegerCommitLog", "true", "a DLedger log has another format and is not supported")
         if self.transient_store_pool_enable and self.flush_disk_type == "SYNC_FLUSH":
             raise _bad("transientStorePoolEnable", "true", "it goes with flushDiskType=ASYNC_FLUSH alone, as in 4.9.3")
-        if self.access_message_in_memory_max_ratio > _ALL_PERCENT:
-            raise _bad("accessMessageInMemoryMaxRatio", self.access_message_in_memory_max_ratio, "it is a percentage")
         self._check_replication()
+        for name in _PERCENTAGES:
+            if getattr(self, name) > _ALL_PERCENT:
+                raise _bad(name, getattr(self, name), "it is a percentage")
+        parse_delete_when(self.delete_when)
         parse_delay_levels(self.message_delay_level)
 
     def _check_replication(self) -> None:

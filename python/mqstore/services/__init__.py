@@ -1,6 +1,7 @@
 """The threads of a store: each decides when, and one engine call without the GIL does the pass."""
 
 from mqstore.services.allocate import AllocateMappedFileService
+from mqstore.services.clean import CleanFilesService
 from mqstore.services.commit import CommitRealTimeService
 from mqstore.services.flush import (
     FlushConsumeQueueService,
@@ -14,6 +15,7 @@ from mqstore.services.service import ServiceThread
 
 __all__ = [
     "AllocateMappedFileService",
+    "CleanFilesService",
     "CommitRealTimeService",
     "FlushConsumeQueueService",
     "FlushRealTimeService",

@@ -22,12 +22,14 @@ from mqstore.services import (
     FlushRealTimeService,
     GroupCommitService,
     ReputMessageService,
+    ScheduleMessageService,
     ServiceThread,
 )
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.queue import Topic
 from mqstore.store.replication import Replication
 from mqstore.store.report import Gap, Rejected, StoreReport, Stray
+from mqstore.store.retention import FileCleaner, Retention, TopicUsage
 from mqstore.store.selection import QueueRange, Selection
 from mqstore.store.times import Time
 from mqstore.store.topics import TopicConfigManager
@@ -65,6 +67,7 @@ class MessageStore(_native.Store):
         born_host: str,
         store_host: str,
         services: Sequence[type[ServiceThread]] = (),  # noqa: ARG004 - __init__ starts them
+        retention: Retention | None = None,  # noqa: ARG004 - __init__ takes it
     ) -> Self:
         """Opens the engine: recovery, and dispatch of what is missing."""
         store = super().__new__(
@@ -80,7 +83,12 @@ class MessageStore(_native.Store):
         return store
 
     def __init__(
-        self, options: StoreOptions, *, services: Sequence[type[ServiceThread]] = (), **_given: object
+        self,
+        options: StoreOptions,
+        *,
+        services: Sequence[type[ServiceThread]] = (),
+        retention: Retention | None = None,
+        **_given: object,
     ) -> None:
         """Starts the services: those without which nothing works, and those that are asked for."""
         self._services: list[ServiceThread] = []
@@ -92,6 +100,7 @@ class MessageStore(_native.Store):
         self.aio = AsyncStore(self)
         self.replication = Replication(self)
         self._topics: TopicConfigManager | None = None
+        self._cleaner = FileCleaner(weakref.proxy(self), retention or Retention())
         if self.compat:
             # 4.9.3 makes the queues of all delay levels when it loads their offsets.
             for level in range(len(options.message_delay_level.split())):
@@ -327,6 +336,35 @@ class MessageStore(_native.Store):
             rejected=[Rejected(*row) for row in self._rejected()],
             rejected_count=self.rejected_count,
         )
+
+    def topic_usage(self) -> list[TopicUsage]:
+        """What each topic takes, found from its queues without reading the log.
+
+        A message that was dispatched to further queues counts for each; one that is in no queue for none.
+
+        Raises:
+            StoreIOError: a queue could not be read.
+        """
+        return [TopicUsage(*row) for row in self._topic_usage()]
+
+    def execute_delete_files_manually(self) -> int:
+        """Deletes what has expired now, whatever the hour; gives how many files of the log.
+
+        Works without the retention service too. Source: ``executeDeleteFilesManually``, which lets the
+        service do so in its next passes.
+
+        Raises:
+            ReadOnlyError: the store was opened to read.
+            StoreIOError: a file could not be removed.
+        """
+        return self._cleaner.clean_now()
+
+    def _delay_offsets(self) -> dict[int, int] | None:
+        """Where each delay level goes on; ``None`` where the store does not deliver."""
+        for service in self._services:
+            if isinstance(service, ScheduleMessageService):
+                return service.offset_table
+        return None
 
     # ---- listening --------------------------------------------------------------------------
 

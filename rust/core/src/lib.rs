@@ -25,6 +25,7 @@ pub mod poison;
 pub mod published;
 pub mod rebuild;
 pub mod recovery;
+pub mod retention;
 pub mod running_flags;
 pub mod schedule;
 pub mod selection;

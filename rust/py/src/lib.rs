@@ -16,6 +16,7 @@ mod reading;
 mod rebuild;
 mod replication;
 mod results;
+mod retention;
 mod schedule;
 mod selection;
 mod status;

@@ -233,9 +233,12 @@ impl TailedFiles {
     pub(crate) fn delete_before(&self, offset: u64) -> Result<usize> {
         let files = self.files.files();
         let (_, older) = files.split_last().map_or((None, &[][..]), |(last, older)| (Some(last), older));
-        let gone: Vec<_> = older.iter().take_while(|file| file.end_offset() <= offset).cloned().collect();
-        self.files.delete(&gone)?;
-        Ok(gone.len())
+        let mut count = 0;
+        for file in older.iter().take_while(|file| file.end_offset() <= offset) {
+            self.files.delete_first(file)?;
+            count += 1;
+        }
+        Ok(count)
     }
 
     /// Removes everything.

@@ -360,6 +360,21 @@ impl FileQueue {
         gone.iter().try_for_each(|file| file.delete())
     }
 
+    /// Takes the first file out of the queue and off the disk. Who is reading it goes on reading it.
+    ///
+    /// # Errors
+    /// Where it can't be removed; it stays the first file then.
+    pub fn delete_first(&self, first: &Arc<MappedFile>) -> Result<()> {
+        self.forget(std::slice::from_ref(first));
+        let outcome = first.unlink();
+        if outcome.is_err() {
+            let mut files = self.files.write();
+            let all = std::iter::once(first).chain(files.iter()).cloned().collect();
+            *files = Arc::new(all);
+        }
+        outcome
+    }
+
     /// Takes files out of the queue and leaves them on the disk.
     pub fn forget(&self, gone: &[Arc<MappedFile>]) {
         let mut files = self.files.write();

@@ -284,6 +284,21 @@ impl MappedFile {
         Ok(found.map_or(0, |found| found.modified_ms))
     }
 
+    /// Takes its name off the disk. Slices of it stay valid, and so does itself to whoever holds it.
+    ///
+    /// # Errors
+    /// Where it can't be opened or removed.
+    pub fn unlink(self: &Arc<Self>) -> Result<()> {
+        match self.access {
+            Access::Read => _ = self.handle()?,
+            Access::MapRead | Access::MapWrite => _ = self.region()?,
+        }
+        match self.fs.remove_file(&self.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            outcome => outcome.map_err(Error::io("remove", &self.path)),
+        }
+    }
+
     /// Removes it from the disk. Slices of it stay valid.
     ///
     /// # Errors

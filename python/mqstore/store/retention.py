@@ -1,0 +1,229 @@
+"""What is deleted, and when. Source: ``CleanCommitLogService``, ``CleanConsumeQueueService``."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mqstore.errors import MQStoreError, StoreIOError
+from mqstore.options import parse_delete_when
+from mqstore.store import config_json
+
+if TYPE_CHECKING:
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["FileCleaner", "Retention", "TopicUsage", "disk_used_ratio"]
+
+_log = logging.getLogger("mqstore")
+_DELETE_FILES_BATCH_MAX = 10
+_MS_OF_HOUR = 3_600_000
+_SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retention:
+    """What keeps messages beyond their time, and how the disk is looked at."""
+
+    keep_unread_of: Sequence[str] = ()
+    """Consumer groups: what one of them has not read of its topics is kept, however old, and however full
+    the disk is. A group that has no offset of any topic yet keeps everything."""
+    disk_usage: "Callable[[str], float] | None" = None
+    """Gives how much of the disk on which a folder lies is used, from 0 to 1; the machine's by default."""
+
+
+@dataclass(frozen=True)
+class TopicUsage:
+    """What a topic takes. Sizes are in bytes."""
+
+    topic: str
+    queue_count: int
+    message_count: int
+    """Messages that are in the log."""
+    log_size: int
+    """Of their records."""
+    queue_size: int
+    """Of the queues' files."""
+
+
+def disk_used_ratio(folder: str) -> float:
+    """How much of a folder's disk is used, in whole percents rounded up, from 0 to 1.
+
+    Source: ``getDiskPartitionSpaceUsedPercent``.
+
+    Raises:
+        OSError: the folder is not there, or cannot be looked at.
+    """
+    found = os.statvfs(folder)
+    used = found.f_blocks - found.f_bfree
+    entire = used + found.f_bavail
+    return -(-used * 100 // entire) / 100 if entire else 0.0
+
+
+class FileCleaner:
+    """Deletes what has expired of a store, a pass a call."""
+
+    def __init__(self, store: "MessageStore", retention: Retention) -> None:
+        """A cleaner of a store."""
+        self._store, self._retention = store, retention
+        self._disk_usage = retention.disk_usage or disk_used_ratio
+        self._passing = threading.Lock()
+        self._failed_at: float | None = None
+        self._cleaned_up_to = 0
+        self._told: set[str] = set()
+
+    # ---- the disk -----------------------------------------------------------------------------
+
+    def check_disk(self) -> tuple[bool, bool]:
+        """Reads how full the disks are, and lets the store take messages or no longer.
+
+        Gives whether space is to be made, and whether it is to be made whatever the files' age.
+        """
+        options = self._store.options
+        forcibly = options.disk_space_clean_forcibly_ratio / 100
+        warning = options.disk_space_warning_level_ratio / 100
+        log_ratios = {path: self._disk_usage(path) for path in options.commit_log_paths()}
+        full = [path for path, ratio in log_ratios.items() if ratio > forcibly]
+        self._store._set_full_store_paths(full)
+        # The log goes on as long as one of its disks has space.
+        ratios = [min(log_ratios.values()), self._disk_usage(str(self._store.path))]
+        is_full = any(ratio > warning for ratio in ratios)
+        was_full = self._store._set_disk_full(is_full)
+        if is_full and not was_full:
+            _log.error("the disk of %s is %.0f %% full: it takes no messages", self._store.path, 100 * max(ratios))
+        elif was_full and not is_full:
+            _log.info("the disk of %s has space again: it takes messages", self._store.path)
+        is_short = any(ratio > options.disk_max_used_space_ratio / 100 for ratio in ratios)
+        return is_short, any(ratio > forcibly for ratio in ratios) and options.clean_file_forcibly_enable
+
+    def _is_time_to_delete(self) -> bool:
+        hour = time.localtime(self._store.now() / 1000).tm_hour
+        return hour in parse_delete_when(self._store.options.delete_when)
+
+    # ---- deleting -----------------------------------------------------------------------------
+
+    def clean(self, wait: Callable[[int], None]) -> None:
+        """One pass: looks at the disk, and deletes what has expired when its hour or a need has come.
+
+        ``wait`` is called with the milliseconds between two files.
+
+        Raises:
+            MQStoreError: a file could not be read or removed; it is tried again after
+                ``redeleteHangedFileInterval``.
+            OSError: a disk could not be looked at.
+        """
+        is_short, at_once = self.check_disk()
+        if is_short or at_once or self._is_time_to_delete():
+            deleted = self._delete_log_files(at_once=at_once, wait=wait)
+            if is_short and not deleted:
+                _log.warning("the disk of %s fills, and nothing has expired", self._store.path)
+        self._delete_behind_the_log(wait)
+
+    def clean_now(self) -> int:
+        """Deletes everything that has expired, whatever the hour; gives how many files of the log."""
+        count = 0
+        self._failed_at = None
+        while deleted := self._delete_log_files(at_once=False, wait=lambda _ms: None):
+            count += deleted
+        self._delete_behind_the_log(lambda _ms: None)
+        return count
+
+    def _delete_log_files(self, *, at_once: bool, wait: Callable[[int], None]) -> int:
+        """Deletes some files of the log, oldest first; gives how many."""
+        options = self._store.options
+        with self._passing:
+            retry_s = options.redelete_hanged_file_interval / 1000
+            if self._failed_at is not None and time.monotonic() < self._failed_at + retry_s:
+                return 0
+            self._failed_at = None
+            keep_from = self._keep_from()
+            count = 0
+            while count < _DELETE_FILES_BATCH_MAX and not self._store.is_closed:
+                if count:
+                    wait(options.delete_commit_log_files_interval)
+                try:
+                    path = self._store._delete_expired_log_file(
+                        options.file_reserved_time * _MS_OF_HOUR, at_once, keep_from
+                    )
+                except StoreIOError:
+                    self._failed_at = time.monotonic()
+                    raise
+                if path is None:
+                    break
+                _log.info("deleted %s", path)
+                count += 1
+            return count
+
+    def _delete_behind_the_log(self, wait: Callable[[int], None]) -> None:
+        """Deletes files of queues and index whose messages the log no longer has."""
+        with self._passing:
+            store = self._store
+            min_offset = store.get_min_phy_offset()
+            if min_offset <= self._cleaned_up_to:
+                return
+            for topic, queue_id, *_ in store._queues():
+                if store._delete_expired_queue_files(topic, queue_id):
+                    wait(store.options.delete_consume_queue_files_interval)
+            store._delete_expired_index_files()
+            self._cleaned_up_to = min_offset
+
+    # ---- what is kept -------------------------------------------------------------------------
+
+    def _keep_from(self) -> int | None:
+        """The offset of the log from which on messages are needed; ``None`` for no such."""
+        needed = [] if self._store.compat else list(self._undelivered())
+        for group in self._retention.keep_unread_of:
+            unread = self._unread(group)
+            if unread is None:
+                if group not in self._told:
+                    self._told.add(group)
+                    _log.warning("%s: group %s has read nothing yet, everything is kept", self._store.path, group)
+                return 0
+            needed += unread
+        return self._store._first_needed(needed)
+
+    def _undelivered(self) -> Iterator[tuple[str, int, int]]:
+        """Where a store delivers delayed messages: those that wait."""
+        offsets = self._store._delay_offsets()
+        if offsets is None:
+            return
+        for topic, queue_id, *_ in self._store._queues():
+            if topic == _SCHEDULE_TOPIC:
+                yield topic, queue_id, offsets.get(queue_id + 1, 0)
+
+    def _unread(self, group: str) -> list[tuple[str, int, int]] | None:
+        """Where a group goes on in each queue of its topics; ``None`` where it has read nothing."""
+        read: dict[tuple[str, int], int] = {}
+        for topic, queue_id, offset in _group_offsets(self._store.path, group):
+            read[topic, queue_id] = max(offset, read.get((topic, queue_id), 0))
+        topics = {topic for topic, _ in read}
+        if not topics:
+            return None
+        queues = [(topic, queue_id) for topic, queue_id, *_ in self._store._queues() if topic in topics]
+        return [(topic, queue_id, read.get((topic, queue_id), 0)) for topic, queue_id in queues]
+
+
+def _group_offsets(root: Path, group: str) -> Iterator[tuple[str, int, int]]:
+    """Topic, queue and offset of a group, of RocketMQ's file and of mqstore's own.
+
+    Raises:
+        MQStoreError: a file is damaged. Nothing is deleted then: what is read is not known.
+    """
+    for path in (root / "config" / "consumerOffset.json", root / "mqstore" / "consumerOffset.json"):
+        content = config_json.load(path)
+        table: Any = content.get("offsetTable") if isinstance(content, dict) else {} if content is None else None
+        if not isinstance(table, dict):
+            raise MQStoreError(f"{path}: expected an object with an offsetTable, found {content!r}")
+        for key, offsets in table.items():
+            topic, separator, name = key.partition("@")
+            if not separator or name != group:
+                continue
+            if not isinstance(offsets, dict):
+                raise MQStoreError(f"{path}: expected the offsets of {key!r} by queue, found {offsets!r}")
+            for queue_id, offset in offsets.items():
+                if not str(queue_id).isdecimal() or not isinstance(offset, int) or isinstance(offset, bool):
+                    raise MQStoreError(f"{path}: expected a queue and its offset, found {queue_id!r}: {offset!r}")
+                yield topic, int(queue_id), max(offset, 0)

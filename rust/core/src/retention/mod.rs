@@ -1,0 +1,77 @@
+//! Deleting what has expired: files of the log, oldest first, and behind them those of queues and
+//! index that hold nothing else. When, and how old is old, is the control plane's to decide.
+//!
+//! A file that is deleted lives on in the slices that were given out. Source:
+//! `CleanCommitLogService`, `CleanConsumeQueueService`, `MappedFileQueue.deleteExpiredFileByTime`.
+
+mod queues;
+mod usage;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::mmap::mapped_file::MappedFile;
+use crate::store::Store;
+use crate::store::query::decode_record;
+
+pub use usage::TopicUsage;
+
+/// Which files of the log may go.
+#[derive(Debug, Clone, Copy)]
+pub struct Expiry {
+    /// A file goes when all of its messages are older, in milliseconds.
+    pub reserved_ms: i64,
+    /// It goes whatever its age.
+    pub at_once: bool,
+    /// Messages from this offset of the log on are still needed.
+    pub keep_from: u64,
+}
+
+/// A file of the log that was deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeletedLogFile {
+    /// Where it was.
+    pub path: PathBuf,
+    /// The offset of its first byte.
+    pub file_from_offset: u64,
+}
+
+impl Store {
+    /// Deletes the log's first file where it may go; `None` where it has to stay. The last file
+    /// always stays, and so does what is not on the disk or not dispatched yet.
+    ///
+    /// # Errors
+    /// Where the log can't be read, or the file not be removed: it stays the log's first file.
+    pub fn delete_expired_log_file(&self, expiry: Expiry) -> Result<Option<DeletedLogFile>> {
+        self.check_writable()?;
+        let files = self.log().files().files();
+        let [first, _, ..] = files.as_slice() else { return Ok(None) };
+        let done_to = self.dispatcher().reput_from_offset().min(self.log().flushed_offset());
+        if first.end_offset() > expiry.keep_from.min(done_to) {
+            return Ok(None);
+        }
+        if !expiry.at_once && self.now_ms() - self.time_behind(first)? < expiry.reserved_ms {
+            return Ok(None);
+        }
+        self.log().files().delete_first(first)?;
+        let path = first.path().to_path_buf();
+        Ok(Some(DeletedLogFile { path, file_from_offset: first.file_from_offset() }))
+    }
+
+    /// A time that no message of a file is behind: that of the first message behind the file. 4.9.3
+    /// goes by when the file was changed last, which a copy forgets.
+    fn time_behind(&self, file: &Arc<MappedFile>) -> Result<i64> {
+        if self.config().compat {
+            return file.last_modified_timestamp();
+        }
+        let next = self.record_at(file.end_offset())?;
+        if let Some(record) = next.as_deref().and_then(decode_record) {
+            return Ok(record.store_timestamp);
+        }
+        if self.log().wrote_offset() == file.end_offset() {
+            return Ok(self.log().last_store_timestamp());
+        }
+        file.last_modified_timestamp()
+    }
+}

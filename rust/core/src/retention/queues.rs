@@ -1,0 +1,119 @@
+//! Queues and index behind a log whose first files are gone, and what of the log is still needed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::commit_log::topic_queue::QueueRef;
+use crate::consume_queue::ConsumeQueue;
+use crate::consume_queue::table::LMQ_PREFIX;
+use crate::dispatch::SCHEDULE_TOPIC;
+use crate::error::Result;
+use crate::format::cq_unit::CqUnit;
+use crate::num;
+use crate::store::Store;
+
+/// The topic of prepared halves that are done with: 4.9.3 never takes it for unused.
+const TRANS_OP_HALF_TOPIC: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
+
+impl Store {
+    /// Deletes a queue's files that hold nothing but messages before the log's first, and moves its
+    /// first offset. Gives how many files went.
+    ///
+    /// # Errors
+    /// Where a file can't be read or removed.
+    pub fn delete_expired_queue_files(&self, queue: &ConsumeQueue) -> Result<usize> {
+        self.check_writable()?;
+        queue.delete_expired_file(self.first_offset())
+    }
+
+    /// Deletes index files that hold nothing but messages before the log's first. Gives how many.
+    ///
+    /// # Errors
+    /// Where one can't be removed.
+    pub fn delete_expired_index_files(&self) -> Result<usize> {
+        self.check_writable()?;
+        self.index().map_or(Ok(0), |index| index.delete_expired_file(self.first_offset()))
+    }
+
+    /// Removes queues whose messages are all gone with the log's files; a message that comes later is
+    /// its queue's number 0. Gives how many. Source: `cleanExpiredConsumerQueue`.
+    ///
+    /// # Errors
+    /// Where a queue can't be read or its files not be removed.
+    pub fn clean_expired_consume_queue(&self) -> Result<usize> {
+        self.check_writable()?;
+        let min_offset = self.min_phy_offset();
+        self.destroy_queues(|queue| {
+            let last = queue.max_offset_in_queue().checked_sub(1).map(|last| queue.unit(last));
+            Ok(match last.transpose()?.flatten() {
+                Some(unit) => {
+                    queue.topic().as_bytes() != SCHEDULE_TOPIC
+                        && unit.place().is_some()
+                        && unit.end() <= min_offset
+                }
+                None => false,
+            })
+        })
+    }
+
+    /// Removes the queues of all topics but those that are named, the schedule topic, that of done
+    /// halves, and light queues. Gives how many. Source: `cleanUnusedTopic`.
+    ///
+    /// # Errors
+    /// Where files can't be removed.
+    pub fn clean_unused_topic(&self, used: &HashSet<String>) -> Result<usize> {
+        self.check_writable()?;
+        self.destroy_queues(|queue| {
+            let topic = queue.topic();
+            let stays = used.contains(topic)
+                || topic.as_bytes() == SCHEDULE_TOPIC
+                || topic == TRANS_OP_HALF_TOPIC
+                || topic.starts_with(LMQ_PREFIX);
+            Ok(!stays)
+        })
+    }
+
+    fn destroy_queues(&self, goes: impl Fn(&ConsumeQueue) -> Result<bool>) -> Result<usize> {
+        self.catch_up()?;
+        let mut count = 0;
+        for queue in self.queues().all() {
+            if goes(&queue)? {
+                self.destroy_queue(&queue)?;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Where the first message stands in the log that is at an offset of its queue or behind it, of
+    /// some topics' queues; `None` where there is none.
+    ///
+    /// # Errors
+    /// Where a queue can't be read.
+    pub fn first_needed(&self, queues: &[(String, i32, u64)]) -> Result<Option<u64>> {
+        self.catch_up()?;
+        let mut first = None;
+        for (topic, queue_id, offset) in queues {
+            let Some(queue) = self.queues().get(QueueRef { topic: topic.as_bytes(), queue_id: *queue_id })
+            else {
+                continue;
+            };
+            let found = first_place(&queue, *offset)?;
+            first = first.into_iter().chain(found).min();
+        }
+        Ok(first)
+    }
+}
+
+/// Where the first message at an offset of a queue or behind it stands.
+fn first_place(queue: &Arc<ConsumeQueue>, offset: u64) -> Result<Option<u64>> {
+    let mut index = offset.max(queue.min_offset_in_queue());
+    while index < queue.max_offset_in_queue() {
+        let units = queue.units(index, 64)?;
+        if let Some((place, _)) = units.iter().find_map(CqUnit::place) {
+            return Ok(Some(place));
+        }
+        index = if units.is_empty() { queue.roll_next_file(index) } else { index + num::offset(units.len()) };
+    }
+    Ok(None)
+}
