@@ -2,6 +2,8 @@
 
 import logging
 import time
+import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mqstore.services.service import ServiceThread
@@ -35,7 +37,12 @@ class ScheduleMessageService(ServiceThread):
         """
         super().__init__(store)
         path = store.path / "config" / "delayOffset.json"
-        self._offsets = DelayOffsetManager(path, store._replace_config)
+        held = weakref.proxy(store)  # by services a store is held weakly
+
+        def write(path: Path, content: bytes) -> None:
+            held._replace_config(path, content)
+
+        self._offsets = DelayOffsetManager(path, write)
         self._persisted = self._offsets.all()
         self._last_persist = time.monotonic()
         self._told: dict[int, str] = {}

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mqstore.errors import MQStoreError, StoreIOError
+from mqstore.errors import ReadOnlyError, StoreIOError
 from mqstore.options import parse_delete_when
-from mqstore.store import config_json
+from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -212,18 +212,12 @@ def _group_offsets(root: Path, group: str) -> Iterator[tuple[str, int, int]]:
     Raises:
         MQStoreError: a file is damaged. Nothing is deleted then: what is read is not known.
     """
-    for path in (root / "config" / "consumerOffset.json", root / "mqstore" / "consumerOffset.json"):
-        content = config_json.load(path)
-        table: Any = content.get("offsetTable") if isinstance(content, dict) else {} if content is None else None
-        if not isinstance(table, dict):
-            raise MQStoreError(f"{path}: expected an object with an offsetTable, found {content!r}")
-        for key, offsets in table.items():
-            topic, separator, name = key.partition("@")
-            if not separator or name != group:
-                continue
-            if not isinstance(offsets, dict):
-                raise MQStoreError(f"{path}: expected the offsets of {key!r} by queue, found {offsets!r}")
-            for queue_id, offset in offsets.items():
-                if not str(queue_id).isdecimal() or not isinstance(offset, int) or isinstance(offset, bool):
-                    raise MQStoreError(f"{path}: expected a queue and its offset, found {queue_id!r}: {offset!r}")
-                yield topic, int(queue_id), max(offset, 0)
+    for folder in ("config", "mqstore"):
+        offsets = ConsumerOffsetManager(root / folder / "consumerOffset.json", _read_only)
+        for topic in offsets.which_topic_by_consumer(group):
+            for queue_id, offset in offsets.offsets(group, topic).items():
+                yield topic, queue_id, max(offset, 0)
+
+
+def _read_only(path: Path, _content: bytes) -> None:
+    raise ReadOnlyError(f"{path} is its consumers' to write")

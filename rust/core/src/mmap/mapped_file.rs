@@ -294,7 +294,7 @@ impl MappedFile {
             Access::MapRead | Access::MapWrite => _ = self.region()?,
         }
         match self.fs.remove_file(&self.path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             outcome => outcome.map_err(Error::io("remove", &self.path)),
         }
     }
