@@ -11,6 +11,7 @@ from mqstore.status import GetMessageStatus, PutMessageStatus
 
 __all__ = [
     "Arrival",
+    "BadRanges",
     "Cursor",
     "DispatchRequest",
     "GetMessageResult",
@@ -23,6 +24,7 @@ __all__ = [
     "locked_by",
     "on_network_disk",
     "properties_to_bytes",
+    "read_bytes",
     "rebuild_fill",
     "rebuild_fold",
     "rebuild_place",
@@ -45,6 +47,8 @@ class _Selection(Protocol):
     def from_phy_offset(self) -> int | None: ...
     @property
     def to_phy_offset(self) -> int | None: ...
+    @property
+    def places(self) -> Sequence[int] | None: ...
     @property
     def limit(self) -> int | None: ...
 
@@ -301,6 +305,13 @@ class Cursor:
     def next_messages(self, max_count: int, max_bytes: int) -> list[Message]:
         """The next messages: at most so many, and about as many bytes; none at the end."""
 
+@final
+class BadRanges:
+    """What a selection named and the log did not give, while its batches are read."""
+
+    def take(self) -> list[tuple[int, int, bool, str]]:
+        """What has come since the last call: from, to, whether it is gone, why."""
+
 class Store:
     """The engine's store. :class:`mqstore.MessageStore` is made from it."""
 
@@ -313,8 +324,13 @@ class Store:
         born_host: str,
         store_host: str,
         sync_flush_timeout_ms: int,
+        part: tuple[int | None, Sequence[str] | None] | None = None,
     ) -> Self:
-        """Opens a store: recovery, and dispatch of what is missing."""
+        """Opens a store: recovery, and dispatch of what is missing.
+
+        With ``part`` only to read, and nothing is dispatched: the log's end where that is known (then
+        nothing is recovered either), and the topics whose queues are opened, or all.
+        """
 
     # ---- putting
 
@@ -739,6 +755,22 @@ class Store:
     ) -> object:
         """A selection's messages as a capsule of an Arrow stream, which reads them as it is read."""
 
+    def _spark_stream(
+        self, spec: _Selection, columns: Sequence[str], max_messages: int, max_bytes: int
+    ) -> tuple[object, BadRanges]:
+        """A selection's messages as a capsule of an Arrow stream as Spark takes it, and what gave none.
+
+        Bodies are read, and held against their CRC, where one is a column.
+        """
+    def _log_range(self, spec: _Selection) -> tuple[int, int]:
+        """The part of the log that a walk for a selection's messages goes over."""
+    def _position_behind(self, spec: _Selection, max_count: int) -> int:
+        """Where the log stands behind the first so many selected messages of a selection's part of it."""
+    def _boundary_at(self, offset: int) -> int:
+        """The first place at or behind an offset of the log at which it can be divided."""
+    def _first_unit_at(self, topic: str, queue_id: int, offset: int) -> int:
+        """The number of a queue's first unit whose message stands at an offset of the log or behind it."""
+
     # ---- what is there
 
     def _queues(self) -> list[tuple[str, int, int, int, int]]:
@@ -786,6 +818,9 @@ class Store:
 
 def locked_by(lock_file: StrPath, own_dir: StrPath) -> str | None:
     """Who has a store open for writing: ``None`` for nobody."""
+
+def read_bytes() -> int:
+    """Bytes that this process has read from stores' files; what is mapped is not counted."""
 
 def on_network_disk(path: StrPath) -> bool:
     """Whether a folder lies on a disk that other machines can write to."""

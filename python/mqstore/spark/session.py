@@ -18,7 +18,6 @@ _LOCAL = {
 """A session on one machine is nobody else's business."""
 
 _DEFAULTS: dict[str, str | int | bool] = {
-    "spark.sql.python.filterPushdown.enabled": True,
     "spark.ui.showConsoleProgress": sys.stderr.isatty(),
 }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from mqstore._native import Message
 from mqstore.store.times import Time, to_ms
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["QueueRange", "Selection"]
+__all__ = ["QueueRange", "QueueRow", "Selection", "SelectionSpec"]
+
+QueueRow: TypeAlias = tuple[str, int | None, int | None, int | None]
+"""A :class:`QueueRange` as the engine takes it."""
 
 _CHUNK_COUNT = 4096
 _CHUNK_BYTES = 8 << 20
@@ -54,14 +57,16 @@ class Selection:
     """Only messages at this offset of the log or behind it."""
     to_phy_offset: int | None = None
     """Only messages before this offset of the log."""
+    places: tuple[int, ...] | None = None
+    """Only messages that begin at one of these offsets of the log."""
     limit: int | None = None
     """At most so many messages."""
 
-    def _spec(self) -> "_Spec":
+    def _spec(self) -> "SelectionSpec":
         queues = None
         if self.queues is not None:
             queues = [(each.topic, each.queue_id, each.begin_offset, each.end_offset) for each in self.queues]
-        return _Spec(
+        return SelectionSpec(
             queues=queues,
             keys=None if self.keys is None else list(self.keys),
             tags=self.tags,
@@ -69,6 +74,7 @@ class Selection:
             end_timestamp=self.end_timestamp,
             from_phy_offset=self.from_phy_offset,
             to_phy_offset=self.to_phy_offset,
+            places=None if self.places is None else list(self.places),
             limit=self.limit,
         )
 
@@ -199,14 +205,15 @@ class Selection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Spec:
-    """A selection as the engine takes it."""
+class SelectionSpec:
+    """A selection as the engine takes it, and without a store."""
 
-    queues: list[tuple[str, int | None, int | None, int | None]] | None
-    keys: list[str] | None
-    tags: str | None
-    begin_timestamp: int | None
-    end_timestamp: int | None
-    from_phy_offset: int | None
-    to_phy_offset: int | None
-    limit: int | None
+    queues: list[QueueRow] | None = None
+    keys: list[str] | None = None
+    tags: str | None = None
+    begin_timestamp: int | None = None
+    end_timestamp: int | None = None
+    from_phy_offset: int | None = None
+    to_phy_offset: int | None = None
+    places: list[int] | None = None
+    limit: int | None = None

@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
@@ -129,6 +130,15 @@ pub trait FileHandle: Send + Sync + fmt::Debug {
     fn lock_holder(&self) -> io::Result<Option<LockOutcome>>;
 }
 
+/// Bytes that this process has read from files; what is mapped is not counted.
+static READ_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes that this process has read from files through [`OsFileSystem`]; what is mapped is not counted.
+#[must_use]
+pub fn read_bytes() -> u64 {
+    READ_BYTES.load(Ordering::Relaxed)
+}
+
 /// The operating system's files.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct OsFileSystem;
@@ -240,6 +250,7 @@ impl FileHandle for OsFile {
                 Err(error) => return Err(error),
             }
         }
+        READ_BYTES.fetch_add(num::offset(done), Ordering::Relaxed);
         Ok(done)
     }
 

@@ -155,7 +155,7 @@ impl LogView {
     /// # Errors
     /// Where a folder can't be listed.
     pub fn queues(&self) -> Result<QueueTable> {
-        let listing = QueueListing::read(&*self.fs, &self.config.store_path_consume_queue())?;
+        let listing = QueueListing::read(&*self.fs, &self.config.store_path_consume_queue(), None)?;
         QueueTable::new(Arc::clone(&self.config), Arc::clone(&self.fs), self.access, &listing)
     }
 

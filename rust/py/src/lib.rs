@@ -37,7 +37,7 @@ mod _native {
     #[pymodule_export]
     use crate::results::{GetMessageResult, PutMessageResult};
     #[pymodule_export]
-    use crate::selection::Cursor;
+    use crate::selection::{BadRanges, Cursor};
     #[pymodule_export]
-    use crate::store::{Arrival, Store, locked_by, on_network_disk};
+    use crate::store::{Arrival, Store, locked_by, on_network_disk, read_bytes};
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use mqstore_core::arrow::{BatchOptions, BodyType, Columns, MessageReader, record_batch};
+use mqstore_core::arrow::{BatchOptions, BodyType, Columns, Dialect, MessageReader, record_batch};
 use mqstore_core::consume_queue::Boundary;
-use mqstore_core::selection::{Cursor as CoreCursor, QueueRange, Selection};
+use mqstore_core::selection::{BadRanges as CoreBadRanges, Cursor as CoreCursor, QueueRange, Selection};
 use mqstore_core::store::Subscription;
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
@@ -31,6 +31,7 @@ pub struct SelectionSpec {
     end_timestamp: Option<i64>,
     from_phy_offset: Option<u64>,
     to_phy_offset: Option<u64>,
+    places: Option<Vec<u64>>,
     limit: Option<u64>,
 }
 
@@ -45,6 +46,7 @@ impl From<SelectionSpec> for Selection {
             end_timestamp: spec.end_timestamp,
             from_phy_offset: spec.from_phy_offset,
             to_phy_offset: spec.to_phy_offset,
+            places: spec.places,
             limit: spec.limit,
         }
     }
@@ -63,6 +65,18 @@ impl Cursor {
             .iter()
             .filter_map(|got| Some(Message::new(got.record()?, Some(got.queue_offset()))))
             .collect())
+    }
+}
+
+/// What a selection named and the log did not give, while its batches are read.
+#[pyclass(frozen, module = "mqstore._native")]
+pub struct BadRanges(CoreBadRanges);
+
+#[pymethods]
+impl BadRanges {
+    /// What has come since the last call: from, to, whether it is gone, why.
+    fn take(&self) -> Vec<(u64, u64, bool, String)> {
+        self.0.take().into_iter().map(|bad| (bad.from, bad.to, bad.is_gone, bad.reason)).collect()
     }
 }
 
@@ -114,6 +128,47 @@ impl Store {
         let cursor = detached(py, || selection.cursor(Arc::clone(&self.core)))?;
         let options = BatchOptions { max_messages: max_messages.max(1), max_bytes };
         capsule(py, Box::new(MessageReader::new(cursor, columns, options)))
+    }
+
+    /// The messages as Spark takes them, and what gave none. Bodies are read where they are a column.
+    fn _spark_stream<'py>(
+        &self,
+        py: Python<'py>,
+        spec: SelectionSpec,
+        columns: Vec<String>,
+        max_messages: usize,
+        max_bytes: u64,
+    ) -> PyResult<(Bound<'py, PyCapsule>, BadRanges)> {
+        let columns = columns_of(Some(columns), "binary")?.with_dialect(Dialect::Spark);
+        let selection = Selection::from(spec);
+        let bodies = columns.bodies();
+        let cursor = detached(py, || selection.cursor_with(Arc::clone(&self.core), bodies))?;
+        let bad = BadRanges(cursor.bad_ranges());
+        let options = BatchOptions { max_messages: max_messages.max(1), max_bytes };
+        Ok((capsule(py, Box::new(MessageReader::new(cursor, columns, options)))?, bad))
+    }
+
+    /// The part of the log that a walk for a selection's messages goes over.
+    fn _log_range(&self, py: Python<'_>, spec: SelectionSpec) -> PyResult<(u64, u64)> {
+        let selection = Selection::from(spec);
+        detached(py, || selection.log_range(&self.core))
+    }
+
+    /// Where the log stands behind the first so many selected messages.
+    fn _position_behind(&self, py: Python<'_>, spec: SelectionSpec, max_count: u64) -> PyResult<u64> {
+        let selection = Selection::from(spec);
+        detached(py, || selection.position_behind(&self.core, max_count))
+    }
+
+    /// The first place at or behind an offset of the log at which it can be divided.
+    fn _boundary_at(&self, py: Python<'_>, offset: u64) -> PyResult<u64> {
+        detached(py, || self.core.boundary_at(offset))
+    }
+
+    /// The number of a queue's first unit whose message stands at an offset of the log or behind it.
+    fn _first_unit_at(&self, py: Python<'_>, topic: &str, queue_id: i32, offset: u64) -> PyResult<u64> {
+        let Some(queue) = self.core.find_consume_queue(topic, queue_id) else { return Ok(0) };
+        detached(py, || queue.first_unit_at(offset))
     }
 
     /// Offsets by several times at once.

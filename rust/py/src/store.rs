@@ -10,7 +10,7 @@ use mqstore_core::dispatch::Arrival as CoreArrival;
 use mqstore_core::format::host::Host;
 use mqstore_core::fs::OsFileSystem;
 use mqstore_core::lock;
-use mqstore_core::store::{Mode, Store as CoreStore};
+use mqstore_core::store::{Mode, Part, Store as CoreStore};
 use mqstore_core::unique_key::UniqueKeys;
 use parking_lot::RwLock;
 use pyo3::prelude::*;
@@ -19,6 +19,9 @@ use crate::arguments;
 use crate::clock::PyClock;
 use crate::errors::{IntoPyResult, detached};
 use crate::options::EngineOptions;
+
+/// A part of a store: the log's end where it is known, topics or all.
+type PartRow = (Option<u64>, Option<Vec<String>>);
 
 /// How long dispatch sleeps when there is nothing to dispatch: 4.9.3's interval.
 const REPUT_INTERVAL: Duration = Duration::from_millis(1);
@@ -94,6 +97,12 @@ pub fn locked_by(
     Ok(writer.map(|writer| writer.holder))
 }
 
+/// Bytes that this process has read from stores' files; what is mapped is not counted.
+#[pyfunction]
+pub fn read_bytes() -> u64 {
+    mqstore_core::fs::read_bytes()
+}
+
 /// Whether a folder lies on a disk that other machines can write to.
 #[pyfunction]
 pub fn on_network_disk(path: std::path::PathBuf) -> bool {
@@ -103,7 +112,8 @@ pub fn on_network_disk(path: std::path::PathBuf) -> bool {
 #[pymethods]
 impl Store {
     #[new]
-    #[pyo3(signature = (options, *, writable, clock, born_host, store_host, sync_flush_timeout_ms))]
+    #[pyo3(signature = (options, *, writable, clock, born_host, store_host, sync_flush_timeout_ms, part=None))]
+    #[allow(clippy::too_many_arguments)] // all of what a store is opened with
     fn new(
         py: Python<'_>,
         options: EngineOptions,
@@ -112,6 +122,7 @@ impl Store {
         born_host: &str,
         store_host: &str,
         sync_flush_timeout_ms: u64,
+        part: Option<PartRow>,
     ) -> PyResult<Self> {
         let mode = if writable { Mode::ReadWrite } else { Mode::Read };
         let clock: Arc<dyn Clock> = match clock {
@@ -119,7 +130,12 @@ impl Store {
             None => Arc::new(SystemClock),
         };
         let (born_host, store_host) = (arguments::host(born_host)?, arguments::host(store_host)?);
-        let core = detached(py, || CoreStore::open(options.into(), Arc::new(OsFileSystem), clock, mode))?;
+        let core = detached(py, || match part {
+            Some((log_end, topics)) => {
+                CoreStore::open_part(options.into(), Arc::new(OsFileSystem), clock, &Part { log_end, topics })
+            }
+            None => CoreStore::open(options.into(), Arc::new(OsFileSystem), clock, mode),
+        })?;
         Ok(Self {
             core,
             born_host,

@@ -6,13 +6,14 @@ use arrow_array::builder::{
     BinaryBuilder, BinaryViewBuilder, Int32Builder, ListBuilder, MapBuilder, MapFieldNames, StringBuilder,
 };
 use arrow_array::{
-    ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchOptions, TimestampMillisecondArray,
+    ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchOptions, TimestampMicrosecondArray,
+    TimestampMillisecondArray,
 };
 use arrow_buffer::Buffer;
 use arrow_schema::ArrowError;
 use bytes::Bytes;
 
-use super::schema::{BodyType, Column, Columns, key_field, properties_field};
+use super::schema::{BodyType, Column, Columns, Dialect, key_field, properties_field};
 use crate::format::body::{inflate, is_compressed};
 use crate::format::host::Host;
 use crate::format::java_string;
@@ -50,12 +51,13 @@ pub fn record_batch(messages: &GotMessages, columns: &Columns) -> Result<RecordB
         })
         .collect();
     let arrays =
-        columns.columns.iter().map(|column| array(*column, columns.body, &rows)).collect::<Result<_, _>>()?;
+        columns.columns.iter().map(|column| array(*column, columns, &rows)).collect::<Result<_, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     RecordBatch::try_new_with_options(columns.schema(), arrays, &options)
 }
 
-fn array(column: Column, body: BodyType, rows: &[Row<'_>]) -> Result<ArrayRef, ArrowError> {
+fn array(column: Column, columns: &Columns, rows: &[Row<'_>]) -> Result<ArrayRef, ArrowError> {
+    let Columns { body, dialect, .. } = *columns;
     Ok(match column {
         Column::Topic => strings(rows, |record, text| text(record.topic)),
         Column::QueueId => int32(rows, |record| record.queue_id),
@@ -65,8 +67,8 @@ fn array(column: Column, body: BodyType, rows: &[Row<'_>]) -> Result<ArrayRef, A
         Column::BodyCrc => int32(rows, |record| record.body_crc),
         Column::Flag => int32(rows, |record| record.flag),
         Column::SysFlag => int32(rows, |record| record.sys_flag),
-        Column::BornTimestamp => timestamps(rows, |record| record.born_timestamp),
-        Column::StoreTimestamp => timestamps(rows, |record| record.store_timestamp),
+        Column::BornTimestamp => timestamps(rows, dialect, |record| record.born_timestamp),
+        Column::StoreTimestamp => timestamps(rows, dialect, |record| record.store_timestamp),
         Column::BornHost => hosts(rows, |record| record.born_host),
         Column::StoreHost => hosts(rows, |record| record.store_host),
         Column::ReconsumeTimes => int32(rows, |record| record.reconsume_times),
@@ -77,8 +79,8 @@ fn array(column: Column, body: BodyType, rows: &[Row<'_>]) -> Result<ArrayRef, A
         }),
         Column::UniqueKey => optional_strings(rows, |properties| properties.uniq_key),
         Column::Tags => optional_strings(rows, |properties| properties.tags),
-        Column::Keys => keys(rows),
-        Column::Properties => property_maps(rows)?,
+        Column::Keys => keys(rows, dialect),
+        Column::Properties => property_maps(rows, dialect)?,
         Column::Body => bodies(rows, body, true)?,
         Column::RawBody => bodies(rows, body, false)?,
     })
@@ -95,9 +97,15 @@ fn int64(rows: &[Row<'_>], of: impl Fn(&Record<'_>) -> i64) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| of(&row.record))))
 }
 
-fn timestamps(rows: &[Row<'_>], of: impl Fn(&Record<'_>) -> i64) -> ArrayRef {
-    let array = TimestampMillisecondArray::from_iter_values(rows.iter().map(|row| of(&row.record)));
-    Arc::new(array.with_timezone("UTC"))
+fn timestamps(rows: &[Row<'_>], dialect: Dialect, of: impl Fn(&Record<'_>) -> i64) -> ArrayRef {
+    let times = rows.iter().map(|row| of(&row.record));
+    match dialect {
+        Dialect::Arrow => Arc::new(TimestampMillisecondArray::from_iter_values(times).with_timezone("UTC")),
+        Dialect::Spark => {
+            let micros = times.map(|time| time.saturating_mul(1000));
+            Arc::new(TimestampMicrosecondArray::from_iter_values(micros).with_timezone("UTC"))
+        }
+    }
 }
 
 fn strings(rows: &[Row<'_>], of: impl Fn(&Record<'_>, &mut dyn FnMut(&[u8]))) -> ArrayRef {
@@ -134,8 +142,8 @@ fn hosts(rows: &[Row<'_>], of: impl Fn(&Record<'_>) -> Host) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-fn keys(rows: &[Row<'_>]) -> ArrayRef {
-    let mut builder = ListBuilder::new(StringBuilder::new()).with_field(key_field());
+fn keys(rows: &[Row<'_>], dialect: Dialect) -> ArrayRef {
+    let mut builder = ListBuilder::new(StringBuilder::new()).with_field(key_field(dialect));
     for row in rows {
         let found = DispatchProperties { uniq_key: None, ..row.properties };
         found.index_keys().for_each(|key| builder.values().append_value(java_string::decode(key)));
@@ -144,9 +152,9 @@ fn keys(rows: &[Row<'_>]) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-fn property_maps(rows: &[Row<'_>]) -> Result<ArrayRef, ArrowError> {
+fn property_maps(rows: &[Row<'_>], dialect: Dialect) -> Result<ArrayRef, ArrowError> {
     let names = MapFieldNames { entry: "entries".into(), key: "key".into(), value: "value".into() };
-    let arrow_schema::DataType::Struct(pair) = properties_field().data_type().clone() else {
+    let arrow_schema::DataType::Struct(pair) = properties_field(dialect).data_type().clone() else {
         return Err(ArrowError::SchemaError("a map's entries are pairs".into()));
     };
     let mut builder = MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new());

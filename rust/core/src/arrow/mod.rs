@@ -6,4 +6,4 @@ mod schema;
 
 pub use build::record_batch;
 pub use reader::{BatchOptions, MessageReader};
-pub use schema::{BodyType, Column, Columns, UnknownColumn};
+pub use schema::{BodyType, Column, Columns, Dialect, UnknownColumn};

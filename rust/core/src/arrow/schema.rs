@@ -23,10 +23,15 @@
 //! | `properties` | map of string to string | |
 //! | `body` | binary or binary view | inflated where a client compressed it |
 //! | `raw_body` | binary or binary view | as it is stored |
+//!
+//! For Spark every column and every element can be null, times are in microseconds and the elements of
+//! a list have another name: Spark takes a batch only where its schema is the very one it expects.
 
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
+
+use crate::commit_log::Bodies;
 
 /// A column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +114,7 @@ impl Column {
         }
     }
 
-    fn data_type(self, body: BodyType) -> DataType {
+    fn data_type(self, body: BodyType, dialect: Dialect) -> DataType {
         match self {
             Self::Topic | Self::BornHost | Self::StoreHost | Self::MsgId | Self::UniqueKey | Self::Tags => {
                 DataType::Utf8
@@ -122,10 +127,10 @@ impl Column {
             | Self::ReconsumeTimes => DataType::Int32,
             Self::QueueOffset | Self::CommitLogOffset | Self::PreparedTransactionOffset => DataType::Int64,
             Self::BornTimestamp | Self::StoreTimestamp => {
-                DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()))
+                DataType::Timestamp(dialect.time_unit(), Some("UTC".into()))
             }
-            Self::Keys => DataType::List(key_field()),
-            Self::Properties => DataType::Map(properties_field(), false),
+            Self::Keys => DataType::List(key_field(dialect)),
+            Self::Properties => DataType::Map(properties_field(dialect), false),
             Self::Body | Self::RawBody => match body {
                 BodyType::Binary => DataType::Binary,
                 BodyType::BinaryView => DataType::BinaryView,
@@ -133,8 +138,8 @@ impl Column {
         }
     }
 
-    const fn is_nullable(self) -> bool {
-        matches!(self, Self::UniqueKey | Self::Tags)
+    fn is_nullable(self, dialect: Dialect) -> bool {
+        dialect == Dialect::Spark || matches!(self, Self::UniqueKey | Self::Tags)
     }
 }
 
@@ -148,6 +153,25 @@ pub enum BodyType {
     BinaryView,
 }
 
+/// For whom the batches are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dialect {
+    /// Anybody who reads Arrow.
+    #[default]
+    Arrow,
+    /// Spark's data sources.
+    Spark,
+}
+
+impl Dialect {
+    const fn time_unit(self) -> TimeUnit {
+        match self {
+            Self::Arrow => TimeUnit::Millisecond,
+            Self::Spark => TimeUnit::Microsecond,
+        }
+    }
+}
+
 /// A name that is no column's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no column {0:?}; the columns are {all}", all = Column::ALL.map(Column::name).join(", "))]
@@ -158,6 +182,7 @@ pub struct UnknownColumn(pub String);
 pub struct Columns {
     pub(super) columns: Vec<Column>,
     pub(super) body: BodyType,
+    pub(super) dialect: Dialect,
 }
 
 impl Columns {
@@ -165,7 +190,7 @@ impl Columns {
     #[must_use]
     pub fn all(body: BodyType) -> Self {
         let columns = Column::ALL.into_iter().filter(|column| *column != Column::RawBody).collect();
-        Self { columns, body }
+        Self { columns, body, dialect: Dialect::Arrow }
     }
 
     /// Columns by their names.
@@ -180,23 +205,44 @@ impl Columns {
             let found = Column::ALL.into_iter().find(|column| column.name() == name);
             found.ok_or_else(|| UnknownColumn(name.to_owned()))
         };
-        Ok(Self { columns: names.into_iter().map(column).collect::<Result<_, _>>()?, body })
+        let columns = names.into_iter().map(column).collect::<Result<_, _>>()?;
+        Ok(Self { columns, body, dialect: Dialect::Arrow })
+    }
+
+    /// The same columns for somebody else.
+    #[must_use]
+    pub const fn with_dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
+    }
+
+    /// Whether one of them is a body.
+    #[must_use]
+    pub fn bodies(&self) -> Bodies {
+        let is_body = |column: &Column| matches!(column, Column::Body | Column::RawBody);
+        if self.columns.iter().any(is_body) { Bodies::Wanted } else { Bodies::Unwanted }
     }
 
     /// Their schema.
     #[must_use]
     pub fn schema(&self) -> Arc<Schema> {
-        let field =
-            |column: &Column| Field::new(column.name(), column.data_type(self.body), column.is_nullable());
+        let field = |column: &Column| {
+            let data_type = column.data_type(self.body, self.dialect);
+            Field::new(column.name(), data_type, column.is_nullable(self.dialect))
+        };
         Arc::new(Schema::new(self.columns.iter().map(field).collect::<Fields>()))
     }
 }
 
-pub(super) fn key_field() -> Arc<Field> {
-    Arc::new(Field::new("item", DataType::Utf8, false))
+pub(super) fn key_field(dialect: Dialect) -> Arc<Field> {
+    Arc::new(match dialect {
+        Dialect::Arrow => Field::new("item", DataType::Utf8, false),
+        Dialect::Spark => Field::new("element", DataType::Utf8, true),
+    })
 }
 
-pub(super) fn properties_field() -> Arc<Field> {
-    let pair = [Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Utf8, false)];
+pub(super) fn properties_field(dialect: Dialect) -> Arc<Field> {
+    let is_nullable = dialect == Dialect::Spark;
+    let pair = [Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Utf8, is_nullable)];
     Arc::new(Field::new("entries", DataType::Struct(Fields::from(pair.to_vec())), false))
 }

@@ -11,6 +11,7 @@ mod flush;
 pub mod read;
 pub mod scan;
 pub mod topic_queue;
+mod without_bodies;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -28,6 +29,7 @@ use crate::published::Published;
 
 pub use append::{AppendRefusal, Appended, NewRecord, StoreTime, Wait};
 pub use flush::FlushOutcome;
+pub use read::Bodies;
 
 /// The log.
 #[derive(Debug)]

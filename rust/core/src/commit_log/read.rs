@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use super::CommitLog;
+use super::{CommitLog, without_bodies};
 use crate::error::Result;
 use crate::format::be;
 use crate::format::cq_unit::CqUnit;
@@ -12,12 +12,23 @@ use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::slice::Slice;
 use crate::num;
 
+/// Whether the bodies of records are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bodies {
+    /// They are.
+    Wanted,
+    /// They are not: they may read as zeros, and nothing that they take is read where that saves
+    /// something.
+    Unwanted,
+}
+
 /// Reads records one after another. It keeps the file of the last one, in which the next one often
 /// lies too.
 #[derive(Debug)]
 pub struct RecordReader<'a> {
     log: &'a CommitLog,
     log_end: u64,
+    bodies: Bodies,
     last: Option<(Arc<MappedFile>, Slice)>,
 }
 
@@ -26,6 +37,12 @@ impl RecordReader<'_> {
     #[must_use]
     pub const fn log_end(&self) -> u64 {
         self.log_end
+    }
+
+    /// Whether it reads bodies.
+    #[must_use]
+    pub const fn bodies(&self) -> Bodies {
+        self.bodies
     }
 
     /// A record as a window and its place in it. `None` where its bytes are not all in one file and
@@ -44,6 +61,11 @@ impl RecordReader<'_> {
             Some(last) => last,
             None => match self.log.files.find(offset).filter(|file| end <= file.end_offset()) {
                 None => return Ok(None),
+                Some(file) if file.is_read() && self.bodies == Bodies::Unwanted => {
+                    let position = offset - file.file_from_offset();
+                    let window = without_bodies::read(&file, position, u64::from(size))?;
+                    (file, window)
+                }
                 Some(file) => {
                     let (window, _) = file.window(offset - file.file_from_offset(), u64::from(size))?;
                     (file, window)
@@ -108,7 +130,13 @@ impl CommitLog {
     /// A reader of records below the log's end as it is now.
     #[must_use]
     pub fn records(&self) -> RecordReader<'_> {
-        RecordReader { log: self, log_end: self.max_offset(), last: None }
+        self.records_with(Bodies::Wanted)
+    }
+
+    /// As [`CommitLog::records`], with or without bodies.
+    #[must_use]
+    pub fn records_with(&self, bodies: Bodies) -> RecordReader<'_> {
+        RecordReader { log: self, log_end: self.max_offset(), bodies, last: None }
     }
 
     /// A record's bytes. `None` where they are not all in one file and below the end, or their file
@@ -125,6 +153,23 @@ impl CommitLog {
             return Ok(None);
         };
         let slice = file.slice(offset - file.file_from_offset(), u64::from(size))?;
+        Ok((slice.len() == size as usize).then_some(slice))
+    }
+
+    /// As [`CommitLog::get_message`], with or without the body.
+    ///
+    /// # Errors
+    /// Where the file can't be read.
+    pub fn get_message_with(&self, offset: u64, size: u32, bodies: Bodies) -> Result<Option<Slice>> {
+        let Some(file) = self.files.find(offset).filter(|file| bodies == Bodies::Unwanted && file.is_read())
+        else {
+            return self.get_message(offset, size);
+        };
+        let end = offset.saturating_add(u64::from(size));
+        if end > self.max_offset() || end > file.end_offset() {
+            return Ok(None);
+        }
+        let slice = without_bodies::read(&file, offset - file.file_from_offset(), u64::from(size))?;
         Ok((slice.len() == size as usize).then_some(slice))
     }
 
@@ -156,9 +201,17 @@ impl CommitLog {
     /// # Errors
     /// Where the file can't be read.
     pub fn select_one_message_by_offset(&self, offset: u64) -> Result<Option<Slice>> {
+        self.select_one_message_with(offset, Bodies::Wanted)
+    }
+
+    /// As [`CommitLog::select_one_message_by_offset`], with or without the body.
+    ///
+    /// # Errors
+    /// Where the file can't be read.
+    pub fn select_one_message_with(&self, offset: u64, bodies: Bodies) -> Result<Option<Slice>> {
         let Some(head) = self.get_message(offset, 4)? else { return Ok(None) };
         let Some(size) = be::i32_at(&head, 0).and_then(num::from_java_int) else { return Ok(None) };
-        self.get_message(offset, size)
+        self.get_message_with(offset, size, bodies)
     }
 
     /// The store time of the record at an offset, or -1 where there is none.

@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::{Bodies, without_bodies};
 use crate::error::{Error, Result};
 use crate::format::be;
 use crate::format::message::{
@@ -71,13 +72,14 @@ pub fn scan(
     check: Check,
     mut visit: impl FnMut(u64, &Record<'_>, &[u8]) -> Result<ControlFlow<()>>,
 ) -> Result<ScanEnd> {
-    scan_windows(files, from, to, check, |offset, record, window, at| {
+    scan_windows(files, from, to, check, Bodies::Wanted, |offset, record, window, at| {
         let bytes = window.get(at..at + record.total_size as usize).unwrap_or_default();
         visit(offset, record, bytes)
     })
 }
 
 /// As [`scan`]; the visitor gets the window that the record lies in, and its place there.
+/// Without bodies only the records' structure is checked.
 ///
 /// # Errors
 /// As for [`scan`].
@@ -86,15 +88,22 @@ pub fn scan_windows(
     from: u64,
     to: u64,
     check: Check,
+    bodies: Bodies,
     mut visit: impl FnMut(u64, &Record<'_>, &Slice, usize) -> Result<ControlFlow<()>>,
 ) -> Result<ScanEnd> {
+    let check = if bodies == Bodies::Unwanted { Check::Structure } else { check };
     let mut offset = from;
     while offset < to {
         let Some(file) = files.find(offset) else {
             let behind_last = files.last().is_none_or(|last| offset >= last.end_offset());
             return Ok(if behind_last { ScanEnd::Reached(offset) } else { ScanEnd::Missing(offset) });
         };
-        match scan_file(&file, offset, to, check, &mut visit)? {
+        let reached = if bodies == Bodies::Unwanted && file.is_read() {
+            without_bodies::scan_file(&file, offset, to.min(file.end_offset()), &mut visit)?
+        } else {
+            scan_file(&file, offset, to, check, &mut visit)?
+        };
+        match reached {
             ScanEnd::Reached(end) => offset = end,
             end => return Ok(end),
         }
@@ -171,6 +180,21 @@ pub fn next_record(files: &FileQueue, from: u64, to: u64) -> Result<Option<u64>>
         }
     }
     Ok(None)
+}
+
+/// The next valid record behind a bad place. A body can hold bytes that look like a record of just
+/// that place: where the bad record's own lengths agree, what stands inside it does not count.
+///
+/// # Errors
+/// Where a file can't be read.
+pub fn next_valid(files: &FileQueue, bad: u64, fault: Option<RecordFault>) -> Result<Option<u64>> {
+    let mut from = bad + 1;
+    if matches!(fault, Some(RecordFault::BodyCrc { .. }))
+        && let Some(size) = structure_size_at(files, bad)?
+    {
+        from = bad + u64::from(size);
+    }
+    next_record(files, from, u64::MAX)
 }
 
 fn next_record_in_file(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<Option<u64>> {

@@ -58,13 +58,13 @@ pub struct QueueListing {
 }
 
 impl QueueListing {
-    /// Lists a store's queues.
+    /// Lists a store's queues, or those of some topics.
     ///
     /// # Errors
     /// Where a folder can't be read.
-    pub fn read(fs: &dyn FileSystem, root: &Path) -> Result<Self> {
+    pub fn read(fs: &dyn FileSystem, root: &Path, topics: Option<&[String]>) -> Result<Self> {
         let mut listing = Self::default();
-        for (topic, queue_id, folder) in queue_folders(fs, root)? {
+        for (topic, queue_id, folder) in queue_folders(fs, root, topics)? {
             let files = Listing::read_derived(fs, &folder)?;
             listing.file_size = listing.file_size.or(files.file_size());
             listing.queues.insert((topic, queue_id), files);
@@ -97,14 +97,18 @@ impl QueueListing {
 }
 
 /// The folders `topic/queue` below a folder; what has other names is passed over, as in 4.9.3.
-fn queue_folders(fs: &dyn FileSystem, root: &Path) -> Result<Vec<(String, i32, PathBuf)>> {
+fn queue_folders(
+    fs: &dyn FileSystem,
+    root: &Path,
+    topics: Option<&[String]>,
+) -> Result<Vec<(String, i32, PathBuf)>> {
     let mut found = Vec::new();
     if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
         return Ok(found);
     }
     for topic in fs.read_dir(root).map_err(Error::io("list", root))? {
         let folder = root.join(&topic.name);
-        if !topic.is_dir {
+        if !topic.is_dir || topics.is_some_and(|topics| !topics.contains(&topic.name)) {
             continue;
         }
         for queue in fs.read_dir(&folder).map_err(Error::io("list", &folder))? {

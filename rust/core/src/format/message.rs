@@ -63,7 +63,7 @@ const _: () = assert!(QUEUE_OFFSET_AT + 8 == PHYSICAL_OFFSET_AT && PHYSICAL_OFFS
 const _: () = assert!(SYS_FLAG_AT + 4 + 8 == BORN_HOST_AT);
 
 /// Bytes before the body, with two IPv6 hosts.
-const MAX_HEAD_SIZE: usize = BORN_HOST_AT + host::V6_SIZE + 8 + host::V6_SIZE + 4 + 8 + 4;
+pub const MAX_HEAD_SIZE: usize = BORN_HOST_AT + host::V6_SIZE + 8 + host::V6_SIZE + 4 + 8 + 4;
 /// Bytes of a record beside its body, topic, properties and what IPv6 hosts add.
 pub const FIXED_SIZE: usize = BORN_HOST_AT + host::V4_SIZE + 8 + host::V4_SIZE + 4 + 8 + 4 + 1 + 2;
 const _: () = assert!(FIXED_SIZE == 91 && MAX_HEAD_SIZE == 112);
@@ -170,6 +170,18 @@ pub enum Check {
     Structure,
     /// And the CRC of its body. What recovery does.
     BodyCrc,
+}
+
+/// Where the body of the message stands whose first [`MAX_HEAD_SIZE`] bytes these are; `None` where they
+/// are no message's.
+#[must_use]
+pub fn body_behind_head(head: &[u8]) -> Option<Range<usize>> {
+    let magic_code = be::i32_at(head, MAGIC_CODE_AT)?;
+    if magic_code != MESSAGE_MAGIC_CODE && magic_code != MESSAGE_MAGIC_CODE_V2 {
+        return None;
+    }
+    let head = Head::read(head)?;
+    Some(head.size..head.size + usize::try_from(head.body_len).ok()?)
 }
 
 /// What stands at a place in the log.

@@ -18,7 +18,7 @@ pub struct Slice {
 #[derive(Debug, Clone)]
 enum Owner {
     Mapped(Arc<Region>),
-    Read(Arc<[u8]>),
+    Read(Arc<Vec<u8>>),
 }
 
 impl Slice {
@@ -31,9 +31,9 @@ impl Slice {
 
     /// Bytes that were read.
     #[must_use]
-    pub fn read(bytes: impl Into<Arc<[u8]>>) -> Self {
+    pub fn read(bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
-        Self { len: bytes.len(), owner: Owner::Read(bytes), at: 0 }
+        Self { len: bytes.len(), owner: Owner::Read(Arc::new(bytes)), at: 0 }
     }
 
     /// A part of it, without a copy; `None` where it leaves it.

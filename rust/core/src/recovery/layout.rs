@@ -42,6 +42,14 @@ impl Layout {
     /// # Errors
     /// Where a folder can't be read, or the layout is another version's.
     pub fn read(fs: &dyn FileSystem, config: &StoreConfig) -> Result<Self> {
+        Self::read_part(fs, config, None)
+    }
+
+    /// As [`Layout::read`], with the queues of some topics alone.
+    ///
+    /// # Errors
+    /// As for [`Layout::read`].
+    pub fn read_part(fs: &dyn FileSystem, config: &StoreConfig, topics: Option<&[String]>) -> Result<Self> {
         refuse_rocksdb(fs, config)?;
         let paths = config.store_path_commit_log.iter().chain(&config.read_only_commit_log_store_paths);
         let mut exists = false;
@@ -52,7 +60,7 @@ impl Layout {
         unique.sort();
         unique.dedup();
         let log = Listing::read(fs, unique)?;
-        let queues = QueueListing::read(fs, &config.store_path_consume_queue())?;
+        let queues = QueueListing::read(fs, &config.store_path_consume_queue(), topics)?;
         let log_size = log.file_size().unwrap_or(config.mapped_file_size_commit_log);
         let mut faults = log.faults(log_size);
         faults.extend(queues.faults.iter().cloned());

@@ -93,7 +93,7 @@ pub fn find(of: Recovered<'_>) -> Result<LogEnd> {
                 return Ok(found);
             }
         };
-        let next = if is_lost(of, files, bad)? { None } else { next_valid(files, bad, fault)? };
+        let next = if is_lost(of, files, bad)? { None } else { scan::next_valid(files, bad, fault)? };
         let Some(next) = next.filter(|_| !is_being_written(of, files, bad)) else {
             found.log_end = found.log_end.max(file_start(files, bad));
             found.is_cut = !is_unwritten(files, bad)?;
@@ -149,18 +149,6 @@ fn refuse_unless_told_to_cut(
         files.find(bad).map_or_else(|| of.config.store_path_root_dir.clone(), |file| file.path().into());
     let fault = fault.unwrap_or(RecordFault::TooShort { needed: files.file_size(), found: 0 });
     Err(Error::Damaged { path, offset: bad, fault, next_valid })
-}
-
-/// The next valid record behind a bad place. A body can hold bytes that look like a record of just
-/// that place: where the bad record's own lengths agree, what stands inside it does not count.
-fn next_valid(files: &FileQueue, bad: u64, fault: Option<RecordFault>) -> Result<Option<u64>> {
-    let mut from = bad + 1;
-    if matches!(fault, Some(RecordFault::BodyCrc { .. }))
-        && let Some(size) = scan::structure_size_at(files, bad)?
-    {
-        from = bad + u64::from(size);
-    }
-    scan::next_record(files, from, u64::MAX)
 }
 
 fn file_start(files: &FileQueue, offset: u64) -> u64 {

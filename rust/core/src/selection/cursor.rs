@@ -4,9 +4,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::plan::{Plan, Span};
-use super::{FoundBy, Selection};
+use super::{BadRanges, FoundBy, Selection};
+use crate::commit_log::Bodies;
 use crate::commit_log::scan::{self, ScanEnd};
+use crate::consume_queue::ConsumeQueue;
 use crate::error::Result;
+use crate::format::cq_unit::CqUnit;
+use crate::format::message::{self, Check};
 use crate::mmap::slice::Slice;
 use crate::num;
 use crate::store::query::decode_record;
@@ -22,8 +26,19 @@ const UNITS_AT_ONCE: usize = 1024;
 pub struct Cursor {
     store: Arc<Store>,
     selection: Selection,
+    bodies: Bodies,
     plan: Plan,
     left: u64,
+    bad: BadRanges,
+}
+
+/// What the messages are looked for with.
+#[derive(Clone, Copy)]
+struct Search<'a> {
+    store: &'a Store,
+    selection: &'a Selection,
+    bodies: Bodies,
+    bad: &'a BadRanges,
 }
 
 /// The messages that were found so far, and how many more fit.
@@ -45,11 +60,23 @@ impl Chunk {
 }
 
 impl Cursor {
-    pub(super) fn new(store: Arc<Store>, selection: Selection) -> Result<Self> {
+    pub(super) fn new(store: Arc<Store>, selection: Selection, bodies: Bodies) -> Result<Self> {
         store.catch_up()?;
         let plan = Plan::of(&selection, &store)?;
         let left = selection.limit.unwrap_or(u64::MAX);
-        Ok(Self { store, selection, plan, left })
+        let bad = BadRanges::default();
+        if let (Plan::Log { next, .. }, Some(from)) = (&plan, selection.from_phy_offset)
+            && from < store.first_offset()
+        {
+            bad.gone(from, *next, "the log begins behind it");
+        }
+        Ok(Self { store, selection, bodies, plan, left, bad })
+    }
+
+    /// Where it puts what gave no message: what is damaged, and what is no longer there.
+    #[must_use]
+    pub fn bad_ranges(&self) -> BadRanges {
+        self.bad.clone()
     }
 
     /// The store.
@@ -68,113 +95,193 @@ impl Cursor {
         if max_count == 0 {
             return Ok(chunk.messages);
         }
+        let search =
+            Search { store: &self.store, selection: &self.selection, bodies: self.bodies, bad: &self.bad };
         match &mut self.plan {
-            Plan::Offsets(offsets) => take_offsets(&self.store, &self.selection, offsets, &mut chunk)?,
-            Plan::Units(spans, current) => {
-                take_units(&self.store, &self.selection, spans, current, &mut chunk)?;
-            }
-            Plan::Log { next, end } => {
-                *next = take_log(&self.store, &self.selection, *next, *end, &mut chunk)?;
-            }
+            Plan::Offsets(offsets) => search.take_offsets(offsets, &mut chunk)?,
+            Plan::Units(spans, current) => search.take_units(spans, current, &mut chunk)?,
+            Plan::Log { next, end } => *next = search.take_log(*next, *end, &mut chunk)?,
         }
         self.left -= num::offset(chunk.messages.len());
         Ok(chunk.messages)
     }
 }
 
-fn take_offsets(
-    store: &Store,
-    selection: &Selection,
-    offsets: &mut std::vec::IntoIter<u64>,
-    chunk: &mut Chunk,
-) -> Result<()> {
-    while !chunk.is_full() {
-        let Some(offset) = offsets.next() else { break };
-        let Some(bytes) = store.record_at(offset)? else { continue };
-        let Some(record) = decode_record(&bytes) else { continue };
-        if selection.takes(&record, offset, FoundBy::Offset) {
-            let queue_offset = num::from_java_long(record.queue_offset).unwrap_or(0);
-            chunk.push(&bytes, 0, bytes.len(), queue_offset);
+impl Search<'_> {
+    fn take_offsets(&self, offsets: &mut std::vec::IntoIter<u64>, chunk: &mut Chunk) -> Result<()> {
+        while !chunk.is_full() {
+            let Some(offset) = offsets.next() else { break };
+            let Some(bytes) = self.store.record_at_with(offset, self.bodies)? else {
+                // What the index says may be wrong: it holds hashes. A place that was named may not.
+                if self.selection.places.is_some() {
+                    self.report_place(offset)?;
+                }
+                continue;
+            };
+            let Some(record) = decode_record(&bytes) else { continue };
+            if self.selection.takes(&record, offset, FoundBy::Offset) {
+                let queue_offset = num::from_java_long(record.queue_offset).unwrap_or(0);
+                chunk.push(&bytes, 0, bytes.len(), queue_offset);
+            }
         }
+        Ok(())
     }
-    Ok(())
-}
 
-fn take_units(
-    store: &Store,
-    selection: &Selection,
-    spans: &mut std::vec::IntoIter<Span>,
-    current: &mut Option<Span>,
-    chunk: &mut Chunk,
-) -> Result<()> {
-    let mut records = store.log().records();
-    while !chunk.is_full() {
-        let Some(span) = current.as_mut().filter(|span| span.next < span.end) else {
-            *current = spans.next();
-            if current.is_none() {
-                break;
-            }
-            continue;
-        };
-        let wanted =
-            num::index(span.end - span.next).min(UNITS_AT_ONCE).min(chunk.max_count.saturating_mul(2));
-        let units = span.queue.units(span.next, wanted)?;
-        if units.is_empty() {
-            // Its first file went with an expired log file meanwhile.
-            span.next =
-                span.queue.min_offset_in_queue().max(span.queue.roll_next_file(span.next)).min(span.end);
-            continue;
-        }
-        for unit in &units {
-            if chunk.is_full() {
-                break;
-            }
-            let index = span.next;
-            span.next += 1;
-            if let Some(tags) = &selection.tags
-                && span.queue.tags_code(unit)?.is_some_and(|code| !tags.matches_code(code))
-            {
+    fn take_units(
+        &self,
+        spans: &mut std::vec::IntoIter<Span>,
+        current: &mut Option<Span>,
+        chunk: &mut Chunk,
+    ) -> Result<()> {
+        let mut records = self.store.log().records_with(self.bodies);
+        while !chunk.is_full() {
+            let Some(span) = current.as_mut().filter(|span| span.next < span.end) else {
+                *current = spans.next();
+                if current.is_none() {
+                    break;
+                }
+                continue;
+            };
+            let wanted =
+                num::index(span.end - span.next).min(UNITS_AT_ONCE).min(chunk.max_count.saturating_mul(2));
+            let units = span.queue.units(span.next, wanted)?;
+            if units.is_empty() {
+                self.pass_over_missing(span);
                 continue;
             }
-            let Some(found) = store.record_of(&mut records, &span.queue, unit, index)? else { continue };
-            let Some((offset, _)) = unit.place() else { continue };
-            let bytes = || found.window.get(found.at..found.at + found.len);
-            let Some(record) = found.record.or_else(|| decode_record(bytes()?)) else { continue };
-            if selection.takes(&record, offset, FoundBy::Unit) {
-                chunk.push(found.window, found.at, found.len, index);
+            for unit in &units {
+                if chunk.is_full() {
+                    break;
+                }
+                let index = span.next;
+                span.next += 1;
+                if let Some(tags) = &self.selection.tags
+                    && span.queue.tags_code(unit)?.is_some_and(|code| !tags.matches_code(code))
+                {
+                    continue;
+                }
+                let Some(found) = self.store.record_of(&mut records, &span.queue, unit, index)? else {
+                    self.report_unit(&span.queue, unit, index)?;
+                    continue;
+                };
+                let Some((offset, _)) = unit.place() else { continue };
+                let bytes = || found.window.get(found.at..found.at + found.len);
+                let Some(record) = found.record.or_else(|| decode_record(bytes()?)) else { continue };
+                if self.selection.takes(&record, offset, FoundBy::Unit) {
+                    chunk.push(found.window, found.at, found.len, index);
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// The file of a span's next units went with an expired log file.
+    fn pass_over_missing(&self, span: &mut Span) {
+        let next = span.queue.min_offset_in_queue().max(span.queue.roll_next_file(span.next)).min(span.end);
+        let (topic, queue_id) = (span.queue.topic(), span.queue.queue_id());
+        let units = format!("the units {} to {next} of {topic} {queue_id} are gone", span.next);
+        let first = self.store.first_offset();
+        self.bad.gone(first, first, &units);
+        span.next = next;
+    }
+
+    /// Says why a unit's record was not given.
+    fn report_unit(&self, queue: &ConsumeQueue, unit: &CqUnit, index: u64) -> Result<()> {
+        let Some((offset, size)) = unit.place() else { return Ok(()) };
+        let end = offset + u64::from(size);
+        let unit_of = format!("unit {index} of {} {}", queue.topic(), queue.queue_id());
+        if offset < self.store.first_offset() {
+            self.bad.gone(offset, end, &format!("the record of {unit_of} is gone with its log file"));
+            return Ok(());
+        }
+        let reason = match self.store.log().get_message(offset, size)? {
+            Some(bytes) => match message::decode(&bytes, self.store.check_with(self.bodies, offset)) {
+                Ok(_) => "the record there is another's".into(),
+                Err(fault) => fault.to_string(),
+            },
+            None => "it stands at no place of the log".into(),
+        };
+        self.bad.damaged(offset, end, &format!("{unit_of}: {reason}"));
+        Ok(())
+    }
+
+    /// Says why no record was given at a place that was named.
+    fn report_place(&self, offset: u64) -> Result<()> {
+        if offset < self.store.first_offset() {
+            self.bad.gone(offset, offset, "the record is gone with its log file");
+            return Ok(());
+        }
+        let bytes = self.store.log().select_one_message_by_offset(offset)?;
+        let end = offset + bytes.as_ref().map_or(0, |bytes| num::offset(bytes.len()));
+        let reason = match bytes
+            .map(|bytes| message::decode(&bytes, self.store.check_with(self.bodies, offset)).err())
+        {
+            Some(Some(fault)) => fault.to_string(),
+            _ => "no record begins there".into(),
+        };
+        self.bad.damaged(offset, end, &reason);
+        Ok(())
+    }
+
+    /// Gives where to go on. Damaged parts are passed over.
+    fn take_log(&self, from: u64, end: u64, chunk: &mut Chunk) -> Result<u64> {
+        let Search { store, selection, bodies, bad } = *self;
+        let files = store.log().files();
+        let mut next = from;
+        while next < end && !chunk.is_full() {
+            let readable = store.log().max_offset();
+            let check = store.check_with(bodies, next);
+            let reached =
+                scan::scan_windows(files, next, readable, check, bodies, |offset, record, window, at| {
+                    if chunk.is_full() || offset >= end {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    if selection.takes(record, offset, FoundBy::Offset) {
+                        let queue_offset = num::from_java_long(record.queue_offset).unwrap_or(0);
+                        chunk.push(window, at, record.total_size as usize, queue_offset);
+                    }
+                    Ok(ControlFlow::Continue(()))
+                })?;
+            next = match reached {
+                ScanEnd::Reached(offset) => return Ok(offset.max(next)),
+                ScanEnd::Stopped(offset) => return Ok(offset),
+                // What begins at the end or behind it is somebody else's.
+                ScanEnd::Fault { offset, .. } | ScanEnd::Missing(offset) if offset >= end => return Ok(end),
+                ScanEnd::Fault { offset, fault } => {
+                    let behind = scan::next_valid(files, offset, Some(fault))?.unwrap_or(readable);
+                    bad.damaged(offset, behind, &fault);
+                    behind
+                }
+                ScanEnd::Missing(offset) => {
+                    let behind = scan::next_valid(files, offset, None)?.unwrap_or(readable);
+                    bad.gone(offset, behind, "a log file is missing");
+                    behind
+                }
+            };
+        }
+        Ok(next)
+    }
 }
 
-/// Gives where to go on. Damaged parts are passed over.
-fn take_log(store: &Store, selection: &Selection, from: u64, end: u64, chunk: &mut Chunk) -> Result<u64> {
-    let files = store.log().files();
-    let mut next = from;
-    while next < end && !chunk.is_full() {
+/// As [`Selection::position_behind`].
+pub(super) fn position_behind(selection: &Selection, store: &Store, max_count: u64) -> Result<u64> {
+    let (mut next, end) = super::plan::log_range(selection, store)?;
+    let mut left = max_count;
+    while next < end {
+        let files = store.log().files();
         let readable = store.log().max_offset();
-        let check = store.check_of_served(next);
-        let reached = scan::scan_windows(files, next, readable, check, |offset, record, window, at| {
-            if chunk.is_full() || offset >= end {
+        let reached = scan::scan(files, next, readable, Check::Structure, |offset, record, _| {
+            if offset >= end || left == 0 {
                 return Ok(ControlFlow::Break(()));
             }
-            if selection.takes(record, offset, FoundBy::Offset) {
-                let queue_offset = num::from_java_long(record.queue_offset).unwrap_or(0);
-                chunk.push(window, at, record.total_size as usize, queue_offset);
-            }
+            left -= u64::from(selection.takes(record, offset, FoundBy::Offset));
             Ok(ControlFlow::Continue(()))
         })?;
         next = match reached {
-            ScanEnd::Reached(offset) => offset.max(next),
-            ScanEnd::Stopped(offset) => return Ok(offset),
-            ScanEnd::Fault { offset, .. } | ScanEnd::Missing(offset) => {
-                scan::next_record(files, offset + 1, end)?.unwrap_or(end)
-            }
+            ScanEnd::Reached(offset) | ScanEnd::Stopped(offset) => return Ok(offset.min(end)),
+            ScanEnd::Fault { offset, fault } => scan::next_valid(files, offset, Some(fault))?.unwrap_or(end),
+            ScanEnd::Missing(offset) => scan::next_valid(files, offset, None)?.unwrap_or(end),
         };
-        if matches!(reached, ScanEnd::Reached(_)) {
-            break;
-        }
     }
-    Ok(next)
+    Ok(next.min(end))
 }

@@ -4,16 +4,19 @@
 //! part of these. How its messages are found follows from what it names: by the index where it has
 //! keys, by the queues' units where it has topics, by walking the log otherwise.
 
+mod bad_range;
 mod cursor;
 mod plan;
 
 use std::sync::Arc;
 
+use crate::commit_log::Bodies;
 use crate::error::Result;
 use crate::format::message::Record;
 use crate::format::properties::{self, DispatchProperties};
 use crate::store::{Store, Subscription};
 
+pub use bad_range::{BadRange, BadRanges};
 pub use cursor::Cursor;
 
 /// Offsets of a topic's queues, from the first that is wanted to behind the last.
@@ -46,6 +49,8 @@ pub struct Selection {
     pub from_phy_offset: Option<u64>,
     /// Only messages that stand before this offset of the log.
     pub to_phy_offset: Option<u64>,
+    /// Only messages that begin at one of these offsets of the log; `None` for any.
+    pub places: Option<Vec<u64>>,
     /// At most so many messages; `None` for all.
     pub limit: Option<u64>,
 }
@@ -56,7 +61,33 @@ impl Selection {
     /// # Errors
     /// Where index, queues or log can't be read.
     pub fn cursor(&self, store: Arc<Store>) -> Result<Cursor> {
-        Cursor::new(store, self.clone())
+        Cursor::new(store, self.clone(), Bodies::Wanted)
+    }
+
+    /// As [`Selection::cursor`], with or without bodies. Without them a message whose body is damaged
+    /// is given like any other.
+    ///
+    /// # Errors
+    /// As for [`Selection::cursor`].
+    pub fn cursor_with(&self, store: Arc<Store>, bodies: Bodies) -> Result<Cursor> {
+        Cursor::new(store, self.clone(), bodies)
+    }
+
+    /// The part of the log that a walk for its messages goes over: from a record's begin, to behind.
+    ///
+    /// # Errors
+    /// Where the log can't be read.
+    pub fn log_range(&self, store: &Store) -> Result<(u64, u64)> {
+        plan::log_range(self, store)
+    }
+
+    /// Where the log stands behind the first so many selected messages of its range; the range's end
+    /// where there are no more.
+    ///
+    /// # Errors
+    /// Where the log can't be read.
+    pub fn position_behind(&self, store: &Store, max_count: u64) -> Result<u64> {
+        cursor::position_behind(self, store, max_count)
     }
 
     /// How many messages are selected. Where units alone decide, they are counted without reading
@@ -84,6 +115,7 @@ impl Selection {
         self.queues.is_some()
             && self.keys.is_none()
             && self.tags.is_none()
+            && self.places.is_none()
             && self.from_phy_offset.is_none()
             && self.to_phy_offset.is_none()
     }

@@ -40,6 +40,12 @@ pub(super) enum Plan {
 
 impl Plan {
     pub(super) fn of(selection: &Selection, store: &Store) -> Result<Self> {
+        if let Some(places) = &selection.places {
+            let mut places = places.clone();
+            places.sort_unstable();
+            places.dedup();
+            return Ok(Self::Offsets(places.into_iter()));
+        }
         if let (Some(keys), Some(index)) = (&selection.keys, store.index()) {
             return by_keys(selection, keys, index, store);
         }
@@ -120,7 +126,7 @@ fn queues_of(range: &QueueRange, store: &Store) -> Vec<Arc<ConsumeQueue>> {
 
 /// The part of the log that can hold selected messages: whole files are left out by the store times
 /// of their first messages, where those run forwards.
-fn log_range(selection: &Selection, store: &Store) -> Result<(u64, u64)> {
+pub(super) fn log_range(selection: &Selection, store: &Store) -> Result<(u64, u64)> {
     let log = store.log();
     let mut from = store.first_offset().max(selection.from_phy_offset.unwrap_or(0));
     let mut to = log.max_offset().min(selection.to_phy_offset.unwrap_or(u64::MAX));

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 
 use super::{GotMessages, Store};
+use crate::commit_log::Bodies;
 use crate::commit_log::read::RecordReader;
 use crate::commit_log::topic_queue::QueueRef;
 use crate::config::TransferLimit;
@@ -288,6 +289,11 @@ impl Store {
         if self.config.compat || offset >= self.own_from { Check::Structure } else { Check::BodyCrc }
     }
 
+    /// As [`Store::check_of_served`]; without the body its CRC does not count.
+    pub(crate) fn check_with(&self, bodies: Bodies, offset: u64) -> Check {
+        if bodies == Bodies::Unwanted { Check::Structure } else { self.check_of_served(offset) }
+    }
+
     /// The record of a queue's unit, held against it; `None` where they do not agree, which is
     /// counted, or where the record is gone.
     ///
@@ -301,12 +307,13 @@ impl Store {
         index: u64,
     ) -> Result<Option<FoundRecord<'r>>> {
         let Some((offset, size)) = unit.place() else { return Ok(None) };
+        let bodies = records.bodies();
         let Some((window, at)) = records.find(offset, size)? else { return Ok(None) };
         if self.config.compat {
             return Ok(Some(FoundRecord { window, at, len: size as usize, record: None }));
         }
         let bytes = window.get(at..at + size as usize).unwrap_or_default();
-        let fault = match message::decode(bytes, self.check_of_served(offset)) {
+        let fault = match message::decode(bytes, self.check_with(bodies, offset)) {
             Ok(Decoded::Message(record)) if unit_fits(&self.config, queue, unit, index, &record) => {
                 return Ok(Some(FoundRecord { window, at, len: size as usize, record: Some(record) }));
             }

@@ -3,6 +3,7 @@
 //! Nothing here starts a thread. What has to happen again and again (dispatch, flush, allocation)
 //! is a pass that the control plane calls. Source: `DefaultMessageStore`.
 
+mod boundary;
 mod finished;
 mod follow;
 mod get;
@@ -40,7 +41,7 @@ use crate::running_flags::RunningFlags;
 
 pub use get::{GetMessageResult, Rejected, Subscription};
 pub use got::{GotMessage, GotMessages};
-pub use open::Mode;
+pub use open::{Mode, Part};
 pub use put::{BatchMessage, NewMessage, Properties, PutAppended, PutRefusal, PutStep};
 
 /// A store.
@@ -71,6 +72,8 @@ pub struct Store {
     notes: Notes,
     follow: follow::Follow,
     replication: replication::Replication,
+    /// Opened by [`Store::open_part`]: nothing is dispatched.
+    is_part: bool,
 }
 
 /// What opening a store found that its user should know.

@@ -38,6 +38,17 @@ pub enum Mode {
     ReadWrite,
 }
 
+/// A part of a store that is opened to read, for whoever reads a piece of it beside others: nothing is
+/// dispatched, and there is no index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Where the log ends, where that is known: then nothing is looked for, and queues end where their
+    /// files do, so that who asks for units has to know which there are.
+    pub log_end: Option<u64>,
+    /// The topics whose queues are opened; `None` for all.
+    pub topics: Option<Vec<String>>,
+}
+
 /// The parts of a store before it is known what they hold.
 struct Parts {
     log: CommitLog,
@@ -65,6 +76,38 @@ impl Store {
             Mode::Read => open_for_reading(config, fs, clock),
             Mode::ReadWrite => open_for_writing(config, fs, clock),
         }?;
+        Ok(Arc::new(store))
+    }
+
+    /// Opens a part of a store to read.
+    ///
+    /// # Errors
+    /// Where there is no store, or something can't be read.
+    pub fn open_part(
+        config: StoreConfig,
+        fs: Arc<dyn FileSystem>,
+        clock: Arc<dyn Clock>,
+        part: &Part,
+    ) -> Result<Arc<Self>> {
+        config.validate()?;
+        let config = Arc::new(StoreConfig { message_index_enable: false, ..config });
+        let layout = Layout::read_part(&*fs, &config, part.topics.as_deref())?;
+        check_exists(&*fs, &config, &layout)?;
+        let access = if config.pread { Access::Read } else { Access::MapRead };
+        let parts = load(&config, &fs, &clock, &layout, access, true)?;
+        let (mut gaps, mut writer) = (Vec::new(), None);
+        match part.log_end {
+            Some(log_end) => parts.log.set_end(log_end, 0),
+            None => {
+                writer = lock::writer(&*fs, &config.lock_file(), &config.own_dir())?;
+                gaps = recovery::recover(recovered(&config, &parts, writer.as_ref(), false))?.gaps;
+            }
+        }
+        let mut store = Self::assemble(config, fs, clock, Mode::Read, parts);
+        store.notes.gaps = gaps;
+        store.notes.writer = writer.map(|writer| writer.holder);
+        store.is_part = true;
+        store.dispatcher.set_reput_from_offset(store.log.max_offset());
         Ok(Arc::new(store))
     }
 
@@ -157,6 +200,7 @@ impl Store {
             notes: parts.notes,
             follow: Follow::default(),
             replication: Replication::default(),
+            is_part: false,
         }
     }
 
@@ -310,22 +354,25 @@ fn mark_open(fs: &dyn FileSystem, config: &StoreConfig, lock: &StoreLock) -> Res
     fs.sync_dir(root).map_err(Error::io("sync the folder", root))
 }
 
+fn check_exists(fs: &dyn FileSystem, config: &StoreConfig, layout: &Layout) -> Result<()> {
+    let root = &config.store_path_root_dir;
+    let reason = if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
+        "the folder does not exist"
+    } else if !layout.exists {
+        "there is no folder commitlog in it"
+    } else {
+        return Ok(());
+    };
+    Err(Error::NotFound { path: root.clone(), reason: reason.into() })
+}
+
 fn open_for_reading(
     config: Arc<StoreConfig>,
     fs: Arc<dyn FileSystem>,
     clock: Arc<dyn Clock>,
 ) -> Result<Store> {
-    let root = &config.store_path_root_dir;
-    if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
-        return Err(Error::NotFound { path: root.clone(), reason: "the folder does not exist".into() });
-    }
     let layout = Layout::read(&*fs, &config)?;
-    if !layout.exists {
-        return Err(Error::NotFound {
-            path: root.clone(),
-            reason: "there is no folder commitlog in it".into(),
-        });
-    }
+    check_exists(&*fs, &config, &layout)?;
     let writer = lock::writer(&*fs, &config.lock_file(), &config.own_dir())?;
     let access = if config.pread { Access::Read } else { Access::MapRead };
     let mut parts = load(&config, &fs, &clock, &layout, access, writer.is_some())?;

@@ -1,6 +1,7 @@
 //! Looking up messages by key, by time and by place in the log.
 
 use super::{Mode, Store};
+use crate::commit_log::Bodies;
 use crate::commit_log::scan::check_record;
 use crate::consume_queue::Boundary;
 use crate::error::{Error, Result};
@@ -98,9 +99,17 @@ impl Store {
     /// # Errors
     /// Where the log can't be read.
     pub fn record_at(&self, offset: u64) -> Result<Option<Slice>> {
+        self.record_at_with(offset, Bodies::Wanted)
+    }
+
+    /// As [`Store::record_at`], with or without the body; without it the body's CRC does not count.
+    ///
+    /// # Errors
+    /// Where the log can't be read.
+    pub fn record_at_with(&self, offset: u64, bodies: Bodies) -> Result<Option<Slice>> {
         self.check_open()?;
-        let Some(bytes) = self.log.select_one_message_by_offset(offset)? else { return Ok(None) };
-        let is_record = match message::decode(&bytes, self.check_of_served(offset)) {
+        let Some(bytes) = self.log.select_one_message_with(offset, bodies)? else { return Ok(None) };
+        let is_record = match message::decode(&bytes, self.check_with(bodies, offset)) {
             Ok(Decoded::Message(record)) => self.config.compat || check_record(&record, offset).is_ok(),
             _ => false,
         };

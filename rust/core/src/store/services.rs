@@ -139,6 +139,10 @@ impl Store {
         let _one_at_a_time = self.follow.refreshing.lock();
         self.check_open()?;
         self.follow_writer()?;
+        if self.is_part {
+            self.dispatcher.set_reput_from_offset(self.log.max_offset());
+            return Ok(0);
+        }
         let dispatched = self.reput()?;
         self.queues.adopt_files()?;
         if let Some(index) = &self.index {

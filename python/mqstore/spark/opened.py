@@ -1,0 +1,110 @@
+"""Stores that are open in this process, so that one of its many tasks opens what the others need too.
+
+Spark's workers live longer than their tasks. A store is kept with what it was opened for; one whose
+first file has gone with retention, or that does not go as far as a task needs, is opened again.
+"""
+
+import glob
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import mqstore
+from mqstore import _native
+from mqstore.errors import StoreNotFoundError
+from mqstore.options import StoreOptions
+from mqstore.spark.option_error import bad_option
+
+__all__ = ["expand", "followed", "forget_part", "log_of", "part_of"]
+
+_MAX_PARTS = 16
+
+_followed: dict[tuple[str, bool | None], mqstore.MessageStore] = {}
+_logs: dict[tuple[str, bool | None], _native.Store] = {}
+_parts: dict[tuple[str, bool | None, tuple[str, ...]], tuple[int, _native.Store]] = {}
+
+
+def expand(paths: Sequence[str]) -> list[str]:
+    """The stores that paths and globs name, each once, in order.
+
+    Raises:
+        OptionError: a glob finds nothing.
+    """
+    found: dict[str, None] = {}
+    for path in paths:
+        plain = path.removeprefix("file://")
+        if not glob.has_magic(plain):
+            found[str(Path(plain).resolve())] = None
+            continue
+        matching = map(Path, glob.glob(plain))  # noqa: PTH207 - a pattern as a whole, absolute or not
+        names = sorted(str(name.resolve()) for name in matching if (name / "commitlog").is_dir())
+        if not names:
+            raise bad_option("path", path, "it names no folder with a commitlog in it")
+        found.update(dict.fromkeys(names))
+    return list(found)
+
+
+def followed(path: str, *, pread: bool | None) -> mqstore.MessageStore:
+    """A whole store as it is now: queues and index dispatched."""
+    known = _followed.get((path, pread))
+    if known is None or not _has_first_file(known):
+        known = _followed[path, pread] = mqstore.open(path, pread=pread)
+    else:
+        known.refresh()
+    return known
+
+
+def log_of(path: str, *, pread: bool | None) -> _native.Store:
+    """A store's log as it is now, with its queues as far as their files go."""
+    known = _logs.get((path, pread))
+    if known is None or not _has_first_file(known):
+        known = _logs[path, pread] = _open_part(path, None, None, pread=pread)
+    else:
+        known._refresh()
+    return known
+
+
+def part_of(path: str, topics: Sequence[str], log_end: int, *, pread: bool | None) -> _native.Store:
+    """A store's log up to an end that is known, with the queue files of some topics.
+
+    Raises:
+        StoreNotFoundError: this machine does not see the store.
+    """
+    key = (path, pread, tuple(topics))
+    known_end, known = _parts.get(key, (-1, None))
+    if known is not None and known_end >= log_end and _has_first_file(known):
+        return known
+    if len(_parts) >= _MAX_PARTS:
+        del _parts[next(iter(_parts))]
+    opened = _open_part(path, log_end, topics, pread=pread)
+    _parts[key] = (log_end, opened)
+    return opened
+
+
+def forget_part(path: str, topics: Sequence[str], *, pread: bool | None) -> None:
+    """Lets go of a part, so that it is opened as it is now."""
+    _parts.pop((path, pread, tuple(topics)), None)
+
+
+def _has_first_file(store: _native.Store) -> bool:
+    files = store._log_files()
+    return not files or Path(files[0][0]).exists()
+
+
+def _open_part(path: str, log_end: int | None, topics: Sequence[str] | None, *, pread: bool | None) -> _native.Store:
+    options = StoreOptions.of(path, {})
+    if pread is None:
+        pread = mqstore._needs_pread(options)
+    try:
+        return _native.Store(
+            options.engine(compat=False, truncate_on_damage=False, pread=pread),
+            writable=False,
+            clock=None,
+            born_host="127.0.0.1:0",
+            store_host="127.0.0.1:0",
+            sync_flush_timeout_ms=0,
+            part=(log_end, None if topics is None else list(topics)),
+        )
+    except StoreNotFoundError as error:
+        error.add_note(f"option path={path}: {os.uname().nodename} does not see it")
+        raise

@@ -1,0 +1,126 @@
+"""A piece of a store: what one of Spark's tasks reads."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
+from pyspark.sql.types import StructType
+
+from mqstore.errors import MQStoreError, RecordError
+from mqstore.spark.columns import BAD_RANGE, BAD_RANGE_TYPE, STORE
+from mqstore.spark.opened import forget_part, part_of
+from mqstore.spark.read_options import ReadOptions
+from mqstore.store.selection import SelectionSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mqstore import _native
+
+__all__ = ["DataLossError", "Piece", "read_piece"]
+
+_MAX_BATCH_BYTES = 16 << 20
+_CHEAPEST = "queue_id"
+"""What is read where no column of messages is wanted, only how many there are."""
+
+
+class DataLossError(MQStoreError):
+    """What was to be read is no longer there; with ``failOnDataLoss=false`` it is left out."""
+
+
+@dataclass(frozen=True)
+class Piece(InputPartition):
+    """A piece of a store that one task reads."""
+
+    path: str
+    """The store."""
+    log_end: int
+    """Where its log ended when the piece was planned."""
+    spec: SelectionSpec
+    """Which messages: a range of the log, units of queues, or places."""
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics whose queue files are needed."""
+        return sorted({topic for topic, *_ in self.spec.queues or ()})
+
+
+def read_piece(piece: Piece, schema: StructType, options: ReadOptions) -> Iterator["pa.RecordBatch"]:
+    """The messages of a piece as batches of a schema.
+
+    Raises:
+        DataLossError: something is gone, and ``failOnDataLoss`` is on.
+        RecordError: something is damaged, and ``mode`` is FAILFAST.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - the module is imported where no message is read
+
+    store = _open(piece, options)
+    names = [name for name in schema.fieldNames() if name not in {STORE, BAD_RANGE}]
+    capsule, bad_ranges = store._spark_stream(
+        piece.spec, names or [_CHEAPEST], options.max_records_per_batch, _MAX_BATCH_BYTES
+    )
+    batches = pa.RecordBatchReader._import_from_c_capsule(capsule)
+    arrow_schema = to_arrow_schema(schema, timezone="UTC")
+    # A function of the pieces' own rows: what a part of the log could not give comes behind what it could.
+    for batch in batches:
+        yield _with_own_columns(batch, piece.path, arrow_schema)
+        yield from _bad_rows(bad_ranges, piece, arrow_schema, options)
+    yield from _bad_rows(bad_ranges, piece, arrow_schema, options)
+
+
+def _open(piece: Piece, options: ReadOptions) -> "_native.Store":
+    store = part_of(piece.path, piece.topics, piece.log_end, pread=options.pread)
+    if not _has_units(store, piece):
+        forget_part(piece.path, piece.topics, pread=options.pread)
+        store = part_of(piece.path, piece.topics, piece.log_end, pread=options.pread)
+        if not _has_units(store, piece):
+            raise DataLossError(f"option path={piece.path}: its queue files are shorter than when the read was planned")
+    return store
+
+
+def _has_units(store: "_native.Store", piece: Piece) -> bool:
+    ends: dict[tuple[str, int | None], int] = {row[:2]: row[3] for row in store._queues()}
+    return all(ends.get((topic, queue_id), 0) >= (end or 0) for topic, queue_id, _, end in piece.spec.queues or ())
+
+
+def _with_own_columns(batch: "pa.RecordBatch", path: str, schema: "pa.Schema") -> "pa.RecordBatch":
+    """A batch of the engine's columns with those that are the same for all its messages."""
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    given = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns = []
+    for field in schema:
+        if field.name == STORE:
+            columns.append(pa.repeat(pa.scalar(path), batch.num_rows))
+        elif field.name == BAD_RANGE:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+        else:
+            columns.append(given[field.name])
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _bad_rows(
+    bad_ranges: "_native.BadRanges", piece: Piece, schema: "pa.Schema", options: ReadOptions
+) -> Iterator["pa.RecordBatch"]:
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    damaged = []
+    for begin, end, is_gone, reason in bad_ranges.take():
+        where = f"{piece.path}: the log from {begin} to {end}: {reason}"
+        if is_gone:
+            if options.fail_on_data_loss:
+                raise DataLossError(f"{where} (failOnDataLoss=false reads what is left)")
+        elif options.mode == "FAILFAST":
+            raise RecordError(f"{where} (mode=PERMISSIVE or DROPMALFORMED reads the rest)")
+        else:
+            damaged.append({"begin": begin, "end": end, "reason": reason})
+    if options.mode != "PERMISSIVE" or BAD_RANGE not in schema.names or not damaged:
+        return
+    columns = {
+        STORE: pa.repeat(pa.scalar(piece.path), len(damaged)),
+        BAD_RANGE: pa.array(damaged, to_arrow_type(BAD_RANGE_TYPE)),
+    }
+    rows = [columns.get(field.name, pa.nulls(len(damaged), field.type)) for field in schema]
+    yield pa.RecordBatch.from_arrays(rows, schema=schema)

@@ -1,0 +1,280 @@
+"""How what is to be read is divided into pieces.
+
+Without topics and keys the log is gone through, in pieces that begin and end at boundaries which the
+engine confirms: see its ``boundary_at``. With topics the queues' units say where the messages are, so
+that nothing else of the log is read; units that are in memory only, since the store's files lack them,
+are passed on as places. With keys the index says the places.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mqstore.spark.narrowing import Narrowing
+from mqstore.spark.opened import expand, followed, log_of
+from mqstore.spark.option_error import bad_option
+from mqstore.spark.piece import Piece
+from mqstore.spark.read_options import EARLIEST, LATEST, Bounds, ReadOptions
+from mqstore.store.selection import QueueRow, SelectionSpec
+
+if TYPE_CHECKING:
+    import mqstore
+    from mqstore import _native
+
+__all__ = ["LogRange", "plan"]
+
+_UNIT_SIZE = 20
+_SAMPLE_COUNT = 16
+_LEAST_PIECE = 4 << 20
+"""A smaller piece is not worth a task, where nobody asks for it."""
+_PLACES_IN_PIECE = 50_000
+_UNITS_AT_ONCE = 65_536
+
+
+@dataclass(frozen=True)
+class LogRange:
+    """A part of a store's log: what a stream's batch is about."""
+
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Units of a queue."""
+
+    topic: str
+    queue_id: int
+    begin: int
+    end: int
+    size: float
+    """About how many bytes of records a unit stands for."""
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What a store has of what is to be read."""
+
+    path: str
+    log_end: int
+    spec: SelectionSpec
+    log: "_native.Store | None" = None
+    """The log, where a range of it is to be gone through."""
+    spans: tuple[_Span, ...] = ()
+    places: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> float:
+        """About how many bytes of the log it is."""
+        if self.log is not None:
+            return (self.spec.to_phy_offset or 0) - (self.spec.from_phy_offset or 0)
+        return sum((span.end - span.begin) * span.size for span in self.spans)
+
+
+def plan(options: ReadOptions, narrowing: Narrowing, ranges: dict[str, LogRange] | None = None) -> list[Piece]:
+    """The pieces of what is to be read.
+
+    Args:
+        options: What is to be read.
+        narrowing: What filters leave of it.
+        ranges: The part of each store's log, where not all of it is to be read.
+
+    Raises:
+        OptionError: the options do not fit the stores.
+        DataLossError: something is gone that was asked for, and ``failOnDataLoss`` is on.
+    """
+    paths = list(ranges) if ranges is not None else expand(options.paths)
+    shares = []
+    for path in paths:
+        if not narrowing.takes_store(path):
+            continue
+        of_log = None if ranges is None else ranges[path]
+        shares.append(_share(path, options, narrowing, of_log))
+    total = sum(share.size for share in shares)
+    size = _piece_size(options, total)
+    return [piece for share in shares for piece in _divide(share, size)]
+
+
+def _piece_size(options: ReadOptions, total: float) -> float:
+    if options.min_partitions is not None:
+        return max(1.0, min(options.max_bytes_per_partition, total / options.min_partitions))
+    cores = os.cpu_count() or 1
+    return min(options.max_bytes_per_partition, max(total / cores, _LEAST_PIECE))
+
+
+def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRange | None) -> _Share:
+    keys = narrowing.keys_of(options.keys)
+    spec = narrowing.apply(
+        SelectionSpec(
+            tags=options.tags,
+            begin_timestamp=None if options.starting is None else options.starting.timestamp,
+            end_timestamp=None if options.ending.timestamp is None else options.ending.timestamp - 1,
+        )
+    )
+    if of_log is not None:
+        begin = max(of_log.begin, spec.from_phy_offset or 0)
+        spec = replace(spec, from_phy_offset=begin, to_phy_offset=min(of_log.end, spec.to_phy_offset or of_log.end))
+    if keys is None and not options.has_topics and narrowing.topics is None:
+        return _share_of_log(path, options, spec)
+    store = followed(path, pread=options.pread)
+    log_end = store.get_max_phy_offset() if of_log is None else of_log.end
+    queues = _queue_bounds(store, options, narrowing)
+    if keys is not None:
+        ranges: list[QueueRow] = [(topic, queue_id, begin, end) for topic, queue_id, begin, end, _ in queues]
+        spec = replace(spec, keys=keys, queues=ranges if options.has_topics or narrowing.topics is not None else None)
+        return _Share(path, log_end, SelectionSpec(), places=tuple(_places_of_keys(store, spec)))
+    return _share_of_queues(store, path, log_end, spec, queues)
+
+
+def _share_of_log(path: str, options: ReadOptions, spec: SelectionSpec) -> _Share:
+    if options.starting is not None and options.starting.is_latest and spec.from_phy_offset is None:
+        return _Share(path, 0, spec)
+    log = log_of(path, pread=options.pread)
+    begin, end = log._log_range(spec)
+    if spec.from_phy_offset is not None:
+        # What is gone in between is for the piece to tell.
+        begin = min(begin, spec.from_phy_offset) if spec.from_phy_offset < begin else begin
+    spec = replace(spec, from_phy_offset=begin, to_phy_offset=max(begin, end))
+    return _Share(path, log.get_max_phy_offset(), spec, log=log)
+
+
+_QueueBounds = tuple[str, int, int, int, int]
+"""Topic, queue, first offset, behind the last, bytes of units in memory."""
+
+
+def _queue_bounds(store: "mqstore.MessageStore", options: ReadOptions, narrowing: Narrowing) -> list[_QueueBounds]:
+    found = []
+    known = set()
+    for row in sorted(store._queues()):
+        topic, queue_id, *_, in_memory = row
+        if not options.takes_queue(topic, queue_id) or not narrowing.takes_queue(topic, queue_id):
+            continue
+        known.add((topic, queue_id))
+        begin = _resolve(store, options.starting or Bounds(), row, "starting", options)
+        behind = _resolve(store, options.ending, row, "ending", options)
+        begin, behind = narrowing.offsets(begin, behind)
+        if begin < behind:
+            found.append((topic, queue_id, begin, behind, in_memory))
+    _refuse_unknown(options, known)
+    return found
+
+
+def _refuse_unknown(options: ReadOptions, known: set[tuple[str, int]]) -> None:
+    """A name in the options that is none of the store's is a typing error more often than not."""
+    for option, bounds in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
+        for key in () if bounds is None else bounds.offsets:
+            if key not in known and options.fail_on_data_loss:
+                raise bad_option(option, f"{key[0]} {key[1]}", "the store has no such queue")
+
+
+def _resolve(
+    store: "mqstore.MessageStore",
+    bounds: Bounds,
+    row: tuple[str, int, int, int, int],
+    end: str,
+    options: ReadOptions,
+) -> int:
+    """The offset of a queue that one of its bounds stands for."""
+    queue, first, behind = row[:2], row[2], row[3]
+    if queue in bounds.timestamps or bounds.timestamp is not None:
+        time = bounds.timestamps.get(queue, bounds.timestamp)
+        assert time is not None  # noqa: S101 - one of the two is given
+        return max(first, store.get_offset_in_queue_by_time(*queue, time, "lower"))
+    offset = bounds.offsets.get(queue, LATEST if bounds.is_latest else EARLIEST)
+    if offset == LATEST:
+        return behind
+    if offset == EARLIEST:
+        return first
+    if not first <= offset <= behind:
+        if options.fail_on_data_loss:
+            where = f"{queue[0]} {queue[1]} {offset}"
+            raise bad_option(f"{end}Offsets", where, f"the queue holds {first} to {behind}; see failOnDataLoss")
+        return min(max(offset, first), behind)
+    return offset
+
+
+def _share_of_queues(
+    store: "mqstore.MessageStore", path: str, log_end: int, spec: SelectionSpec, queues: list[_QueueBounds]
+) -> _Share:
+    spans: list[_Span] = []
+    places: list[int] = []
+    for topic, queue_id, first, behind, in_memory in queues:
+        begin, end = first, behind
+        if spec.from_phy_offset is not None:
+            begin = max(begin, store._first_unit_at(topic, queue_id, spec.from_phy_offset))
+        if spec.to_phy_offset is not None:
+            end = min(end, store._first_unit_at(topic, queue_id, spec.to_phy_offset))
+        if spec.begin_timestamp is not None:
+            begin = max(begin, store.get_offset_in_queue_by_time(topic, queue_id, spec.begin_timestamp, "lower"))
+        if spec.end_timestamp is not None:
+            end = min(end, store.get_offset_in_queue_by_time(topic, queue_id, spec.end_timestamp + 1, "lower"))
+        in_files = store.get_max_offset_in_queue(topic, queue_id) - in_memory // _UNIT_SIZE
+        if begin < min(end, in_files):
+            size = _record_size(store, topic, queue_id, begin, min(end, in_files))
+            spans.append(_Span(topic, queue_id, begin, min(end, in_files), size))
+        places.extend(_places(store, topic, queue_id, max(begin, in_files), end))
+    # Begin and end of log and time are in the spans and places already.
+    rest = SelectionSpec(tags=spec.tags)
+    return _Share(path, log_end, rest, spans=tuple(spans), places=tuple(places))
+
+
+def _places(store: "mqstore.MessageStore", topic: str, queue_id: int, begin: int, end: int) -> Iterator[int]:
+    """Where the messages of units stand."""
+    while begin < end:
+        units = store._units(topic, queue_id, begin, min(end - begin, _UNITS_AT_ONCE))
+        if not units:
+            break
+        yield from (offset for offset, size, _ in units if size > 0 and offset >= 0)
+        begin += len(units)
+
+
+def _places_of_keys(store: "mqstore.MessageStore", spec: SelectionSpec) -> Iterator[int]:
+    cursor = store._cursor(spec)
+    while messages := cursor.next_messages(1024, 8 << 20):
+        yield from (message.commit_log_offset for message in messages)
+
+
+def _record_size(store: "mqstore.MessageStore", topic: str, queue_id: int, begin: int, end: int) -> float:
+    """About how many bytes the records of units have, from some of them."""
+    step = max(1, (end - begin) // _SAMPLE_COUNT)
+    sizes = [size for at in range(begin, end, step) for _, size, _ in store._units(topic, queue_id, at, 1)]
+    return max(1.0, sum(sizes) / max(1, len(sizes)))
+
+
+def _divide(share: _Share, size: float) -> Iterator[Piece]:
+    if share.log is not None:
+        yield from _divide_log(share, share.log, size)
+    yield from _divide_spans(share, size)
+    for at in range(0, len(share.places), _PLACES_IN_PIECE):
+        places = list(share.places[at : at + _PLACES_IN_PIECE])
+        yield Piece(share.path, share.log_end, replace(share.spec, places=places))
+
+
+def _divide_log(share: _Share, log: "_native.Store", size: float) -> Iterator[Piece]:
+    begin, end = share.spec.from_phy_offset or 0, share.spec.to_phy_offset or 0
+    count = max(1, round((end - begin) / size))
+    at = begin
+    for number in range(1, count + 1):
+        to = end if number == count else min(end, log._boundary_at(begin + (end - begin) * number // count))
+        if at < to:
+            yield Piece(share.path, share.log_end, replace(share.spec, from_phy_offset=at, to_phy_offset=to))
+            at = to
+
+
+def _divide_spans(share: _Share, size: float) -> Iterator[Piece]:
+    """Spans put together, and taken apart, to pieces of about one size."""
+    queues: list[QueueRow] = []
+    room = size
+    for span in share.spans:
+        begin = span.begin
+        while begin < span.end:
+            end = min(span.end, begin + max(1, int(room / span.size)))
+            queues.append((span.topic, span.queue_id, begin, end))
+            room -= (end - begin) * span.size
+            begin = end
+            if room < span.size:
+                yield Piece(share.path, share.log_end, replace(share.spec, queues=queues))
+                queues, room = [], size
+    if queues:
+        yield Piece(share.path, share.log_end, replace(share.spec, queues=queues))

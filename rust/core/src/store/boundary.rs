@@ -1,0 +1,91 @@
+//! Where the log can be divided.
+//!
+//! A body can hold bytes that look like a record of just that place, so what a search finds from any
+//! byte is no boundary yet. One is known at the first byte of each file and wherever a queue's unit
+//! points at a record that agrees with it; from the nearest of those a walk finds the next ones.
+
+use std::cmp::Reverse;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::Store;
+use crate::commit_log::scan::{self, ScanEnd};
+use crate::consume_queue::ConsumeQueue;
+use crate::error::Result;
+use crate::format::message::{self, Check, Decoded};
+use crate::num;
+use crate::recovery::queues::unit_fits;
+
+/// Queues that are asked for a boundary: those with most messages have the nearest.
+const ASKED_QUEUE_COUNT: usize = 64;
+/// A walk that is no longer than this is not worth asking further queues.
+const SHORT_WALK: u64 = 1 << 20;
+
+impl Store {
+    /// The first offset at or behind another at which a walk over the whole log comes by: where a
+    /// record begins, or a part that holds none, or the log ends.
+    ///
+    /// # Errors
+    /// Where queue or log can't be read.
+    pub fn boundary_at(&self, offset: u64) -> Result<u64> {
+        self.check_open()?;
+        let (first, end) = (self.first_offset(), self.log.max_offset());
+        if offset <= first || offset >= end {
+            return Ok(offset.clamp(first, end.max(first)));
+        }
+        let files = self.log.files();
+        // In a file that is missing nothing begins: the next one does.
+        let Some(file) = files.find(offset) else {
+            let behind = files.files().iter().map(|file| file.file_from_offset()).find(|&from| from > offset);
+            return Ok(behind.unwrap_or(end));
+        };
+        let mut at = self.known_boundary(file.file_from_offset(), offset)?;
+        while at < offset {
+            let reached = scan::scan(files, at, end, Check::Structure, |found, _, _| {
+                Ok(if found >= offset { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })?;
+            at = match reached {
+                ScanEnd::Reached(found) | ScanEnd::Stopped(found) => return Ok(found.min(end)),
+                ScanEnd::Fault { offset: bad, .. } | ScanEnd::Missing(bad) if bad >= offset => {
+                    return Ok(bad);
+                }
+                ScanEnd::Fault { offset: bad, fault } => {
+                    scan::next_valid(files, bad, Some(fault))?.unwrap_or(end)
+                }
+                ScanEnd::Missing(bad) => scan::next_valid(files, bad, None)?.unwrap_or(end),
+            };
+        }
+        Ok(at.min(end))
+    }
+
+    /// The last boundary before an offset that queues know of, else the begin of its file.
+    fn known_boundary(&self, file_from: u64, offset: u64) -> Result<u64> {
+        let mut queues = self.queues.all();
+        queues.sort_by_key(|queue| Reverse(queue.message_total_in_queue()));
+        let mut best = file_from;
+        for queue in queues.iter().take(ASKED_QUEUE_COUNT) {
+            if offset - best <= SHORT_WALK {
+                break;
+            }
+            best = self.last_record_before(queue, offset)?.map_or(best, |found| best.max(found));
+        }
+        Ok(best)
+    }
+
+    /// The last record before an offset that a queue points at, where both agree and the body is
+    /// whole.
+    fn last_record_before(&self, queue: &Arc<ConsumeQueue>, offset: u64) -> Result<Option<u64>> {
+        let Some(index) = queue.first_unit_at(offset)?.checked_sub(1) else { return Ok(None) };
+        let Some(unit) = queue.unit(index)? else { return Ok(None) };
+        let Some((place, size)) = unit.place().filter(|(place, _)| *place < offset) else { return Ok(None) };
+        let Some(bytes) = self.log.get_message(place, size)? else { return Ok(None) };
+        let agrees = match message::decode(&bytes, Check::BodyCrc) {
+            Ok(Decoded::Message(record)) => {
+                num::from_java_long(record.physical_offset) == Some(place)
+                    && unit_fits(&self.config, queue, &unit, index, &record)
+            }
+            _ => false,
+        };
+        Ok(agrees.then_some(place))
+    }
+}

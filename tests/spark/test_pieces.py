@@ -1,0 +1,220 @@
+"""Pieces of a log: they begin where records do, whatever bodies look like, and read what is asked for."""
+
+import datetime as dt
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
+
+import mqstore
+from mqstore import _native
+from mqstore.errors import RecordError
+from mqstore.spark.piece import DataLossError
+from tests.spark.made import SMALL, START_MS, fill, read_directly
+from tests.store_files import forget_derived
+
+HEAD_SIZE = 88
+"""Bytes of a record before its body, with IPv4 hosts."""
+
+
+def forged(place: int, topic: bytes, size: int) -> bytes:
+    """A record that checks out at a place of the log: magic code, own offset, lengths and CRC."""
+    body = b"f" * (size - HEAD_SIZE - 1 - len(topic) - 2)
+    head = struct.pack(
+        ">IIIiiqqiqIIqIIiqi",
+        size,
+        0xDAA320A7,
+        zlib.crc32(body) & 0x7FFFFFFF,
+        0,
+        0,
+        0,
+        place,
+        0,
+        1,
+        0x7F000001,
+        0,
+        START_MS,
+        0x7F000001,
+        0,
+        0,
+        0,
+        len(body),
+    )
+    return head + body + bytes([len(topic)]) + topic + struct.pack(">h", 0)
+
+
+def put_forgeries(path: Path) -> int:
+    """Puts messages whose bodies are forged records end to end; gives how many true ones there are."""
+    with mqstore.open(path, "rw", **(SMALL | {"mappedFileSizeCommitLog": 4 << 20})) as store:
+        for _ in range(60):
+            body_at = store.get_max_phy_offset() + HEAD_SIZE
+            body = b"".join(forged(body_at + at, b"forged", 500) for at in range(0, 20_000, 500))
+            store.put("true", body, queue_id=0)
+        first = next(iter(store.select()))
+        assert bytes(first.body)[:500] == forged(HEAD_SIZE, b"forged", 500)
+    return 60
+
+
+@pytest.mark.parametrize("has_queues", [True, False], ids=["queues", "log-alone"])
+def test_forged_records_are_no_boundaries(tmp_path: Path, *, has_queues: bool) -> None:
+    count = put_forgeries(tmp_path / "store")
+    if not has_queues:
+        forget_derived(tmp_path / "store", clean=True)
+    # A search from any byte does find them: what confirms a boundary is what keeps them out.
+    data = next((tmp_path / "store" / "commitlog").iterdir()).read_bytes()
+    assert data.count(b"\xda\xa3\x20\xa7") > count * 40
+    for partitions in (1, 7, 50, 400):
+        for columns in (("topic", "commit_log_offset", "body"), ("topic", "commit_log_offset")):
+            table, pieces = read_directly(tmp_path / "store", *columns, minPartitions=partitions)
+            assert table["topic"].to_pylist() == ["true"] * count
+            assert len(set(table["commit_log_offset"].to_pylist())) == count
+            assert min(partitions, count) * 0.7 <= len(pieces) <= count
+
+
+def test_every_boundary_is_the_next_record(tmp_path: Path) -> None:
+    known = [row["commit_log_offset"] for row in fill(tmp_path / "store", 400)]
+    with mqstore.open(tmp_path / "store") as store:
+        end = store.get_max_phy_offset()
+        for offset in range(0, end, 97):
+            behind = store._boundary_at(offset)
+            # A file's blank lies between its last record and the next file's first.
+            assert behind == min(each for each in [*known, end] if each >= offset)
+            assert behind >= offset
+
+
+# ---- how much is read ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of 40 MB: bodies of 20 KB."""
+    path = tmp_path_factory.mktemp("large") / "store"
+    fill(path, 2000, body_size=20_000, mappedFileSizeCommitLog=1 << 20, mappedFileSizeConsumeQueue=6000)
+    return path
+
+
+def bytes_read(path: Path, *columns: str, **options: Any) -> tuple[int, int]:
+    """Rows, and the bytes that planning and reading them took at the engine's seam."""
+    from mqstore.spark import opened  # noqa: PLC0415 - what it keeps open is let go of
+
+    for known in (opened._followed, opened._logs, opened._parts):
+        known.clear()
+    before = _native.read_bytes()
+    table, _ = read_directly(path, *columns, pread="true", **options)
+    return table.num_rows, _native.read_bytes() - before
+
+
+def test_what_is_not_asked_for_is_not_read(large: Path) -> None:
+    size = sum(file.stat().st_size for file in (large / "commitlog").iterdir())
+    # Opening looks at the newest three of the log's files, bodies included.
+    opening = 3 << 20
+    rows, everything = bytes_read(large)
+    assert rows == 2000
+    assert everything > size * 0.9
+    without_bodies = bytes_read(large, "topic", "commit_log_offset", "keys", "properties")
+    assert without_bodies[0] == 2000
+    assert without_bodies[1] - opening < size * 0.1
+    with mqstore.open(large) as store:
+        unique_key = next(iter(store.topic("topic-1").queue(2))).unique_key
+    moment = dt.datetime.fromtimestamp(START_MS / 1000 + 3990, dt.UTC)
+    few: dict[str, tuple[int, dict[str, Any]]] = {
+        "queue": (167, {"assign": '{"topic-0": [1]}'}),
+        "offsets": (
+            5,
+            {
+                "assign": '{"topic-0": [1]}',
+                "startingOffsets": '{"topic-0": {"1": 20}}',
+                "endingOffsets": '{"topic-0": {"1": 25}}',
+            },
+        ),
+        "key": (1, {"keys": "key-77"}),
+        "time": (0, {"startingTimestamp": START_MS + 1_000_000_000}),
+        "filter on the queue": (
+            167,
+            {"filters": [EqualTo(("topic",), "topic-0"), EqualTo(("queue_id",), 1)]},
+        ),
+        "filter on the key": (1, {"filters": [EqualTo(("unique_key",), unique_key)]}),
+        "filter on the time": (5, {"filters": [GreaterThanOrEqual(("store_timestamp",), moment)]}),
+        "filter on the log": (1, {"filters": [EqualTo(("commit_log_offset",), 0)]}),
+    }
+    for name, (count, options) in few.items():
+        rows, found = bytes_read(large, "commit_log_offset", "body", **options)
+        assert rows >= count, name
+        assert found - opening < rows * 21_000 + (3 << 20), name
+
+
+# ---- what is damaged or gone -----------------------------------------------------------------------
+
+
+def damage(path: Path, offset: int) -> None:
+    """Flips a bit of the log."""
+    file_size = SMALL["mappedFileSizeCommitLog"]
+    with (path / "commitlog" / f"{offset // file_size * file_size:020d}").open("r+b") as file:
+        file.seek(offset % file_size)
+        byte = file.read(1)[0]
+        file.seek(-1, 1)
+        file.write(bytes([byte ^ 0x10]))
+
+
+@pytest.mark.parametrize("options", [{}, {"subscribe": "topic-0,topic-1,topic-2"}], ids=["log", "queues"])
+def test_damaged_records(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = tmp_path / "store"
+    known = fill(path, 600)
+    in_body, in_head = known[100], known[300]
+    damage(path, in_body["commit_log_offset"] + HEAD_SIZE + 5)
+    damage(path, in_head["commit_log_offset"] + 4)
+    lost = {in_body["commit_log_offset"], in_head["commit_log_offset"]}
+    left = [row["commit_log_offset"] for row in known if row["commit_log_offset"] not in lost]
+    columns = ("commit_log_offset", "body", "bad_range")
+    for partitions in (1, 9):
+        table, _ = read_directly(path, *columns, minPartitions=partitions, **options)
+        good = table.filter(pc.is_null(table["bad_range"]))
+        assert sorted(good["commit_log_offset"].to_pylist()) == left
+        bad = [row for row in table["bad_range"].to_pylist() if row is not None]
+        assert {(row["begin"], row["end"]) for row in bad} == {
+            (row["commit_log_offset"], row["commit_log_offset"] + row["store_size"]) for row in (in_body, in_head)
+        }
+        assert len(bad) == 2
+        reasons = " ".join(row["reason"] for row in bad)
+        assert "expected body CRC" in reasons
+        assert "expected magic code" in reasons
+        table, _ = read_directly(path, "commit_log_offset", "body", minPartitions=partitions, **options)
+        assert sorted(table["commit_log_offset"].to_pylist()) == left
+        table, _ = read_directly(path, *columns, mode="dropMalformed", minPartitions=partitions, **options)
+        assert sorted(table["commit_log_offset"].to_pylist()) == left
+        with pytest.raises(RecordError, match=f"{path}: the log from "):
+            read_directly(path, *columns, mode="FAILFAST", minPartitions=partitions, **options)
+    # A body that is not asked for is not read, and not missed.
+    table, _ = read_directly(path, "commit_log_offset", **options)
+    assert table.num_rows == 599
+
+
+def test_a_forged_record_in_a_damaged_body_is_none(tmp_path: Path) -> None:
+    put_forgeries(tmp_path / "store")
+    with mqstore.open(tmp_path / "store") as store:
+        tenth = list(store.select())[10]
+    path = next((tmp_path / "store" / "commitlog").iterdir())
+    with path.open("r+b") as file:
+        file.seek(tenth.commit_log_offset + HEAD_SIZE + 19_999)
+        file.write(b"\x55")
+    for partitions in (1, 9, 200):
+        table, _ = read_directly(tmp_path / "store", "topic", "body", mode="DROPMALFORMED", minPartitions=partitions)
+        assert table["topic"].to_pylist() == ["true"] * 59
+
+
+def test_what_is_gone_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    known = fill(path, 600)
+    files = sorted((path / "commitlog").iterdir())
+    files[1].unlink()
+    size = SMALL["mappedFileSizeCommitLog"]
+    left = [row["commit_log_offset"] for row in known if not size <= row["commit_log_offset"] < 2 * size]
+    for partitions in (1, 9):
+        with pytest.raises(DataLossError, match="failOnDataLoss=false reads what is left"):
+            read_directly(path, "commit_log_offset", minPartitions=partitions)
+        table, _ = read_directly(path, "commit_log_offset", minPartitions=partitions, failOnDataLoss="false")
+        assert table["commit_log_offset"].to_pylist() == left
