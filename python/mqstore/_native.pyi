@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Protocol, Self, final
+from typing import Protocol, Self, TypeAlias, TypedDict, final
 
 from _typeshed import ReadableBuffer, StrPath
 
@@ -838,6 +838,11 @@ def properties_to_bytes(properties: Mapping[str, str] | str | bytes) -> bytes:
 def java_hash_map_order(names: Sequence[str]) -> list[str]:
     """The names of a mapping in the order in which Java's ``HashMap`` gives them."""
 
+_Findings: TypeAlias = tuple[
+    list[tuple[str, int]], list[tuple[str, str, str | None, int | None, int | None, int | None, str]]
+]
+"""How many of each kind; of the first ones kind, file, topic, queue, place in queue and log, what is wrong."""
+
 @final
 class LogView:
     """A store's log, and its derived files as they lie there: nothing is recovered or dispatched."""
@@ -860,6 +865,18 @@ class LogView:
         """The first record at or behind an offset, found by a walk from its file's begin."""
     def divide(self, begin: int, to: int, step: int) -> list[int]:
         """Where the log can be divided: about every so many bytes what looks like a record, and each file's begin."""
+    def strays(self) -> list[tuple[str, str, str]]:
+        """Files and folders that are not as they should be: path, what was expected, what was found."""
+    def queue_files(self) -> list[tuple[str, int, int, int]]:
+        """Topic, queue, first index, behind the last index, of every queue file."""
+    def index_file_count(self) -> int | None:
+        """How many index files there are; ``None`` where messages are not indexed."""
+    def check_log(self, begin: int, to: int) -> _LogChecked:
+        """Checks the records of a range."""
+    def check_queue(self, topic: str, queue_id: int, begin: int, to: int) -> tuple[int, int, int, _Findings]:
+        """Checks units of a queue: gives how many are messages, expired, blank; and what is wrong."""
+    def check_index_file(self, number: int) -> tuple[int, int, _Findings]:
+        """Checks an index file: gives how many entries are right and expired; and what is wrong."""
     def stage(
         self, folder: StrPath, begin: int, to: int, *, topics: list[str] | None, with_index: bool
     ) -> tuple[int, int, int, int, int, list[tuple[int, int]]]:
@@ -867,6 +884,21 @@ class LogView:
 
         Gives begin, where the walk came to, records, units, index entries, parts that were passed over.
         """
+
+class _LogChecked(TypedDict):
+    """What a range of a log holds."""
+
+    reached: int
+    record_count: int
+    key_count: int
+    unit_count: int
+    times: tuple[int, int] | None
+    findings: _Findings
+    spans: list[tuple[str, int, tuple[int, int], tuple[int, int]]]
+    by_topic: list[tuple[str, int, int]]
+    by_hour: list[tuple[int, int, int]]
+    by_host: list[tuple[str, int, int]]
+    by_size: list[tuple[int, int, int]]
 
 def rebuild_fold(
     options: EngineOptions, folder: StrPath, ranges: list[int], with_index: bool

@@ -1,20 +1,21 @@
 """Queues and index of a store from its log alone, on Spark."""
 
 import dataclasses
-import functools
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from pyspark.sql import SparkSession
 
 from mqstore import _native
 from mqstore.errors import StoreLayoutError
 from mqstore.options import StoreOptions, snake_case
+from mqstore.spark.plans import log_view, with_boundaries
 from mqstore.spark.session import spark_session
 from mqstore.spark.tasks import run_tasks
 
@@ -65,8 +66,8 @@ class _Plan:
     def _store_options(self) -> StoreOptions:
         return StoreOptions.of(self.store, self.options)
 
-    def source(self) -> _native.LogView:
-        return _view(self._store_options, self.compat, self.end)
+    def source(self, run: str) -> _native.LogView:
+        return log_view(self._store_options, compat=self.compat, end=self.end, run=run)
 
     def target(self, out: str) -> Any:
         return StoreOptions.of(out, self.options).engine(compat=self.compat, truncate_on_damage=False, pread=False)
@@ -74,16 +75,6 @@ class _Plan:
     def ends(self) -> list[tuple[int, int]]:
         """Begin and end of each range."""
         return list(zip(self.ranges, [*self.ranges[1:], self.end], strict=True))
-
-    def with_boundaries(self, broken: list[tuple[int, int]]) -> Self:
-        """The plan where no record begins at the first of each, but the walk before it came to the second."""
-        kept = set(self.ranges)
-        for wrong, reached in broken:
-            kept -= {begin for begin in self.ranges if wrong <= begin < reached}
-            kept.discard(wrong)
-            if reached < self.end:
-                kept.add(reached)
-        return dataclasses.replace(self, ranges=sorted(kept))
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,12 +84,6 @@ class _Plan:
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
-
-
-@functools.lru_cache(maxsize=8)
-def _view(options: StoreOptions, compat: bool, end: int | None) -> _native.LogView:  # noqa: FBT001 - a key
-    """The log; an executor's process keeps it over its tasks."""
-    return _native.LogView(options.engine(compat=compat, truncate_on_damage=False, pread=False), end)
 
 
 def rebuild(
@@ -200,7 +185,7 @@ def _begin(out: Path, asked: Mapping[str, Any]) -> _Plan:
         if (out / name).exists():
             raise _layout_error(out, "a folder without a store, queues or index", f"one with {name}")
     options = dict(asked["options"])
-    view = _view(StoreOptions.of(asked["store"], options), asked["compat"], None)
+    view = log_view(StoreOptions.of(asked["store"], options), compat=asked["compat"])
     slots, entries = view.index_shape
     sizes = {
         "mapped_file_size_consume_queue": view.queue_file_size,
@@ -224,9 +209,11 @@ def _begin(out: Path, asked: Mapping[str, Any]) -> _Plan:
 
 
 def _stage(spark: SparkSession, plan: _Plan, work: str) -> None:
+    run = uuid.uuid4().hex
+
     def stage(item: tuple[int, int]) -> int:
         begin, to = item
-        staged = plan.source().stage(work, begin, to, topics=plan.topics, with_index=plan.with_index)
+        staged = plan.source(run).stage(work, begin, to, topics=plan.topics, with_index=plan.with_index)
         return int(staged[1])
 
     run_tasks(spark, stage, plan.ends(), name=f"rebuild: walk the log of {plan.store}")
@@ -239,7 +226,7 @@ def _fold(spark: SparkSession, plan: _Plan, plan_path: Path, work: str, out: str
         broken = folded[0]
         if not broken:
             return folded
-        plan = plan.with_boundaries(broken)
+        plan = dataclasses.replace(plan, ranges=with_boundaries(plan.ranges, broken, plan.end))
         plan.write(plan_path)
         _stage(spark, plan, work)
 

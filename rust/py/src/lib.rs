@@ -8,6 +8,7 @@ mod clock;
 mod dispatch_request;
 mod errors;
 mod inspect;
+mod log_view;
 mod message;
 mod options;
 mod put;
@@ -29,11 +30,13 @@ mod _native {
     #[pymodule_export]
     use crate::dispatch_request::DispatchRequest;
     #[pymodule_export]
+    use crate::log_view::LogView;
+    #[pymodule_export]
     use crate::message::Message;
     #[pymodule_export]
     use crate::put::{encode_messages, java_hash_map_order, properties_to_bytes};
     #[pymodule_export]
-    use crate::rebuild::{LogView, rebuild_fill, rebuild_fold, rebuild_place};
+    use crate::rebuild::{rebuild_fill, rebuild_fold, rebuild_place};
     #[pymodule_export]
     use crate::results::{GetMessageResult, PutMessageResult};
     #[pymodule_export]

@@ -1,18 +1,16 @@
-//! A store's log alone, and the steps of a rebuild: each one call without the GIL.
+//! The steps of a rebuild: each one call without the GIL.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use mqstore_core::clock::SystemClock;
 use mqstore_core::config::StoreConfig;
 use mqstore_core::fs::OsFileSystem;
-use mqstore_core::log_view::LogView as CoreLogView;
 use mqstore_core::rebuild;
 use mqstore_core::rebuild::segment::WorkFiles;
 use mqstore_core::rebuild::{Folded, RangeSummary, StageOptions};
 use pyo3::prelude::*;
 
 use crate::errors::detached;
+use crate::log_view::LogView;
 use crate::options::EngineOptions;
 
 /// Begin, where the walk came to, records, units, index entries, parts that were passed over.
@@ -31,50 +29,8 @@ fn staged_row(summary: &RangeSummary) -> StagedRow {
     (from, reached, record_count, units, entry_count, summary.gaps.clone())
 }
 
-/// A store's log, and its derived files as they lie there.
-#[pyclass(frozen, module = "mqstore._native")]
-pub struct LogView {
-    pub(crate) core: CoreLogView,
-}
-
 #[pymethods]
 impl LogView {
-    #[new]
-    #[pyo3(signature = (options, end=None))]
-    fn new(py: Python<'_>, options: EngineOptions, end: Option<u64>) -> PyResult<Self> {
-        let open = || CoreLogView::open(options.into(), Arc::new(OsFileSystem), Arc::new(SystemClock), end);
-        Ok(Self { core: detached(py, open)? })
-    }
-
-    #[getter]
-    fn min_offset(&self) -> u64 {
-        self.core.min_offset()
-    }
-
-    #[getter]
-    fn end(&self) -> u64 {
-        self.core.end()
-    }
-
-    #[getter]
-    fn queue_file_size(&self, py: Python<'_>) -> PyResult<u64> {
-        detached(py, || self.core.queue_file_size())
-    }
-
-    #[getter]
-    fn index_shape(&self, py: Python<'_>) -> PyResult<(u32, u32)> {
-        let shape = detached(py, || self.core.index_shape())?;
-        Ok((shape.hash_slot_num, shape.index_num))
-    }
-
-    fn boundary(&self, py: Python<'_>, offset: u64) -> PyResult<u64> {
-        detached(py, || self.core.boundary(offset))
-    }
-
-    fn divide(&self, py: Python<'_>, begin: u64, to: u64, step: u64) -> PyResult<Vec<u64>> {
-        detached(py, || self.core.divide(begin, to, step))
-    }
-
     #[pyo3(signature = (folder, begin, to, *, topics, with_index))]
     fn stage(
         &self,

@@ -1,0 +1,337 @@
+"""An audit as one page: what there is, what is wrong, what it means. It needs no other file."""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from mqstore.spark.audit import Audit, Finding, StoreAudit
+
+__all__ = ["MEANINGS", "audit_page"]
+
+_MOST_BARS = 12
+_MOST_EXAMPLES = 20
+_MOST_HOURS = 24 * 14
+_WIDTH = 640
+
+
+class Meaning(NamedTuple):
+    """What a kind of finding is to a person."""
+
+    title: str
+    means: str
+    to_do: str
+
+
+_REBUILD = "Rebuild queues and index from the log: mqstore spark rebuild."
+_LOOK = "Look at the other findings at this place; the log itself is not changed by a rebuild."
+
+MEANINGS: Mapping[str, Meaning] = {
+    "bad_record": Meaning(
+        "Parts of the log that are no record",
+        "Messages that stood there cannot be read. The log goes on behind them.",
+        "Restore these bytes from a replica, or live with the loss.",
+    ),
+    "bad_body": Meaning(
+        "Bodies that are not what was stored",
+        "A body's checksum does not agree: its bytes changed on the disk.",
+        "Restore the messages from a replica.",
+    ),
+    "offset_gap": Meaning(
+        "Queue offsets that no record has",
+        "Messages of the queue are missing from the log.",
+        "Expected where records are bad; otherwise compare with a replica: mqstore spark diff.",
+    ),
+    "offset_repeated": Meaning(
+        "Queue offsets that were there before",
+        "Two records claim the same place of a queue. One of them is not served.",
+        "Expected after a broker began a queue anew; otherwise look at both records.",
+    ),
+    "time_backwards": Meaning(
+        "Store times that run backwards",
+        "The broker's clock was set back. Look-ups by time can miss messages near there.",
+        "Nothing to repair.",
+    ),
+    "unit_missing": Meaning(
+        "Messages without their place in a queue",
+        "They are in the log, but consumers never get them.",
+        _REBUILD,
+    ),
+    "unit_wrong": Meaning(
+        "Places in a queue that lead to no message or another one",
+        "Consumers get nothing or a wrong message there.",
+        _REBUILD,
+    ),
+    "unit_dangling": Meaning(
+        "Places in a queue behind the log's end",
+        "The log lost its end, or the queues are of another store.",
+        _REBUILD,
+    ),
+    "unit_order": Meaning(
+        "Places in a queue out of the log's order",
+        "Consumers get messages in another order than they were put in.",
+        _REBUILD,
+    ),
+    "unit_repeated": Meaning("Places in a queue that are there twice", "Consumers get a message twice.", _REBUILD),
+    "unit_stray": Meaning(
+        "Places behind a queue's end", "A queue has a hole: what is behind it is never read.", _REBUILD
+    ),
+    "ext_wrong": Meaning("Extensions that do not agree", "Filtering by tag goes wrong for these messages.", _REBUILD),
+    "key_missing": Meaning("Messages whose keys are not in the index", "They are not found by their keys.", _REBUILD),
+    "entry_wrong": Meaning(
+        "Index entries whose message does not have their key",
+        "Looking up the key costs time and finds nothing there.",
+        _REBUILD,
+    ),
+    "index_header": Meaning("Index files whose header is wrong", "Look-ups by time may pass over the file.", _REBUILD),
+    "index_chain": Meaning("Index files whose chains are broken", "Keys in them are not found.", _REBUILD),
+    "stray": Meaning(
+        "Files that are not as they should be",
+        "A file is missing, has another size, or does not belong there. The Java store may refuse to start.",
+        "Move it out of the store, or restore it.",
+    ),
+}
+"""What is wrong, in a person's words, by the kind of finding."""
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1b1f24; --soft: #59636e; --line: #d1d9e0; --paper: #fff;
+  --panel: #f6f8fa; --bar: #2f6fab; --good: #1a7f37; --bad: #c4320a; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --soft: #9198a1; --line: #3d444d; --paper: #0d1117;
+  --panel: #151b23; --bar: #6aa5dd; --good: #4ac26b; --bad: #ff8a5c; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 72rem; background: var(--paper); color: var(--ink);
+  font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
+h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; }
+h3 { font-size: 1rem; margin: 0 0 .5rem; } p { margin: .25rem 0; } .soft { color: var(--soft); }
+code { font: .87em ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
+.verdict { padding: .75rem 1rem; border-left: 5px solid; margin: 1rem 0; background: var(--panel); font-size: 1.05rem; }
+.good { border-color: var(--good); } .bad { border-color: var(--bad); }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(10rem, 1fr)); gap: .75rem; margin: 1rem 0; }
+.tile { border: 1px solid var(--line); border-radius: 6px; padding: .6rem .8rem; }
+.tile b { display: block; font-size: 1.2rem; font-variant-numeric: tabular-nums; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 28rem), 1fr)); gap: 1.5rem; }
+figure { margin: 0; min-width: 0; } svg { width: 100%; height: auto; display: block; } svg text { fill: var(--ink); }
+svg .soft { fill: var(--soft); } svg .bar { fill: var(--bar); } svg .axis { stroke: var(--line); }
+table { border-collapse: collapse; width: 100%; font-size: .9em; } th, td { text-align: left; padding: .3rem .6rem;
+  border-bottom: 1px solid var(--line); vertical-align: top; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+details { border: 1px solid var(--line); border-radius: 6px; margin: .6rem 0; padding: .6rem .8rem; }
+summary { cursor: pointer; font-weight: 600; } .count { color: var(--bad); font-variant-numeric: tabular-nums; }
+.scroll { overflow-x: auto; }
+"""
+
+
+def audit_page(audit: "Audit") -> str:
+    """The page."""
+    made = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    sections = "".join(
+        _store_section(store, [finding for finding in audit.findings if finding.store == store.store])
+        for store in audit.stores
+    )
+    many = _overview(audit.stores) if len(audit.stores) > 1 else ""
+    return (
+        "<!doctype html>\n"
+        '<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Audit of {len(audit.stores)} store{'s' * (len(audit.stores) != 1)}</title>"
+        f"<style>{_STYLE}</style></head><body>"
+        f'<h1>Audit of message stores</h1><p class="soft">made {made} by mqstore</p>{_verdict(audit)}{many}{sections}'
+        "</body></html>\n"
+    )
+
+
+def _verdict(audit: "Audit") -> str:
+    messages = sum(store.record_count for store in audit.stores)
+    if audit.is_whole:
+        text = f"All is well: {messages:,} messages, their queues and their index agree."
+        return f'<p class="verdict good">{text}</p>'
+    total = sum(count for store in audit.stores for count in store.counts.values())
+    broken = [store for store in audit.stores if not store.is_whole]
+    where = "" if len(audit.stores) == 1 else f" in {len(broken)} of {len(audit.stores)} stores"
+    lost = any(kind in store.counts for store in broken for kind in ("bad_record", "bad_body", "offset_gap"))
+    worst = "Messages are damaged or missing." if lost else "No message is lost: what is wrong can be rebuilt."
+    return f'<p class="verdict bad">{total:,} findings{where} over {messages:,} messages. {worst}</p>'
+
+
+def _overview(stores: Sequence["StoreAudit"]) -> str:
+    rows = "".join(
+        f"<tr><td><code>{escape(store.store)}</code></td>"
+        + "".join(
+            f'<td class="number">{value:,}</td>'
+            for value in (store.record_count, store.queue_count, sum(store.counts.values()))
+        )
+        + "</tr>"
+        for store in stores
+    )
+    head = '<tr><th>store</th><th class="number">messages</th><th class="number">queues</th>'
+    return f'<div class="scroll"><table>{head}<th class="number">findings</th></tr>{rows}</table></div>'
+
+
+def _store_section(store: "StoreAudit", findings: Sequence["Finding"]) -> str:
+    times = [time.strftime("%Y-%m-%d %H:%M:%S") if time else "none" for time in _times(store)]
+    tiles = {
+        "messages": f"{store.record_count:,}",
+        "log": _bytes(store.end - store.begin),
+        "queues": f"{store.queue_count:,}",
+        "places in queues": f"{store.unit_count:,}",
+        "index entries": f"{store.entry_count:,}",
+        "findings": f"{sum(store.counts.values()):,}",
+    }
+    tiles_html = "".join(f'<div class="tile">{escape(name)}<b>{value}</b></div>' for name, value in tiles.items())
+    return (
+        f"<h2><code>{escape(store.store)}</code></h2>"
+        f'<p class="soft">messages stored from {times[0]} to {times[1]} (UTC); log from {store.begin:,} to '
+        f"{store.end:,}</p>"
+        f'<div class="tiles">{tiles_html}</div>'
+        f"{_findings(store, findings)}"
+        f'<div class="charts">{_charts(store)}</div>'
+    )
+
+
+def _times(store: "StoreAudit") -> Iterable[dt.datetime | None]:
+    return (store.first_store_time, store.last_store_time)
+
+
+def _findings(store: "StoreAudit", findings: Sequence["Finding"]) -> str:
+    if store.is_whole:
+        return ""
+    by_kind = {
+        kind: list(each)
+        for kind, each in groupby(sorted(findings, key=lambda each: each.kind), key=lambda each: each.kind)
+    }
+    order = [*MEANINGS]
+    parts = ["<h3>What is wrong</h3>"]
+    for kind in sorted(store.counts, key=lambda kind: order.index(kind) if kind in order else len(order)):
+        meaning = MEANINGS.get(kind, Meaning(kind, "", _LOOK))
+        examples = by_kind.get(kind, [])
+        parts.append(
+            f"<details open><summary>{escape(meaning.title)}: "
+            f'<span class="count">{store.counts[kind]:,}</span></summary>'
+            f"<p>{escape(meaning.means)} <b>{escape(meaning.to_do)}</b></p>"
+            f"{_places(examples)}{_examples(examples)}</details>"
+        )
+    return "".join(parts)
+
+
+def _places(findings: Sequence["Finding"]) -> str:
+    """Which queues they are in."""
+    queues = sorted({(each.topic, each.queue_id) for each in findings if each.topic is not None})
+    if not queues:
+        return ""
+    shown = ", ".join(f"{topic}/{queue_id}" for topic, queue_id in queues[:_MOST_BARS])
+    more = f" and {len(queues) - _MOST_BARS} more" if len(queues) > _MOST_BARS else ""
+    return f'<p class="soft">in queues <code>{escape(shown)}</code>{more}</p>'
+
+
+def _examples(findings: Sequence["Finding"]) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(each.topic or '')}</td>"
+        + "".join(
+            f'<td class="number">{"" if value is None else f"{value:,}"}</td>'
+            for value in (each.queue_id, each.queue_offset, each.phy_offset)
+        )
+        + f"<td>{escape(each.detail)}<br><code class='soft'>{escape(each.path)}</code></td></tr>"
+        for each in findings[:_MOST_EXAMPLES]
+    )
+    head = "".join(f'<th class="number">{name}</th>' for name in ("queue", "offset", "log offset"))
+    return (
+        f"<details><summary>the first {min(len(findings), _MOST_EXAMPLES)}</summary>"
+        f'<div class="scroll"><table><tr><th>topic</th>{head}<th>expected and found</th></tr>{rows}</table></div>'
+        "</details>"
+    )
+
+
+def _charts(store: "StoreAudit") -> str:
+    totals = store.totals
+    charts = [_hours(totals.get("hour", {}))]
+    for name, title in (("topic", "Messages by topic"), ("host", "Messages by the host that sent them")):
+        charts.append(_ranking(title, totals.get(name, {})))
+    sizes = {f"{_bytes(int(size))} and more": sums for size, sums in totals.get("size", {}).items()}
+    charts.append(_ranking("Messages by size of their record", sizes, keep_order=True))
+    return "".join(f"<figure>{chart}</figure>" for chart in charts if chart)
+
+
+def _ranking(title: str, totals: Mapping[str, tuple[int, int]], *, keep_order: bool = False) -> str:
+    """Bars from the largest down, each with its number; what is left over is one bar."""
+    if not totals:
+        return ""
+    items = list(totals.items())
+    if not keep_order:
+        items.sort(key=lambda item: -item[1][0])
+    shown, rest = items[:_MOST_BARS], items[_MOST_BARS:]
+    if rest:
+        shown.append((f"{len(rest)} others", (sum(each[0] for _, each in rest), sum(each[1] for _, each in rest))))
+    most = max(count for _, (count, _) in shown)
+    height, label_width = 24, 200
+    room = _WIDTH - label_width - 170
+    rows = []
+    for at, (name, (count, size)) in enumerate(shown):
+        y = at * height
+        width = max(1.0, room * count / most)
+        short = name if len(name) <= 28 else f"{name[:27]}…"  # noqa: PLR2004 - what the label's width takes
+        rows.append(
+            f"<g><title>{escape(name)}: {count:,} messages, {_bytes(size)}</title>"
+            f'<text x="{label_width - 8}" y="{y + 16}" text-anchor="end" font-size="13">{escape(short)}</text>'
+            f'<rect class="bar" x="{label_width}" y="{y + 4}" width="{width:.1f}" height="{height - 8}" rx="2"/>'
+            f'<text class="soft" x="{label_width + width + 6:.1f}" y="{y + 16}" font-size="12">{count:,} · '
+            f"{_bytes(size)}</text></g>"
+        )
+    body = "".join(rows)
+    return _svg(title, body, height * len(shown))
+
+
+def _hours(totals: Mapping[str, tuple[int, int]]) -> str:
+    """Messages over time, in hours or, where there are many, in days."""
+    if not totals:
+        return ""
+    step, name = 3600, "hour"
+    times = {int(dt.datetime.fromisoformat(hour).timestamp()): count for hour, (count, _) in totals.items()}
+    first, last = min(times), max(times)
+    while (last - first) // step >= _MOST_HOURS:
+        step, name = (86_400, "day") if step == 3600 else (step * 10, f"{step * 10 // 86_400} days")  # noqa: PLR2004
+    begin = first - first % step
+    sums = [0] * ((last - begin) // step + 1)
+    for time, count in times.items():
+        sums[(time - begin) // step] += count
+    most, height, left = max(sums), 150, 56
+    width = (_WIDTH - left) / max(len(sums), 8)
+    bars = []
+    for at, count in enumerate(sums):
+        size = height * count / most
+        when = dt.datetime.fromtimestamp(begin + at * step, dt.UTC).strftime("%Y-%m-%d %H:%M")
+        bars.append(
+            f'<rect class="bar" x="{left + at * width:.2f}" y="{8 + height - size:.1f}" '
+            f'width="{max(width - 1, 0.5):.2f}" height="{size:.1f}"><title>{when}: {count:,}</title></rect>'
+        )
+    ends = [dt.datetime.fromtimestamp(begin + at * step, dt.UTC) for at in (0, len(sums) - 1)]
+    marks = (
+        f'<line class="axis" x1="{left}" x2="{_WIDTH}" y1="{8 + height}" y2="{8 + height}"/>'
+        f'<text class="soft" x="{left - 6}" y="18" text-anchor="end" font-size="12">{most:,}</text>'
+        f'<text class="soft" x="{left - 6}" y="{8 + height}" text-anchor="end" font-size="12">0</text>'
+        f'<text class="soft" x="{left}" y="{height + 26}" font-size="12">{ends[0]:%Y-%m-%d %H:%M}</text>'
+    )
+    if len(sums) > 1:
+        x = min(left + len(sums) * width, _WIDTH)
+        marks += (
+            f'<text class="soft" x="{max(x, left + 260):.0f}" y="{height + 26}" text-anchor="end" font-size="12">'
+            f"{ends[1]:%Y-%m-%d %H:%M}</text>"
+        )
+    return _svg(f"Messages stored per {name} (UTC)", "".join(bars) + marks, height + 32)
+
+
+def _svg(title: str, body: str, height: int) -> str:
+    return (
+        f"<h3>{escape(title)}</h3>"
+        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}">{body}</svg>'
+    )
+
+
+def _bytes(size: int) -> str:
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":  # noqa: PLR2004 - bytes go by 1024
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"  # noqa: PLR2004
+        value /= 1024
+    return ""

@@ -1,0 +1,307 @@
+//! Every record of a range: structure, body, order in its queue, its units.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use hashbrown::HashMap;
+
+use super::{Finding, FindingKind, Findings};
+use crate::commit_log::scan::{self, ScanEnd};
+use crate::commit_log::topic_queue::{QueueKey, QueueRef};
+use crate::consume_queue::NewUnit;
+use crate::consume_queue::table::QueueTable;
+use crate::dispatch::{Derived, derive};
+use crate::error::Result;
+use crate::format::cq_ext_unit::is_ext_addr;
+use crate::format::cq_unit::CqUnit;
+use crate::format::java_string::decode;
+use crate::format::message::{Check, Record};
+use crate::log_view::LogView;
+use crate::num;
+
+/// Units that are read at a time.
+const UNITS_AT_ONCE: usize = 512;
+const HOUR_MS: i64 = 3_600_000;
+
+/// Messages and bytes of records.
+pub type Sum = (u64, u64);
+
+/// How many messages there are of what.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// By topic.
+    pub by_topic: BTreeMap<String, Sum>,
+    /// By the hour in which they were stored, counted from 1970.
+    pub by_hour: BTreeMap<i64, Sum>,
+    /// By the address that they came from.
+    pub by_host: BTreeMap<String, Sum>,
+    /// By the power of two that their records' size lies at or above.
+    pub by_size: BTreeMap<u32, Sum>,
+}
+
+/// The offsets that a range has of one queue: what lies between two ranges shows when they are put
+/// together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueSpan {
+    /// The topic.
+    pub topic: String,
+    /// The queue.
+    pub queue_id: i32,
+    /// The first offset, and where its record stands.
+    pub first: (u64, u64),
+    /// The last offset, and where its record stands.
+    pub last: (u64, u64),
+}
+
+/// What a range holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogChecked {
+    /// Where the walk came to: the next range's begin, where that was a record.
+    pub reached: u64,
+    /// Records.
+    pub record_count: u64,
+    /// Keys under which they are to be found.
+    pub key_count: u64,
+    /// Units that were looked for.
+    pub unit_count: u64,
+    /// Store times of the first and the last record.
+    pub times: Option<(i64, i64)>,
+    /// What is wrong.
+    pub findings: Findings,
+    /// By queue.
+    pub spans: Vec<QueueSpan>,
+    /// Totals.
+    pub totals: Totals,
+}
+
+/// Checks the records from `from`, a record's begin, up to the first at or behind `to`.
+///
+/// # Errors
+/// Where log or queues can't be read.
+pub fn check_log(view: &LogView, queues: &QueueTable, from: u64, to: u64) -> Result<LogChecked> {
+    let mut checker = Checker { view, queues, spans: HashMap::new(), done: LogChecked::default() };
+    let mut sums = Sums::default();
+    let mut position = from;
+    while position < to {
+        let end = scan::scan(view.files(), position, view.end(), Check::Structure, |offset, record, _| {
+            if offset >= to {
+                return Ok(ControlFlow::Break(()));
+            }
+            checker.record(offset, record)?;
+            sums.add(record);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let (bad, fault) = match end {
+            ScanEnd::Reached(offset) | ScanEnd::Stopped(offset) => {
+                position = offset.min(view.end());
+                break;
+            }
+            ScanEnd::Fault { offset, fault } => (offset, fault.to_string()),
+            ScanEnd::Missing(offset) => (offset, "expected a file of the log, found none".into()),
+        };
+        position = bad;
+        if bad >= to {
+            break;
+        }
+        position = scan::next_record(view.files(), bad + 1, view.end())?.unwrap_or(view.end());
+        checker.bad_record(bad, position, &fault);
+    }
+    let mut done = checker.done;
+    done.reached = position;
+    done.spans = checker.spans.into_values().map(|seen| seen.span).collect();
+    done.spans.sort_by(|a, b| (&a.topic, a.queue_id).cmp(&(&b.topic, b.queue_id)));
+    done.totals = sums.totals();
+    Ok(done)
+}
+
+/// A queue's units that were read last.
+#[derive(Debug)]
+struct Seen {
+    span: QueueSpan,
+    first_unit: u64,
+    units: Vec<CqUnit>,
+}
+
+struct Checker<'a> {
+    view: &'a LogView,
+    queues: &'a QueueTable,
+    spans: HashMap<QueueKey, Seen>,
+    done: LogChecked,
+}
+
+impl Checker<'_> {
+    fn path(&self, offset: u64) -> String {
+        let file = self.view.files().find(offset);
+        file.map_or_else(String::new, |file| file.path().to_string_lossy().into_owned())
+    }
+
+    fn bad_record(&mut self, from: u64, to: u64, fault: &str) {
+        let path = self.path(from);
+        self.done.findings.add(FindingKind::BadRecord, || Finding {
+            kind: FindingKind::BadRecord,
+            path,
+            topic: None,
+            queue_id: None,
+            queue_offset: None,
+            phy_offset: Some(from),
+            detail: format!("{fault}; {} bytes up to {to} hold no record", to - from),
+        });
+    }
+
+    fn record(&mut self, offset: u64, record: &Record<'_>) -> Result<()> {
+        self.done.record_count += 1;
+        let time = record.store_timestamp;
+        let (first, last) = self.done.times.unwrap_or((time, time));
+        if let Err(fault) = record.check_body() {
+            self.tell(FindingKind::BadBody, offset, record, || fault.to_string());
+        }
+        if time < last {
+            self.tell(FindingKind::TimeBackwards, offset, record, || {
+                format!("expected a store time of at least {last}, found {time}")
+            });
+        }
+        self.done.times = Some((first, time));
+        derive(self.view.config(), offset, record, self)
+    }
+
+    fn tell(&mut self, kind: FindingKind, offset: u64, record: &Record<'_>, detail: impl FnOnce() -> String) {
+        let path = self.path(offset);
+        self.done.findings.add(kind, || Finding {
+            kind,
+            path,
+            topic: Some(decode(record.topic).into_owned()),
+            queue_id: Some(record.queue_id),
+            queue_offset: super::place(record.queue_offset),
+            phy_offset: Some(offset),
+            detail: detail(),
+        });
+    }
+
+    fn unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
+        let Some(index) = num::from_java_long(new.cq_offset) else { return Ok(()) };
+        let phy_offset = num::from_java_long(new.unit.physical_offset).unwrap_or(0);
+        self.done.unit_count += 1;
+        let mut wrong = Vec::new();
+        if let Some(seen) = self.spans.get_mut(&queue) {
+            let (last, _) = seen.span.last;
+            if index > last + 1 {
+                let missing = index - last - 1;
+                wrong.push((FindingKind::OffsetGap, format!("{missing} offsets before it are in no record")));
+            } else if index <= last {
+                wrong.push((FindingKind::OffsetRepeated, format!("expected {}, found {index}", last + 1)));
+            }
+            seen.span.last = (index.max(last), phy_offset);
+        } else {
+            let topic = decode(queue.topic).into_owned();
+            let place = (index, phy_offset);
+            let span = QueueSpan { topic, queue_id: queue.queue_id, first: place, last: place };
+            self.spans.insert(queue.into(), Seen { span, first_unit: 0, units: Vec::new() });
+        }
+        if let Some(fault) = self.unit_fault(queue, index, new)? {
+            wrong.push((FindingKind::UnitMissing, fault));
+        }
+        for (kind, detail) in wrong {
+            let path = self.path(phy_offset);
+            self.done.findings.add(kind, || Finding {
+                kind,
+                path,
+                topic: Some(decode(queue.topic).into_owned()),
+                queue_id: Some(queue.queue_id),
+                queue_offset: Some(index),
+                phy_offset: Some(phy_offset),
+                detail,
+            });
+        }
+        Ok(())
+    }
+
+    /// What stands in the queue in place of a unit; `None` where it is the unit.
+    fn unit_fault(&mut self, queue: QueueRef<'_>, index: u64, new: NewUnit) -> Result<Option<String>> {
+        let decoded = decode(queue.topic);
+        let as_text = QueueRef { topic: decoded.as_bytes(), queue_id: queue.queue_id };
+        let Some(seen) = self.spans.get_mut(&queue) else { return Ok(None) };
+        let cached = |seen: &Seen| {
+            let at = usize::try_from(index.checked_sub(seen.first_unit)?).ok()?;
+            seen.units.get(at).copied()
+        };
+        let found = match cached(seen) {
+            Some(found) => Some(found),
+            None => {
+                let Some(files) = self.queues.get(as_text) else {
+                    return Ok(Some("the queue has no files".into()));
+                };
+                (seen.first_unit, seen.units) = (index, files.units(index, UNITS_AT_ONCE)?);
+                cached(seen)
+            }
+        };
+        let Some(found) = found else { return Ok(Some("the queue's files end before it".into())) };
+        let CqUnit { physical_offset, size, tags_code } = found;
+        let is_same = physical_offset == new.unit.physical_offset
+            && size == new.unit.size
+            && (tags_code == new.unit.tags_code || is_ext_addr(tags_code));
+        if is_same {
+            return Ok(None);
+        }
+        Ok(Some(if found.is_written() {
+            let wanted = new.unit;
+            format!(
+                "expected a unit for {} of {} bytes with tags code {}, found one for {physical_offset} of \
+                 {size} bytes with tags code {tags_code}",
+                wanted.physical_offset, wanted.size, wanted.tags_code
+            )
+        } else {
+            "there is no unit".into()
+        }))
+    }
+}
+
+impl Derived for Checker<'_> {
+    fn put_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
+        self.unit(queue, new)
+    }
+
+    fn put_light_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
+        self.unit(queue, new)
+    }
+
+    fn put_keys(&mut self, hashes: impl Iterator<Item = u32>, _: u64, _: i64) -> Result<()> {
+        self.done.key_count += num::offset(hashes.count());
+        Ok(())
+    }
+}
+
+/// Totals under keys as the records have them.
+#[derive(Debug, Default)]
+struct Sums {
+    by_topic: HashMap<Box<[u8]>, Sum>,
+    by_hour: HashMap<i64, Sum>,
+    by_host: HashMap<std::net::IpAddr, Sum>,
+    by_size: HashMap<u32, Sum>,
+}
+
+impl Sums {
+    fn add(&mut self, record: &Record<'_>) {
+        let add = |sum: &mut Sum| {
+            sum.0 += 1;
+            sum.1 += u64::from(record.total_size);
+        };
+        match self.by_topic.get_mut(record.topic) {
+            Some(sum) => add(sum),
+            None => add(self.by_topic.entry(record.topic.into()).or_default()),
+        }
+        add(self.by_hour.entry(record.store_timestamp.div_euclid(HOUR_MS)).or_default());
+        add(self.by_host.entry(record.born_host.ip).or_default());
+        add(self.by_size.entry(record.total_size.max(1).ilog2()).or_default());
+    }
+
+    fn totals(self) -> Totals {
+        let mut totals = Totals { by_hour: self.by_hour.into_iter().collect(), ..Totals::default() };
+        totals.by_size = self.by_size.into_iter().collect();
+        totals.by_host = self.by_host.into_iter().map(|(host, sum)| (host.to_string(), sum)).collect();
+        for (topic, (count, size)) in self.by_topic {
+            let sum = totals.by_topic.entry(decode(&topic).into_owned()).or_default();
+            *sum = (sum.0 + count, sum.1 + size);
+        }
+        totals
+    }
+}

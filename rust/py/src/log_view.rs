@@ -1,0 +1,210 @@
+//! A store's log alone, and its derived files as they lie there.
+
+use std::sync::Arc;
+
+use mqstore_core::clock::SystemClock;
+use mqstore_core::commit_log::topic_queue::QueueRef;
+use mqstore_core::consume_queue::ConsumeQueue;
+use mqstore_core::consume_queue::table::QueueTable;
+use mqstore_core::error::Result as CoreResult;
+use mqstore_core::format::cq_unit::CQ_STORE_UNIT_SIZE;
+use mqstore_core::fs::OsFileSystem;
+use mqstore_core::index::file::IndexFile;
+use mqstore_core::log_view::LogView as CoreLogView;
+use mqstore_core::verify::{self, Findings, LogChecked};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+
+use crate::errors::detached;
+use crate::options::EngineOptions;
+
+/// A store's log, and its derived files as they lie there.
+#[pyclass(frozen, module = "mqstore._native")]
+pub struct LogView {
+    pub(crate) core: CoreLogView,
+    queues: Mutex<Option<Arc<QueueTable>>>,
+    index_files: Mutex<Option<IndexFiles>>,
+}
+
+#[pymethods]
+impl LogView {
+    #[new]
+    #[pyo3(signature = (options, end=None))]
+    fn new(py: Python<'_>, options: EngineOptions, end: Option<u64>) -> PyResult<Self> {
+        let open = || CoreLogView::open(options.into(), Arc::new(OsFileSystem), Arc::new(SystemClock), end);
+        Ok(Self { core: detached(py, open)?, queues: Mutex::default(), index_files: Mutex::default() })
+    }
+
+    #[getter]
+    fn min_offset(&self) -> u64 {
+        self.core.min_offset()
+    }
+
+    #[getter]
+    fn end(&self) -> u64 {
+        self.core.end()
+    }
+
+    #[getter]
+    fn queue_file_size(&self, py: Python<'_>) -> PyResult<u64> {
+        detached(py, || self.core.queue_file_size())
+    }
+
+    #[getter]
+    fn index_shape(&self, py: Python<'_>) -> PyResult<(u32, u32)> {
+        let shape = detached(py, || self.core.index_shape())?;
+        Ok((shape.hash_slot_num, shape.index_num))
+    }
+
+    fn boundary(&self, py: Python<'_>, offset: u64) -> PyResult<u64> {
+        detached(py, || self.core.boundary(offset))
+    }
+
+    fn divide(&self, py: Python<'_>, begin: u64, to: u64, step: u64) -> PyResult<Vec<u64>> {
+        detached(py, || self.core.divide(begin, to, step))
+    }
+
+    /// Path, expected, found of files and folders of log, queues and index that are not as they should be.
+    fn strays(&self, py: Python<'_>) -> PyResult<Vec<(String, String, String)>> {
+        detached(py, || {
+            let mut strays = self.core.strays()?;
+            strays.extend(self.core.index()?.map(|(_, faults)| faults).unwrap_or_default());
+            let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
+            Ok(strays.into_iter().map(|stray| (text(&stray.path), stray.expected, stray.found)).collect())
+        })
+    }
+
+    /// Topic, queue, first index, behind the last index, of every queue file.
+    fn queue_files(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, u64, u64)>> {
+        const UNIT: u64 = CQ_STORE_UNIT_SIZE as u64;
+        let queues = detached(py, || self.queues())?;
+        let rows = |queue: Arc<ConsumeQueue>| {
+            let files = queue.files();
+            let row = |file: &Arc<_>| -> (String, i32, u64, u64) {
+                let file: &mqstore_core::mmap::mapped_file::MappedFile = file;
+                let (from, to) = (file.file_from_offset() / UNIT, file.end_offset() / UNIT);
+                (queue.topic().to_owned(), queue.queue_id(), from, to)
+            };
+            files.iter().map(row).collect::<Vec<_>>()
+        };
+        Ok(queues.all().into_iter().flat_map(rows).collect())
+    }
+
+    /// How many index files there are; `None` where messages are not indexed.
+    fn index_file_count(&self, py: Python<'_>) -> PyResult<Option<usize>> {
+        Ok(detached(py, || self.index_files())?.map(|files| files.len()))
+    }
+
+    fn check_log(&self, py: Python<'_>, begin: u64, to: u64) -> PyResult<LogRow> {
+        let checked = detached(py, || verify::check_log(&self.core, &*self.queues()?, begin, to))?;
+        Ok(log_row(checked))
+    }
+
+    fn check_queue(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        begin: u64,
+        to: u64,
+    ) -> PyResult<(u64, u64, u64, FindingRows)> {
+        let checked = detached(py, || {
+            let queue = QueueRef { topic: topic.as_bytes(), queue_id };
+            let Some(queue) = self.queues()?.get(queue) else { return Ok(verify::QueueChecked::default()) };
+            verify::check_queue(&self.core, &queue, begin, to)
+        })?;
+        let rows = finding_rows(&checked.findings);
+        Ok((checked.unit_count, checked.expired_count, checked.blank_count, rows))
+    }
+
+    fn check_index_file(&self, py: Python<'_>, number: usize) -> PyResult<(u64, u64, FindingRows)> {
+        let checked = detached(py, || {
+            let files = self.index_files()?.unwrap_or_default();
+            verify::check_index_file(&self.core, &files, number)
+        })?;
+        Ok((checked.entry_count, checked.expired_count, finding_rows(&checked.findings)))
+    }
+}
+
+impl LogView {
+    /// The queues, listed once.
+    fn queues(&self) -> CoreResult<Arc<QueueTable>> {
+        let mut known = self.queues.lock();
+        if let Some(queues) = &*known {
+            return Ok(Arc::clone(queues));
+        }
+        let queues = Arc::new(self.core.queues()?);
+        *known = Some(Arc::clone(&queues));
+        Ok(queues)
+    }
+
+    /// The index files, opened once.
+    fn index_files(&self) -> CoreResult<IndexFiles> {
+        let mut known = self.index_files.lock();
+        if let Some(files) = &*known {
+            return Ok(files.clone());
+        }
+        let files = self.core.index()?.map(|(index, _)| index.files());
+        *known = Some(files.clone());
+        Ok(files)
+    }
+}
+
+/// The files, oldest first; `None` where messages are not indexed.
+type IndexFiles = Option<Arc<Vec<Arc<IndexFile>>>>;
+/// Kind, file, topic, queue, place in the queue, place in the log, what is wrong.
+type FindingRow = (&'static str, String, Option<String>, Option<i32>, Option<u64>, Option<u64>, String);
+/// How many of each kind, and the first ones.
+type FindingRows = (Vec<(&'static str, u64)>, Vec<FindingRow>);
+/// What of it, messages, bytes of their records.
+type TotalRow<Of> = (Of, u64, u64);
+/// Topic, queue, first and last offset with their places in the log.
+type SpanRow = (String, i32, (u64, u64), (u64, u64));
+
+/// What a range of the log holds.
+#[derive(IntoPyObject)]
+pub struct LogRow {
+    reached: u64,
+    record_count: u64,
+    key_count: u64,
+    unit_count: u64,
+    times: Option<(i64, i64)>,
+    findings: FindingRows,
+    spans: Vec<SpanRow>,
+    by_topic: Vec<TotalRow<String>>,
+    by_hour: Vec<TotalRow<i64>>,
+    by_host: Vec<TotalRow<String>>,
+    by_size: Vec<TotalRow<u32>>,
+}
+
+fn finding_rows(findings: &Findings) -> FindingRows {
+    let counts = findings.counts.iter().map(|(kind, count)| (kind.name(), *count)).collect();
+    let first = findings.first.iter().cloned().map(|finding| {
+        let verify::Finding { kind, path, topic, queue_id, queue_offset, phy_offset, detail } = finding;
+        (kind.name(), path, topic, queue_id, queue_offset, phy_offset, detail)
+    });
+    (counts, first.collect())
+}
+
+fn log_row(checked: LogChecked) -> LogRow {
+    fn rows<Of>(totals: impl IntoIterator<Item = (Of, (u64, u64))>) -> Vec<TotalRow<Of>> {
+        totals.into_iter().map(|(of, (count, size))| (of, count, size)).collect()
+    }
+    LogRow {
+        reached: checked.reached,
+        record_count: checked.record_count,
+        key_count: checked.key_count,
+        unit_count: checked.unit_count,
+        times: checked.times,
+        findings: finding_rows(&checked.findings),
+        spans: checked
+            .spans
+            .into_iter()
+            .map(|span| (span.topic, span.queue_id, span.first, span.last))
+            .collect(),
+        by_topic: rows(checked.totals.by_topic),
+        by_hour: rows(checked.totals.by_hour),
+        by_host: rows(checked.totals.by_host),
+        by_size: rows(checked.totals.by_size),
+    }
+}
