@@ -191,7 +191,11 @@ def test_damage_is_found(spark: SparkSession, whole: Path, tmp_path: Path, damag
     assert set(done.stores[0].counts) == DAMAGES[damage]
     assert {finding.kind for finding in done.findings} == DAMAGES[damage]
     assert not done.is_whole
-    spreading = {forget_index: "key_missing", clear_unit: "unit_stray", cut_queue_file: "unit_missing"}
+    spreading: dict[Callable[[Path], None], str] = {
+        forget_index: "key_missing",
+        clear_unit: "unit_stray",
+        cut_queue_file: "unit_missing",
+    }
     for kind, count in done.stores[0].counts.items():
         assert count <= MOST_FROM_ONE_DAMAGE or spreading.get(damage) == kind, (kind, count)
     assert DAMAGES[damage] <= set(MEANINGS)
