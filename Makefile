@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: test test-rust test-python torture lint demo wheel clean
+.PHONY: test test-rust test-python torture bench bench-compare lint demo wheel clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -41,11 +41,23 @@ torture: $(VENV)/engine-dev
 demo: $(VENV)/engine-release
 	$(BIN)/python demo/demo.py
 
+# Benches: the codecs by criterion, the library by pytest-benchmark. SHORT=1 sees that they run, and times nothing.
+bench: $(VENV)/engine-release
+	$(BIN)/pip install --quiet --group bench
+	cargo bench --package mqstore-core $(if $(SHORT),-- --test)
+	$(BIN)/pytest -q benches -o python_files='bench_*.py' $(if $(SHORT),--benchmark-disable)
+
+# mqstore and the real store side by side; docs/performance.md has a whole run.
+COMPARE ?= --rounds 5
+bench-compare: $(VENV)/engine-release
+	$(BIN)/pip install --quiet --group bench
+	$(BIN)/python benches/compare/compare.py $(COMPARE)
+
 lint: $(VENV)/engine-dev
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	$(BIN)/ruff check python tests demo
-	$(BIN)/ruff format --check python tests demo
+	$(BIN)/ruff check python tests demo benches
+	$(BIN)/ruff format --check python tests demo benches
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest mqstore._native --ignore-disjoint-bases
 

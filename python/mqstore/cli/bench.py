@@ -1,5 +1,6 @@
 """``mqstore bench``: the work of the Java store's driver, with the same names for the same figures."""
 
+import asyncio
 import json
 import random
 import threading
@@ -27,6 +28,8 @@ class _Work:
     batch: int = 1
     lookups: int = 100_000
     warm: int = 50_000
+    inflight: int = 0
+    """Puts under way at once with asyncio, instead of threads; 0 for none."""
 
     @classmethod
     def of(cls, call: StoreCall) -> "_Work":
@@ -54,6 +57,9 @@ def _load(store: mqstore.MessageStore, topic: str, count: int, work: _Work) -> N
             queue_id = start // work.batch % work.queues
             store.put_many(topic, [body] * len(keys), keys=keys, tags="TagA", queue_id=queue_id, unique_key=False)
 
+    if work.inflight:
+        asyncio.run(_load_in_flight(store, topic, count, work, body))
+        return
     load = one_by_one if work.batch == 1 else in_batches
     threads = [threading.Thread(target=load, args=(number,)) for number in range(1, work.threads)]
     for thread in threads:
@@ -61,6 +67,15 @@ def _load(store: mqstore.MessageStore, topic: str, count: int, work: _Work) -> N
     load(0)
     for thread in threads:
         thread.join()
+
+
+async def _load_in_flight(store: mqstore.MessageStore, topic: str, count: int, work: _Work, body: bytes) -> None:
+    async def puts(first: int) -> None:
+        put = store.aio.put
+        for number in range(first, count, work.inflight):
+            await put(topic, body, keys=f"key{number}", tags="TagA", queue_id=number % work.queues, unique_key=False)
+
+    await asyncio.gather(*(puts(first) for first in range(work.inflight)))
 
 
 def _await_dispatched(store: mqstore.MessageStore) -> None:
@@ -109,6 +124,9 @@ def _look_up(store: mqstore.MessageStore, topic: str, work: _Work, lookups: int)
         "query_by_key_per_s": lookups / (time.perf_counter() - begin),
         "query_by_key_found": found,
     }
+    begin = time.perf_counter()
+    store.query_messages(topic, keys)
+    figures["query_by_keys_per_s"] = lookups / (time.perf_counter() - begin)
     first = store.get_message_store_time_stamp(topic, 0, 0)
     last = store.get_message_store_time_stamp(topic, 0, store.get_max_offset_in_queue(topic, 0) - 1)
     times = [first + int(rnd.random() * max(1, last - first)) for _ in range(lookups)]
@@ -116,6 +134,9 @@ def _look_up(store: mqstore.MessageStore, topic: str, work: _Work, lookups: int)
     offsets = [store.get_offset_in_queue_by_time(topic, n % work.queues, at) for n, at in enumerate(times)]
     figures["offset_by_time_per_s"] = lookups / (time.perf_counter() - begin)
     figures["offset_by_time_sum"] = sum(offsets)
+    begin = time.perf_counter()
+    store.get_offsets_in_queue_by_time(topic, 0, times)
+    figures["offset_by_times_per_s"] = lookups / (time.perf_counter() - begin)
     return figures
 
 
@@ -153,7 +174,7 @@ def bench(call: StoreCall) -> None:
     """Time puts, dispatch, gets and look-ups, and print the figures.
 
     The work is the Java store's driver's: -o bench.messages, bench.body, bench.queues, bench.threads,
-    bench.batch, bench.lookups, bench.warm.
+    bench.batch, bench.lookups, bench.warm; and bench.inflight, puts under way at once with asyncio.
     """
     work = _Work.of(call)
     with call.open("rw") as store:

@@ -54,6 +54,13 @@ impl<'a> FieldReader<'a> {
     }
 }
 
+/// Java's `getShort(at)`, or `None` past the end.
+#[inline]
+#[must_use]
+pub fn i16_at(bytes: &[u8], at: usize) -> Option<i16> {
+    FieldReader::new(bytes.get(at..)?).i16()
+}
+
 /// Java's `getInt(at)`, or `None` past the end.
 #[inline]
 #[must_use]

@@ -50,6 +50,8 @@ pub const MAX_PROPERTIES_LENGTH: usize = 32_767;
 
 /// Where the magic code stands.
 pub const MAGIC_CODE_AT: usize = 4;
+/// Where the queue id stands.
+const QUEUE_ID_AT: usize = 12;
 /// Where the queue offset stands.
 pub const QUEUE_OFFSET_AT: usize = 20;
 /// Where the physical offset stands.
@@ -92,6 +94,40 @@ pub fn body_range(record: &[u8]) -> Option<(Range<usize>, i32)> {
     let body_at = len_at + 4;
     let end = body_at.checked_add(num::from_java_int(be::i32_at(record, len_at)?)? as usize)?;
     (end <= record.len()).then_some((body_at..end, sys_flag))
+}
+
+/// What a record has to be to be the one that a queue's unit stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity<'a> {
+    /// The topic.
+    pub topic: &'a [u8],
+    /// The queue.
+    pub queue_id: i32,
+    /// The unit's index.
+    pub queue_offset: i64,
+    /// Where the record stands.
+    pub physical_offset: i64,
+}
+
+/// Whether bytes are one whole record of an identity, its body unread. Says no more than [`decode`]
+/// does, and is several times faster; `false` where decoding has to tell, as for RocketMQ 5's records.
+#[must_use]
+pub fn is_whole_record_of(bytes: &[u8], identity: &Identity<'_>) -> bool {
+    let is_it =
+        be::i32_at(bytes, 0).and_then(num::from_java_int).is_some_and(|size| size as usize == bytes.len())
+            && be::i32_at(bytes, MAGIC_CODE_AT) == Some(MESSAGE_MAGIC_CODE)
+            && be::i32_at(bytes, QUEUE_ID_AT) == Some(identity.queue_id)
+            && be::i64_at(bytes, QUEUE_OFFSET_AT) == Some(identity.queue_offset)
+            && be::i64_at(bytes, PHYSICAL_OFFSET_AT) == Some(identity.physical_offset);
+    let Some((body, _)) = body_range(bytes).filter(|_| is_it) else { return false };
+    let Some((&[topic_len], rest)) = bytes.get(body.end..).and_then(<[u8]>::split_first_chunk) else {
+        return false;
+    };
+    let topic = rest.split_at_checked(usize::from(topic_len));
+    topic.is_some_and(|(topic, rest)| {
+        let properties_len = be::i16_at(rest, 0).and_then(|len| usize::try_from(len).ok());
+        topic == identity.topic && properties_len.is_some_and(|len| rest.len() == len + 2)
+    })
 }
 
 /// The body CRC that a record holds: CRC-32 without its top bit (`UtilAll.crc32`).

@@ -14,7 +14,7 @@ use crate::consume_queue::ConsumeQueue;
 use crate::error::{Error, Result};
 use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
 use crate::format::java_string::hash_code;
-use crate::format::message::{self, Check, Decoded, Record, RecordFault};
+use crate::format::message::{self, Check, Decoded, Identity, Record, RecordFault, is_whole_record_of};
 use crate::format::properties;
 use crate::mmap::slice::Slice;
 use crate::num;
@@ -354,6 +354,9 @@ impl Get<'_> {
                 return Ok(true);
             }
         }
+        if self.subscription.is_none() && self.take_own(unit, index)? {
+            return Ok(true);
+        }
         let is_rejected = self.store.rejected_count();
         let Some(found) = self.store.record_of(&mut self.records, self.queue, unit, index)? else {
             if self.store.rejected_count() == is_rejected {
@@ -369,9 +372,36 @@ impl Get<'_> {
         }
         self.result.buffer_total_size += u64::from(size);
         self.result.messages.push(found.window, found.at, found.len, index);
+        self.found();
+        Ok(true)
+    }
+
+    /// Takes a unit's record if it is plainly the one, and needs no more than that. Gives whether it did.
+    fn take_own(&mut self, unit: &CqUnit, index: u64) -> Result<bool> {
+        let Some((offset, size)) = unit.place() else { return Ok(false) };
+        if self.store.check_of_served(offset) != Check::Structure {
+            return Ok(false);
+        }
+        let Some((window, at)) = self.records.find(offset, size)? else { return Ok(false) };
+        let identity = Identity {
+            topic: self.queue.topic().as_bytes(),
+            queue_id: self.queue.queue_id(),
+            queue_offset: num::java_long(index),
+            physical_offset: unit.physical_offset,
+        };
+        let bytes = window.get(at..at + size as usize).unwrap_or_default();
+        let is_own = is_whole_record_of(bytes, &identity);
+        if is_own {
+            self.result.buffer_total_size += u64::from(size);
+            self.result.messages.push(window, at, size as usize, index);
+            self.found();
+        }
+        Ok(is_own)
+    }
+
+    fn found(&mut self) {
         self.result.status = GetMessageStatus::Found;
         self.skip_to = None;
-        Ok(true)
     }
 
     fn removed(&mut self, offset: u64) {

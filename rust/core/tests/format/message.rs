@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use mqstore_core::format::host::Host;
 use mqstore_core::format::message::{
-    BLANK_MAGIC_CODE, Check, Decoded, FIXED_SIZE, MAX_PROPERTIES_LENGTH, MAX_TOPIC_LENGTH,
+    BLANK_MAGIC_CODE, Check, Decoded, FIXED_SIZE, Identity, MAX_PROPERTIES_LENGTH, MAX_TOPIC_LENGTH,
     MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2, Place, Record, RecordFault, RecordFields, SYS_FLAG_AT, blank,
-    body_crc, decode, record_size, store_timestamp_at,
+    body_crc, decode, is_whole_record_of, record_size, store_timestamp_at,
 };
 use mqstore_core::format::sys_flag::{BORNHOST_V6, STOREHOST_V6};
 use proptest::collection::vec;
@@ -78,6 +78,29 @@ fn a_record_has_the_bytes_of_the_table() {
     expected[8..12].copy_from_slice(&crc.to_be_bytes());
     assert_eq!(bytes, expected);
     assert_eq!(bytes.len(), FIXED_SIZE + 4 + 1 + 3);
+}
+
+#[test]
+fn the_quick_look_says_what_decoding_says() {
+    for (born, store) in [("1.2.3.4", "5.6.7.8"), ("::1", "5.6.7.8"), ("1.2.3.4", "::2"), ("::1", "::2")] {
+        let bytes = written(&fields(born, store, b"body", b"Topic", b"a\x01b"), PLACE);
+        let identity = Identity { topic: b"Topic", queue_id: 3, queue_offset: 9, physical_offset: 0x1000 };
+        assert!(is_whole_record_of(&bytes, &identity));
+        assert!(!is_whole_record_of(&as_version_2(&bytes), &identity), "decoding has to tell");
+        assert!((0..bytes.len()).all(|len| !is_whole_record_of(&bytes[..len], &identity)));
+        assert!(!is_whole_record_of(&[&bytes[..], b"x"].concat(), &identity));
+        for (bit, flipped) in flips(&bytes) {
+            let decoded = match decode(&flipped, Check::Structure) {
+                Ok(Decoded::Message(found)) => Some(found),
+                _ => None,
+            };
+            let is_it = decoded.is_some_and(|found| {
+                let place = (found.queue_id, found.queue_offset, found.physical_offset);
+                found.topic == b"Topic" && place == (3, 9, 0x1000) && found.magic_code == MESSAGE_MAGIC_CODE
+            });
+            assert_eq!(is_whole_record_of(&flipped, &identity), is_it, "bit {bit}");
+        }
+    }
 }
 
 #[test]
