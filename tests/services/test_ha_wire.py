@@ -6,7 +6,7 @@ import pytest
 
 import mqstore
 from tests.services.ha_peers import REPORT, Pair, RawMaster, put_some, records, wait_equal
-from tests.store_files import log_contents, queue_contents
+from tests.store_files import copy_store, log_contents, queue_contents
 from tests.waiting import wait_until
 
 # ---- a slave that is none ------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def test_logs_of_other_file_sizes_are_refused(
     assert slave.get_max_phy_offset() == 0
 
 
-@pytest.mark.parametrize("end", ["close", "leave open"])
+@pytest.mark.parametrize("end", ["close", "kill", "leave open"])
 def test_a_record_that_is_not_whole_is_not_there_yet(
     pair: Pair, raw_master: RawMaster, tmp_path: Path, end: str
 ) -> None:
@@ -151,11 +151,15 @@ def test_a_record_that_is_not_whole_is_not_there_yet(
     with mqstore.open(pair.path("slave"), "r") as reader:
         assert not reader.report().gaps
         assert reader.topics() == ["topic-0"]
-    if end == "close":
+    name = "slave"
+    if end != "leave open":
+        if end == "kill":
+            # What a killed process leaves is what its files hold at that moment.
+            name = copy_store(pair.path("slave"), pair.path("killed")).name
         slave.close()
-        with mqstore.open(pair.path("slave"), "r") as reader:
+        with mqstore.open(pair.path(name), "r") as reader:
             assert not reader.report().gaps
-        slave = pair.slave_of(raw_master.address)
+        slave = pair.slave_of(raw_master.address, name)
         # What was cut in the middle is asked for again from its begin.
         assert raw_master.accept() == first
         raw_master.send(first, len(log) - first, log[first:])
@@ -163,8 +167,8 @@ def test_a_record_that_is_not_whole_is_not_there_yet(
         raw_master.send(cut, len(log) - cut, log[cut:])
     wait_until(lambda: slave.get_max_phy_offset() == len(log) and not slave.dispatch_behind_bytes())
     pair.close()
-    assert log_contents(pair.path("slave")) == log_contents(tmp_path / "source")
-    assert queue_contents(pair.path("slave")) == queue_contents(tmp_path / "source")
+    assert log_contents(pair.path(name)) == log_contents(tmp_path / "source")
+    assert queue_contents(pair.path(name)) == queue_contents(tmp_path / "source")
 
 
 def test_a_silent_master_is_let_go(pair: Pair, raw_master: RawMaster, caplog: pytest.LogCaptureFixture) -> None:

@@ -15,12 +15,19 @@ _log = logging.getLogger("mqstore")
 _MAX_WAIT_MS = 100
 
 
-def _tell(store: "MessageStore", events: Iterable[tuple[bool, str]]) -> None:
-    for is_failure, text in events:
-        _log.log(logging.WARNING if is_failure else logging.INFO, "%s: %s", store.path, text)
+class _Telling(ServiceThread):
+    """Says what happened, and what happens again and again once."""
+
+    _last = ""
+
+    def _tell(self, store: "MessageStore", events: Iterable[tuple[bool, str]]) -> None:
+        for is_failure, text in events:
+            level = logging.WARNING if is_failure else logging.INFO
+            _log.log(logging.DEBUG if text == self._last else level, "%s: %s", store.path, text)
+            self._last = text
 
 
-class HAService(ServiceThread):
+class HAService(_Telling):
     """Takes the connections of slaves and sends them the log. A slave has it too: slaves can follow it."""
 
     def __init__(self, store: "MessageStore") -> None:
@@ -45,11 +52,11 @@ class HAService(ServiceThread):
     def make_pass(self, store: "MessageStore") -> None:
         """Serves slaves, and wakes the asyncio tasks that wait for one."""
         events, confirmed = store._serve_slaves(_MAX_WAIT_MS)
-        _tell(store, events)
+        self._tell(store, events)
         store._transfer_waiters.reached(confirmed)
 
 
-class HAClient(ServiceThread):
+class HAClient(_Telling):
     """Follows a master, for which it looks again and again while there is none."""
 
     def __init__(self, store: "MessageStore") -> None:
@@ -64,4 +71,4 @@ class HAClient(ServiceThread):
 
     def make_pass(self, store: "MessageStore") -> None:
         """Appends what the master has sent."""
-        _tell(store, store._receive_log(_MAX_WAIT_MS))
+        self._tell(store, store._receive_log(_MAX_WAIT_MS))
