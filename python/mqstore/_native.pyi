@@ -400,7 +400,7 @@ class Store:
         keys: Sequence[str | Iterable[str] | None] | None = None,
         tags: str | Sequence[str | None] | None = None,
         queue_id: int | None = None,
-        properties: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
         flag: int = 0,
         born_timestamp: int | None = None,
         wait_store_msg_ok: bool = True,
@@ -414,14 +414,14 @@ class Store:
             keys: The keys of each.
             tags: One tag for all, or the tag of each.
             queue_id: One queue for all; the topic's queues take turns by default.
-            properties: Properties that all have.
+            properties: Properties that all have, or those of each.
             flag: The user's flag, of all.
             born_timestamp: When they were made; now by default.
             wait_store_msg_ok: Whether, with synchronous flush, the call waits for the disk.
             unique_key: Whether each gets a unique key, where ``properties`` has none.
 
         Raises:
-            ValueError: there are not as many keys or tags as bodies.
+            ValueError: there are not as many keys, tags or properties as bodies.
             PutError: as for :meth:`put`; its ``result`` says which messages are stored.
         """
     def _put_many_begin(
@@ -432,7 +432,7 @@ class Store:
         keys: Sequence[str | Iterable[str] | None] | None = None,
         tags: str | Sequence[str | None] | None = None,
         queue_id: int | None = None,
-        properties: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
         flag: int = 0,
         born_timestamp: int | None = None,
         wait_store_msg_ok: bool = True,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import mqstore
     from mqstore import _native
 
-__all__ = ["LogRange", "plan"]
+__all__ = ["LogRange", "counted", "first_position", "plan"]
 
 _UNIT_SIZE = 20
 _SAMPLE_COUNT = 16
@@ -96,6 +96,24 @@ def plan(options: ReadOptions, narrowing: Narrowing, ranges: dict[str, LogRange]
     return [piece for share in shares for piece in _divide(share, size)]
 
 
+def first_position(path: str, options: ReadOptions) -> int:
+    """Where the options say that a stream begins in a store's log."""
+    log = log_of(path, pread=options.pread)
+    if options.starting is None or options.starting.is_latest:
+        return log.get_max_phy_offset()
+    return log._log_range(SelectionSpec(begin_timestamp=options.starting.timestamp))[0]
+
+
+def counted(options: ReadOptions, begin: int, end: int) -> SelectionSpec:
+    """The messages of a part of the log that count against a limit: at least those that are read."""
+    queues: list[QueueRow] | None = None
+    if options.queues is not None:
+        queues = [(topic, queue_id, None, None) for topic, queue_id in options.queues]
+    elif options.topics is not None:
+        queues = [(topic, None, None, None) for topic in options.topics]
+    return SelectionSpec(queues=queues, tags=options.tags, from_phy_offset=begin, to_phy_offset=end)
+
+
 def _piece_size(options: ReadOptions, total: float) -> float:
     if options.min_partitions is not None:
         return max(1.0, min(options.max_bytes_per_partition, total / options.min_partitions))
@@ -119,7 +137,7 @@ def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRan
         return _share_of_log(path, options, spec)
     store = followed(path, pread=options.pread)
     log_end = store.get_max_phy_offset() if of_log is None else of_log.end
-    queues = _queue_bounds(store, options, narrowing)
+    queues = _queue_bounds(store, options, narrowing, is_stream=of_log is not None)
     if keys is not None:
         ranges: list[QueueRow] = [(topic, queue_id, begin, end) for topic, queue_id, begin, end, _ in queues]
         spec = replace(spec, keys=keys, queues=ranges if options.has_topics or narrowing.topics is not None else None)
@@ -143,55 +161,48 @@ _QueueBounds = tuple[str, int, int, int, int]
 """Topic, queue, first offset, behind the last, bytes of units in memory."""
 
 
-def _queue_bounds(store: "mqstore.MessageStore", options: ReadOptions, narrowing: Narrowing) -> list[_QueueBounds]:
+def _queue_bounds(
+    store: "mqstore.MessageStore", options: ReadOptions, narrowing: Narrowing, *, is_stream: bool
+) -> list[_QueueBounds]:
     found = []
     known = set()
+    # The end is where a stream begins by its offsets: what a queue's end is now says nothing.
+    starting = options.starting or Bounds()
+    if is_stream and starting.is_latest:
+        starting = Bounds()
+    is_strict = options.fail_on_data_loss and not is_stream
     for row in sorted(store._queues()):
         topic, queue_id, *_, in_memory = row
         if not options.takes_queue(topic, queue_id) or not narrowing.takes_queue(topic, queue_id):
             continue
         known.add((topic, queue_id))
-        begin = _resolve(store, options.starting or Bounds(), row, "starting", options)
-        behind = _resolve(store, options.ending, row, "ending", options)
+        begin = _resolve(store, starting, row, "startingOffsets", is_strict=is_strict)
+        behind = _resolve(store, options.ending, row, "endingOffsets", is_strict=is_strict)
         begin, behind = narrowing.offsets(begin, behind)
         if begin < behind:
             found.append((topic, queue_id, begin, behind, in_memory))
-    _refuse_unknown(options, known)
+    for option, bounds in (("startingOffsets", starting), ("endingOffsets", options.ending)):
+        for topic, queue_id in bounds.offsets:
+            if (topic, queue_id) not in known and is_strict:
+                raise bad_option(option, f"{topic} {queue_id}", "the store has no such queue; see failOnDataLoss")
     return found
 
 
-def _refuse_unknown(options: ReadOptions, known: set[tuple[str, int]]) -> None:
-    """A name in the options that is none of the store's is a typing error more often than not."""
-    for option, bounds in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
-        for key in () if bounds is None else bounds.offsets:
-            if key not in known and options.fail_on_data_loss:
-                raise bad_option(option, f"{key[0]} {key[1]}", "the store has no such queue")
-
-
 def _resolve(
-    store: "mqstore.MessageStore",
-    bounds: Bounds,
-    row: tuple[str, int, int, int, int],
-    end: str,
-    options: ReadOptions,
+    store: "mqstore.MessageStore", bounds: Bounds, row: tuple[str, int, int, int, int], option: str, *, is_strict: bool
 ) -> int:
     """The offset of a queue that one of its bounds stands for."""
     queue, first, behind = row[:2], row[2], row[3]
-    if queue in bounds.timestamps or bounds.timestamp is not None:
-        time = bounds.timestamps.get(queue, bounds.timestamp)
-        assert time is not None  # noqa: S101 - one of the two is given
+    time = bounds.timestamps.get(queue, bounds.timestamp)
+    if time is not None:
         return max(first, store.get_offset_in_queue_by_time(*queue, time, "lower"))
     offset = bounds.offsets.get(queue, LATEST if bounds.is_latest else EARLIEST)
-    if offset == LATEST:
-        return behind
-    if offset == EARLIEST:
-        return first
-    if not first <= offset <= behind:
-        if options.fail_on_data_loss:
-            where = f"{queue[0]} {queue[1]} {offset}"
-            raise bad_option(f"{end}Offsets", where, f"the queue holds {first} to {behind}; see failOnDataLoss")
-        return min(max(offset, first), behind)
-    return offset
+    if offset in {EARLIEST, LATEST}:
+        return first if offset == EARLIEST else behind
+    if is_strict and not first <= offset <= behind:
+        reason = f"the queue holds {first} to {behind}; see failOnDataLoss"
+        raise bad_option(option, f"{queue[0]} {queue[1]} {offset}", reason)
+    return min(max(offset, first), behind)
 
 
 def _share_of_queues(

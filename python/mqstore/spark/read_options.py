@@ -113,6 +113,20 @@ class ReadOptions:
         options._check_bounds(values)
         return options
 
+    def check_for_stream(self, given: Mapping[str, str]) -> None:
+        """Refuses what a stream can't do.
+
+        Raises:
+            OptionError: an end, which a stream does not have, or the end of a single queue as its begin,
+                which another start of the query would take for another offset.
+        """
+        for name, value in given.items():
+            if name.lower().startswith("ending"):
+                raise bad_option(name, value, "a stream has no end")
+        for queue, offset in () if self.starting is None else self.starting.offsets.items():
+            if offset == LATEST:
+                raise bad_option("startingOffsets", f"{queue[0]} {queue[1]} {offset}", "in a stream it goes for all")
+
     def _check_bounds(self, values: "_Values") -> None:
         for end, bounds in (("starting", self.starting), ("ending", self.ending)):
             for topic, queue_id in () if bounds is None else (*bounds.offsets, *bounds.timestamps):

@@ -4,7 +4,15 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from mqstore.spark.columns import BAD_RANGE, COLUMNS, check_schema, schema_of
@@ -13,6 +21,9 @@ from mqstore.spark.option_error import bad_option
 from mqstore.spark.piece import Piece, read_piece
 from mqstore.spark.planning import plan
 from mqstore.spark.read_options import ReadOptions
+from mqstore.spark.sink import MessageStreamWriter, MessageWriter
+from mqstore.spark.stream import MessageStreamReader
+from mqstore.spark.write_options import WriteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,6 +61,20 @@ class MQStoreDataSource(DataSource):
         # are taken only where the user says that a DataFrame is used once.
         kind = PushingReader if options.filter_pushdown and _asks_for_filters() else MessageReader
         return kind(schema, options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """A reader of what comes in."""
+        options = _checked(self.options, schema)
+        options.check_for_stream(self.options)
+        return MessageStreamReader(schema, options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
+        """A writer of a DataFrame's rows."""
+        return MessageWriter(schema, WriteOptions.of(self.options, overwrite=overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - as above
+        """A writer of a stream's batches."""
+        return MessageStreamWriter(schema, WriteOptions.of(self.options, overwrite=overwrite))
 
 
 def _checked(given: Mapping[str, str], schema: StructType) -> ReadOptions:

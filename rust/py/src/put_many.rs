@@ -40,6 +40,35 @@ impl Tags {
     }
 }
 
+/// Properties that all messages have, or those of each.
+#[derive(FromPyObject)]
+pub enum Given {
+    One(GivenProperties),
+    Each(Vec<GivenProperties>),
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        Self::One(GivenProperties::default())
+    }
+}
+
+impl Given {
+    fn of(&self, at: usize) -> Option<&GivenProperties> {
+        match self {
+            Self::One(given) => Some(given),
+            Self::Each(each) => each.get(at),
+        }
+    }
+
+    fn fits(&self, count: usize) -> bool {
+        match self {
+            Self::One(_) => true,
+            Self::Each(each) => each.len() == count,
+        }
+    }
+}
+
 fn check_length(name: &str, fits: bool, count: usize) -> PyResult<()> {
     if fits {
         Ok(())
@@ -62,7 +91,7 @@ impl Store {
         keys: Option<Vec<Option<Keys>>>,
         tags: Option<Tags>,
         queue_id: Option<i32>,
-        properties: Option<GivenProperties>,
+        properties: Option<Given>,
         flag: i32,
         born_timestamp: Option<i64>,
         wait_store_msg_ok: bool,
@@ -98,7 +127,7 @@ impl Store {
         keys: Option<Vec<Option<Keys>>>,
         tags: Option<Tags>,
         queue_id: Option<i32>,
-        properties: Option<GivenProperties>,
+        properties: Option<Given>,
         flag: i32,
         born_timestamp: Option<i64>,
         wait_store_msg_ok: bool,
@@ -128,7 +157,7 @@ struct PutMany<'a> {
     keys: Option<Vec<Option<Keys>>>,
     tags: Option<Tags>,
     queue_id: Option<i32>,
-    given: GivenProperties,
+    given: Given,
     flag: i32,
     born_timestamp: Option<i64>,
     wait_store_msg_ok: bool,
@@ -141,6 +170,8 @@ impl PutMany<'_> {
         let count = self.bodies.len();
         check_length("keys", self.keys.as_ref().is_none_or(|keys| keys.len() == count), count)?;
         check_length("tags", self.tags.as_ref().is_none_or(|tags| tags.fits(count)), count)?;
+        check_length("properties", self.given.fits(count), count)?;
+        let none = GivenProperties::default();
         let now = this.core.now_ms();
         let unique_keys: Vec<Option<UniqueKey>> =
             self.bodies.iter().map(|_| self.unique_key.then(|| this.unique_keys.next(now))).collect();
@@ -152,7 +183,7 @@ impl PutMany<'_> {
                 keys: key.map(Keys::as_str),
                 tags: self.tags.as_ref().and_then(|tags| tags.of(at)),
                 unique_key: unique_key.as_ref(),
-                given: &self.given,
+                given: self.given.of(at).unwrap_or(&none),
                 delay_time_level: 0,
                 wait_store_msg_ok: self.wait_store_msg_ok,
             };

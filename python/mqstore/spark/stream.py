@@ -1,0 +1,149 @@
+"""A store as a stream: what has come into its log since the last batch.
+
+An offset is where each store's log stands, by the store's folder: the log is the one order of
+everything that is put, so a batch is a range of it, and the same range gives the same messages again.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from mqstore.spark.narrowing import Narrowing
+from mqstore.spark.opened import expand, log_of
+from mqstore.spark.piece import DataLossError, Piece, read_piece
+from mqstore.spark.planning import LogRange, counted, first_position, plan
+from mqstore.spark.read_options import ReadOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mqstore import _native
+
+__all__ = ["MessageStreamReader"]
+
+Offset = dict[str, int]
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What a batch may have of a store; ``None`` for all."""
+
+    max_rows: int | None
+    max_bytes: int | None
+
+    def end(self, log: "_native.Store", options: ReadOptions, begin: int, end: int) -> int:
+        """How far it reaches: at least one message."""
+        begin = max(begin, log.get_min_phy_offset())
+        if self.max_rows is not None:
+            end = min(end, log._position_behind(counted(options, begin, end), self.max_rows))
+        if self.max_bytes is not None:
+            end = min(end, log._boundary_at(begin + self.max_bytes))
+        return end
+
+
+def _shares(behind: dict[str, int], limit: ReadLimit, max_bytes: int | None) -> Iterator[tuple[str, _Share]]:
+    """Each store's share of a limit; where there is not one for each, those furthest behind go first."""
+    paths = sorted(behind, key=lambda path: -behind[path])
+    rows = None
+    if isinstance(limit, ReadMaxBytes):
+        max_bytes = limit.max_bytes
+    elif isinstance(limit, ReadMaxRows):
+        rows = limit.max_rows
+    elif isinstance(limit, ReadAllAvailable):
+        max_bytes = None
+    for number, path in enumerate(paths):
+        share = None if rows is None else rows // len(paths) + (number < rows % len(paths))
+        if share != 0:
+            yield path, _Share(share, None if max_bytes is None else max(1, max_bytes // len(paths)))
+
+
+class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what comes into stores."""
+
+    def __init__(self, schema: StructType, options: ReadOptions) -> None:
+        """A reader of a schema's columns."""
+        self._schema, self._options = schema, options
+        self._last: Offset | None = None
+        """Where an availableNow ends."""
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """Where the options say that a new query begins."""
+        return {path: first_position(path, self._options) for path in expand(self._options.paths)}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
+        """How far the next batch goes: what a limit leaves is shared among the stores that have something."""
+        ends = self._last if self._last is not None else self._ends()
+        begins = {path: self._begin(path, start) for path in ends}
+        behind = {path: ends[path] - begins[path] for path in ends if ends[path] > begins[path]}
+        found = {**start, **begins}
+        for path, share in _shares(behind, limit, self._options.max_bytes_per_trigger):
+            found[path] = share.end(self._log(path), self._options, begins[path], ends[path])
+        return found
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """What ``maxOffsetsPerTrigger``, else ``maxBytesPerTrigger`` says."""
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """Where the stores are now."""
+        return self._ends()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Reads no further than to where the stores are now."""
+        self._last = self._ends()
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """The pieces of a batch."""
+        ranges = {}
+        for path, behind in end.items():
+            begin = self._begin(path, start)
+            if begin < behind:
+                ranges[path] = LogRange(self._first_there(path, begin, behind), behind)
+        return list(plan(self._options, Narrowing(), ranges))
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """The messages of a piece."""
+        if isinstance(partition, Piece):
+            yield from read_piece(partition, self._schema, self._options)
+
+    def _ends(self) -> Offset:
+        return {path: self._log(path).get_max_phy_offset() for path in expand(self._options.paths)}
+
+    def _log(self, path: str) -> "_native.Store":
+        return log_of(path, pread=self._options.pread)
+
+    def _begin(self, path: str, start: Mapping[str, int]) -> int:
+        """Where a batch begins in a store; one that came after the query began is read from its begin."""
+        known = start.get(path)
+        return max(0, self._log(path).get_min_phy_offset()) if known is None else known
+
+    def _first_there(self, path: str, begin: int, behind: int) -> int:
+        """Where a store's part of a batch begins, where retention has overtaken it.
+
+        Raises:
+            DataLossError: it has, and ``failOnDataLoss`` is on.
+        """
+        log = self._log(path)
+        first, end = max(0, log.get_min_phy_offset()), log.get_max_phy_offset()
+        if first <= begin and behind <= end:
+            return begin
+        if self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{path}: the log from {begin} to {behind} was to be read and it holds {first} to {end} "
+                "(failOnDataLoss=false reads what is left)"
+            )
+        return max(begin, first)

@@ -1,0 +1,232 @@
+"""What goes into a store from Spark: every row, once, in its order, whoever is killed when."""
+
+import json
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
+
+import mqstore
+import mqstore.spark
+from mqstore.errors import OptionError
+from mqstore.spark.sink import BATCH_PROPERTY, MessageStreamWriter
+from mqstore.spark.source import MQStoreDataSource
+from tests.spark.made import SMALL, fill
+
+SCHEMA = "topic string, body binary, keys string, properties map<string, string>"
+KILLED = 9
+
+
+def given(count: int) -> list[tuple[str, bytes, str, dict[str, str]]]:
+    """Rows for a sink."""
+    return [(f"t{number % 2}", b"%06d" % number, f"k{number}", {"n": str(number)}) for number in range(count)]
+
+
+def store_options(**more: Any) -> dict[str, Any]:
+    """Small files."""
+    return {f"store.{name}": value for name, value in SMALL.items()} | more
+
+
+def test_rows_become_messages(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    frame = spark.createDataFrame(given(500), SCHEMA).repartition(3)
+    for _ in range(2):
+        frame.write.format("mqstore").options(**store_options()).mode("append").save(str(path))
+    with mqstore.open(path) as store:
+        found = Counter(
+            (message.topic, bytes(message.body), message.keys, message.properties["n"]) for message in store.select()
+        )
+    assert found == Counter({(topic, body, (key,), own["n"]): 2 for topic, body, key, own in given(500)})
+    assert not [file for file in (path / "mqstore" / "spark").rglob("*") if file.is_file()]
+    assert max(file.stat().st_size for file in (path / "commitlog").iterdir()) == SMALL["mappedFileSizeCommitLog"]
+
+
+def test_queues_and_order(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [(number, f"user-{number % 9}", b"%06d" % number) for number in range(900)]
+    ordered = spark.createDataFrame(rows, "n int, keys string, body binary").coalesce(1).orderBy("n")
+    path = tmp_path / "store"
+    ordered.drop("n").write.format("mqstore").options(topic="t", partitioner="keys").mode("append").save(str(path))
+    by_queue = ordered.selectExpr("body", "cast(n % 3 as int) queue_id")
+    by_queue.write.format("mqstore").options(topic="u").mode("append").save(str(path))
+    with mqstore.open(path) as store:
+        queues: dict[str, set[int]] = {}
+        for message in store.select("t"):
+            queues.setdefault(message.keys[0], set()).add(message.queue_id)
+        assert all(len(ids) == 1 for ids in queues.values())
+        assert len({queue_id for ids in queues.values() for queue_id in ids}) > 1
+        for topic in ("t", "u"):
+            last: dict[int, bytes] = {}
+            for message in store.select(topic):
+                assert last.get(message.queue_id, b"") < bytes(message.body)
+                last[message.queue_id] = bytes(message.body)
+        assert {message.queue_id for message in store.select("u")} == {0, 1, 2}
+        assert store.select("t").count() == store.select("u").count() == 900
+
+
+def _parse(schema: str) -> StructType:
+    parsed = StructType.fromDDL(schema)
+    assert isinstance(parsed, StructType)
+    return parsed
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "message"),
+    [
+        ("body binary", {}, "option topic=: it is needed"),
+        ("topic string, body binary", {"topic": "t"}, "option topic=t: it contradicts the column topic"),
+        ("topic string", {}, "option schema=topic: a sink needs the column body"),
+        ("topic string, body int", {}, "option schema=body int: the column's type is binary or string"),
+        ("topic string, body binary, x int", {}, "option schema=x: a sink takes the columns"),
+        ("topic string, body binary, keys array<int>", {}, "option schema=keys array<int>"),
+        ("body binary", {"topic": "t", "partitioner": "hash"}, "option partitioner=hash: expected one of turns, keys"),
+        ("body binary", {"topic": "t", "sinkId": "a/b"}, "option sinkId=a/b: expected letters"),
+        ("body binary", {"topic": "t", "nope": "1"}, "option nope=1: there is no such option"),
+        ("body binary", {"topic": "t", "store.nope": "1"}, "option store.nope=1: there is no such option of a store"),
+        ("body binary", {"topic": "t"}, "option sinkId=: a stream needs it"),
+        ("body binary", {"topic": "t", "checkpointLocation": "/nowhere"}, "option checkpointLocation=/nowhere: "),
+    ],
+)
+@pytest.mark.usefixtures("spark")  # which parses the schemas
+def test_contradictions_are_errors(tmp_path: Path, schema: str, options: dict[str, str], message: str) -> None:
+    source = MQStoreDataSource({"path": str(tmp_path / "store"), **options})
+    with pytest.raises(OptionError) as caught:
+        source.streamWriter(_parse(schema), overwrite=False)
+    assert message in str(caught.value)
+
+
+def test_errors_on_the_driver(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.createDataFrame(given(5), SCHEMA)
+    writer = frame.write.format("mqstore")
+    with pytest.raises(PySparkException, match="option mode=overwrite: a store is only appended to"):
+        writer.mode("overwrite").save(str(tmp_path / "store"))
+    with mqstore.open(tmp_path / "store", "rw", **SMALL), pytest.raises(PySparkException, match="StoreLockedError"):
+        writer.mode("append").save(str(tmp_path / "store"))
+    assert not [file for file in (tmp_path / "store" / "mqstore" / "spark").rglob("*") if file.is_file()]
+
+
+def test_a_stream_from_one_store_into_another(spark: SparkSession, tmp_path: Path) -> None:
+    known = fill(tmp_path / "from", 200)
+    frame = (
+        spark.readStream.format("mqstore")
+        .schema(mqstore.spark.schema("topic", "body", "properties"))
+        .options(startingOffsets="earliest", maxOffsetsPerTrigger=90)
+        .load(str(tmp_path / "from"))
+    )
+    checkpoint = tmp_path / "checkpoint"
+    for _ in range(2):
+        writer = frame.writeStream.format("mqstore").options(checkpointLocation=str(checkpoint), **store_options())
+        writer.trigger(availableNow=True).start(str(tmp_path / "to")).awaitTermination()
+    query_id = json.loads((checkpoint / "metadata").read_text())["id"]
+    with mqstore.open(tmp_path / "to") as store:
+        found = list(store.select())
+        assert sorted(message.properties["number"] for message in found) == sorted(
+            row["properties"]["number"] for row in known
+        )
+        batches = Counter(message.properties[BATCH_PROPERTY] for message in found)
+    assert batches == {f"{query_id}:0": 90, f"{query_id}:1": 90, f"{query_id}:2": 20}
+
+
+# ---- exactly once ----------------------------------------------------------------------------------
+
+_COMMIT = """
+import functools, json, os, sys
+import mqstore
+from tests.spark.test_sink import stage, stream_writer
+path, batch, left = sys.argv[1], int(sys.argv[2]), [int(sys.argv[3])]
+
+def dying(call):
+    @functools.wraps(call)
+    def counted(*args, **kwargs):
+        if left[0] == 0:
+            os._exit(9)
+        left[0] -= 1
+        result = call(*args, **kwargs)
+        if left[0] == 0:
+            os._exit(9)
+        left[0] -= 1
+        return result
+    return counted
+
+for name in ("put_many", "flush", "_replace_config", "close"):
+    setattr(mqstore.MessageStore, name, dying(getattr(mqstore.MessageStore, name)))
+writer = stream_writer(path)
+writer.commit(stage(writer, batch, int(sys.argv[4])), batch)
+"""
+
+
+def stream_writer(path: str) -> MessageStreamWriter:
+    """What Spark runs on the driver."""
+    source = MQStoreDataSource({"path": path, "sinkId": "once", "topic": "t"} | store_options())
+    schema = StructType().add("body", BinaryType()).add("queue_id", IntegerType()).add("tags", StringType())
+    writer = source.streamWriter(schema, overwrite=False)
+    assert isinstance(writer, MessageStreamWriter)
+    return writer
+
+
+def stage(writer: MessageStreamWriter, batch: int, turn: int) -> list[Any]:
+    """What a batch's tasks stage; each attempt deals its rows differently, as a shuffle may."""
+    rows = [{"body": b"%d-%04d" % (batch, number), "queue_id": number % 3, "tags": "x"} for number in range(300)]
+    if turn:
+        rows.reverse()
+    middle = 100 + 50 * turn
+
+    def batches(part: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+        for at in range(0, len(part), 150):
+            yield pa.RecordBatch.from_pylist(part[at : at + 150])
+
+    return [writer.write(batches(part)) for part in (rows[:middle], rows[middle:], [])]
+
+
+def test_a_batch_is_there_once_wherever_its_driver_is_killed(tmp_path: Path) -> None:
+    path = str(tmp_path / "store")
+    expected: list[bytes] = []
+    ended = KILLED
+    batch = 0
+    partial = 0
+    while ended == KILLED:
+        # One call more each time, before it or behind it, until none is left to be killed in.
+        command = [sys.executable, "-c", _COMMIT, path, str(batch), str(batch * 3), str(batch % 2)]
+        ended = subprocess.run(command, cwd=Path(__file__).parents[2], check=False).returncode
+        assert ended in {0, KILLED}
+        with mqstore.open(path, "rw", **SMALL) as store:
+            there = sum(message.properties[BATCH_PROPERTY] == f"once:{batch}" for message in store.select())
+            partial += 0 < there < 300
+        # Another attempt, then one that comes again though the batch is done, and a stale one.
+        for turn in (1 - batch % 2, 0):
+            writer = stream_writer(path)
+            writer.commit(stage(writer, batch, turn), batch)
+        if batch:
+            writer.commit(stage(writer, batch - 1, 0), batch - 1)
+        expected += [b"%d-%04d" % (batch, number) for number in range(300)]
+        with mqstore.open(path) as store:
+            assert sorted(bytes(message.body) for message in store.select()) == sorted(expected)
+        assert not list((tmp_path / "store" / "mqstore" / "spark" / "once" / "staged").iterdir())
+        batch += 1
+    assert batch > 5
+    assert partial > 1, "no driver was killed in the middle of a batch"
+
+
+def test_an_abort_keeps_what_a_begun_batch_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "store")
+    writer = stream_writer(path)
+    messages = stage(writer, 0, 0)
+    with monkeypatch.context() as broken:
+        broken.setattr(mqstore.MessageStore, "flush", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            writer.commit(messages, 0)
+    writer.abort(messages, 0)
+    writer.abort(unneeded := stage(writer, 0, 1), 0)
+    assert not any(Path(each.file).exists() for each in unneeded if each.file)
+    writer.commit(stage(writer, 0, 1), 0)
+    with mqstore.open(path) as store:
+        assert len({bytes(message.body) for message in store.select()}) == store.select().count() == 300
+    assert uuid.UUID(Path(messages[0].file).stem)

@@ -1,0 +1,326 @@
+"""A store as a stream: nothing lost, nothing twice, whatever is started again when."""
+
+import base64
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
+from pyspark.sql.streaming.query import StreamingQuery
+
+import mqstore
+import mqstore.spark
+from mqstore.errors import OptionError
+from mqstore.spark.piece import DataLossError
+from mqstore.spark.source import MQStoreDataSource
+from mqstore.spark.stream import MessageStreamReader
+from tests.compat.java_store import JavaStore
+from tests.spark.made import SMALL, START_MS, fill
+
+COLUMNS = ("topic", "queue_id", "queue_offset", "commit_log_offset", "body")
+
+
+def stream_reader(path: str, *columns: str, **options: Any) -> MessageStreamReader:
+    """What Spark runs on the driver, in this process."""
+    source = MQStoreDataSource({"path": path, **{name: str(value) for name, value in options.items()}})
+    reader = source.streamReader(mqstore.spark.schema(*columns or COLUMNS))
+    assert isinstance(reader, MessageStreamReader)
+    return reader
+
+
+def offsets_between(reader: MessageStreamReader, start: dict[str, int], end: dict[str, int]) -> list[int]:
+    """Where the messages of a batch stand."""
+    pieces = reader.partitions(json.loads(json.dumps(start)), json.loads(json.dumps(end)))
+    batches = [batch for piece in pieces for batch in reader.read(piece)]
+    return [row["commit_log_offset"] for batch in batches for row in batch.to_pylist()]
+
+
+def test_batches_follow_a_live_writer(tmp_path: Path) -> None:
+    path = str(tmp_path / "store")
+    rounds = random.Random(4)
+    with mqstore.open(path, "rw", **SMALL) as store:
+        store.put("t", b"before")
+        latest = stream_reader(path)
+        start = latest.initialOffset()
+        assert start == {path: store.get_max_phy_offset()}
+        ways: list[dict[str, Any]] = [{}, {"subscribe": "t, u"}, {"subscribePattern": ".*", "minPartitions": 4}]
+        for options in ways:
+            reader = stream_reader(path, startingOffsets="earliest", **options)
+            position = reader.initialOffset()
+            assert position == {path: 0}
+            seen: list[int] = []
+            for _ in range(6):
+                store.put_many(rounds.choice(["t", "u"]), [b"x" * rounds.randrange(3000)] * rounds.randrange(1, 60))
+                end = reader.latestOffset(position, ReadAllAvailable())
+                assert end == {path: store.get_max_phy_offset()}
+                seen.extend(offsets_between(reader, position, end))
+                assert offsets_between(reader, end, end) == []
+                position = end
+            assert sorted(seen) == [message.commit_log_offset for message in store.select()]
+        assert reader.reportLatestOffset() == {path: store.get_max_phy_offset()}
+
+
+def test_limits(tmp_path: Path) -> None:
+    path = str(tmp_path / "store")
+    known = [row["commit_log_offset"] for row in fill(tmp_path / "store", 300)]
+    cases: list[tuple[dict[str, Any], ReadLimit, int, int]] = [
+        ({"maxOffsetsPerTrigger": 70}, ReadMaxRows(70), 70, 70),
+        ({"maxBytesPerTrigger": "50k"}, ReadMaxBytes(50 << 10), 50, 120),
+        ({"maxOffsetsPerTrigger": 70, "maxBytesPerTrigger": "10k"}, ReadMaxRows(70), 10, 25),
+    ]
+    for options, limit, least, most in cases:
+        reader = stream_reader(path, startingOffsets="earliest", **options)
+        assert reader.getDefaultReadLimit() == limit
+        assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())[path] > known[-1]
+        position, seen = reader.initialOffset(), []
+        while (end := reader.latestOffset(position, limit)) != position:
+            batch = offsets_between(reader, position, end)
+            assert len(batch) <= most
+            assert len(batch) >= least or end == reader.reportLatestOffset()
+            seen.extend(batch)
+            position = end
+        assert seen == known
+    # Of topics the chosen ones count.
+    reader = stream_reader(path, startingOffsets="earliest", subscribe="topic-1")
+    end = reader.latestOffset({path: 0}, ReadMaxRows(10))
+    assert len(offsets_between(reader, {path: 0}, end)) == 10
+
+
+def test_a_limit_is_shared_among_stores(tmp_path: Path) -> None:
+    counts = {str(tmp_path / name): count for name, count in [("a", 5), ("b", 40), ("c", 20)]}
+    for path, count in counts.items():
+        fill(Path(path), count)
+    reader = stream_reader(str(tmp_path / "?"), startingOffsets="earliest")
+    position = reader.initialOffset()
+    assert set(position) == set(counts)
+    total = 0
+    for _ in range(40):
+        end = reader.latestOffset(position, ReadMaxRows(2))
+        found = len(offsets_between(reader, position, end))
+        assert found == min(2, sum(counts.values()) - total)
+        total += found
+        position = end
+    assert total == sum(counts.values())
+    # A store that comes later is read from its begin.
+    fill(tmp_path / "d", 7)
+    end = reader.latestOffset(position, ReadAllAvailable())
+    assert len(offsets_between(reader, position, end)) == 7
+
+
+def test_available_now_ends_where_the_store_was(tmp_path: Path) -> None:
+    path = str(tmp_path / "store")
+    with mqstore.open(path, "rw", **SMALL) as store:
+        store.put_many("t", [b"x"] * 30)
+        reader = stream_reader(path, startingOffsets="earliest")
+        reader.prepareForTriggerAvailableNow()
+        end = store.get_max_phy_offset()
+        store.put_many("t", [b"y"] * 30)
+        position = reader.initialOffset()
+        while (reached := reader.latestOffset(position, ReadMaxRows(7))) != position:
+            position = reached
+        assert position == {path: end}
+
+
+def test_where_a_stream_begins(tmp_path: Path) -> None:
+    path = str(tmp_path / "store")
+    known = fill(tmp_path / "store", 300)
+
+    def read(**options: Any) -> list[int]:
+        reader = stream_reader(path, **options)
+        start = reader.initialOffset()
+        return offsets_between(reader, start, reader.latestOffset(start, ReadAllAvailable()))
+
+    assert read() == []
+    assert read(startingOffsets="latest", subscribe="topic-0") == []
+    since = START_MS + 200_000
+    assert read(startingTimestamp=since) == [
+        row["commit_log_offset"] for row in known if row["store_timestamp"] >= since
+    ]
+    assert sorted(read(subscribe="topic-0", startingOffsets='{"topic-0": {"0": 20}}')) == [
+        row["commit_log_offset"]
+        for row in known
+        if row["topic"] == "topic-0" and (row["queue_id"] != 0 or row["queue_offset"] >= 20)
+    ]
+    for options, message in [
+        ({"endingOffsets": "latest"}, "option endingOffsets=latest: a stream has no end"),
+        ({"subscribe": "t", "startingOffsets": '{"t": {"0": -1}}'}, "option startingOffsets=t 0 -1: in a stream"),
+    ]:
+        with pytest.raises(OptionError, match=message):
+            stream_reader(path, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"subscribe": "topic-0,topic-1,topic-2"}], ids=["log", "queues"])
+def test_retention_overtakes(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = str(tmp_path / "store")
+    known = fill(tmp_path / "store", 600)
+    strict = stream_reader(path, startingOffsets="earliest", **options)
+    start = strict.initialOffset()
+    middle = strict.latestOffset(start, ReadMaxRows(20))
+    assert len(offsets_between(strict, start, middle)) == 20
+    for file in sorted((tmp_path / "store" / "commitlog").iterdir())[:2]:
+        file.unlink()
+    end = strict.latestOffset(middle, ReadAllAvailable())
+    with pytest.raises(DataLossError, match="failOnDataLoss=false reads what is left"):
+        strict.partitions(middle, end)
+    lenient = stream_reader(path, failOnDataLoss="false", **options)
+    first = 2 * SMALL["mappedFileSizeCommitLog"]
+    assert sorted(offsets_between(lenient, middle, end)) == [
+        row["commit_log_offset"] for row in known if row["commit_log_offset"] >= first
+    ]
+
+
+# ---- in Spark --------------------------------------------------------------------------------------
+
+
+def start_query(
+    spark: SparkSession, path: Path, out: Path, *, trigger: dict[str, Any] | None = None, **options: Any
+) -> StreamingQuery:
+    """A query that keeps what comes as files, with its checkpoint beside them."""
+    frame: DataFrame = (
+        spark.readStream.format("mqstore")
+        .schema(mqstore.spark.schema("commit_log_offset"))
+        .options(startingOffsets="earliest", **options)
+        .load(str(path))
+    )
+    writer = frame.writeStream.format("json").option("checkpointLocation", str(out / "checkpoint"))
+    if trigger is not None:
+        writer = writer.trigger(**trigger)
+    return writer.start(str(out / "rows"))
+
+
+def written(out: Path) -> list[int]:
+    """What a query has kept: its sink's own log says which files count."""
+    log = out / "rows" / "_spark_metadata"
+    files: list[str] = []
+    for entry in sorted(log.glob("[0-9]*"), key=lambda file: (int(file.name.split(".")[0]), file.suffix == "")):
+        lines = [json.loads(line)["path"] for line in entry.read_text().splitlines()[1:]]
+        files = lines if entry.suffix == ".compact" else files + lines
+    rows = [json.loads(line) for file in files for line in Path(file.removeprefix("file://")).read_text().splitlines()]
+    return [row["commit_log_offset"] for row in rows]
+
+
+def test_available_now_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    known = [row["commit_log_offset"] for row in fill(tmp_path / "store", 400)]
+    for _ in range(2):
+        trigger = {"availableNow": True}
+        start_query(spark, tmp_path / "store", tmp_path, trigger=trigger, maxOffsetsPerTrigger=150).awaitTermination()
+    assert sorted(written(tmp_path)) == known
+    assert commits(tmp_path) == 3
+
+
+def test_a_live_java_writer(java: JavaStore, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    options = SMALL | {"flushIntervalCommitLog": 10}
+    lines: list[str] = []
+    for number in range(400):
+        body = base64.b64encode(b"%08d" % number * 40).decode()
+        lines.append(json.dumps({"topic": f"t{number % 3}", "queueId": number % 2, "body": body}))
+        if number % 20 == 19:
+            lines.append(json.dumps({"sleep": 40}))
+    run = java.start("put", path, options, lines)
+    while not list((path / "commitlog").glob("0*")):
+        assert run.process.poll() is None, run.errors()
+        time.sleep(0.01)
+    topics: list[dict[str, Any]] = [{}, {"subscribe": "t0,t1,t2"}]
+    readers = [stream_reader(str(path), startingOffsets="earliest", **options) for options in topics]
+    positions = [reader.initialOffset() for reader in readers]
+    seen: list[list[int]] = [[], []]
+    batches = 0
+    while True:
+        is_over = run.process.poll() is not None
+        for number, reader in enumerate(readers):
+            end = reader.latestOffset(positions[number], ReadAllAvailable())
+            batches += end != positions[number]
+            seen[number].extend(offsets_between(reader, positions[number], end))
+            positions[number] = end
+        if is_over:
+            break
+    known = [json.loads(line)["wroteOffset"] for line in run.lines() if "wroteOffset" in line]
+    assert sorted(seen[0]) == sorted(seen[1]) == known
+    assert len(known) == 400
+    assert batches > 4, "it was read once it was written, not while it was"
+
+
+_JOB = """
+import json, sys
+from pathlib import Path
+from mqstore.spark import spark_session
+from tests.spark.test_stream import start_query
+store, out = sys.argv[1], Path(sys.argv[2])
+conf = {"spark.ui.enabled": False, "spark.driver.memory": "512m", "spark.local.dir": str(out), "spark.log.level": "OFF"}
+query = start_query(spark_session(master="local[1]", conf=conf), store, out, maxOffsetsPerTrigger=60)
+query.awaitTermination()
+"""
+
+
+@contextmanager
+def live_writer(path: Path) -> Iterator[list[int]]:
+    """Puts a few messages at a time until the block is left; gives where they stand."""
+    put: list[int] = []
+    stop = threading.Event()
+
+    def write() -> None:
+        with mqstore.open(path, "rw", **SMALL) as store:
+            while not stop.is_set():
+                result = store.put_many(f"t{len(put) % 7}", [b"%08d" % len(put) * 20] * 5)
+                put.extend(result.wrote_offsets)
+                ready.set()
+                stop.wait(0.05)
+
+    ready = threading.Event()
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        assert ready.wait(60)
+        yield put
+    finally:
+        stop.set()
+        thread.join()
+
+
+def commits(out: Path) -> int:
+    """How many batches a query has finished."""
+    return len([file for file in (out / "checkpoint" / "commits").glob("*") if file.name.isdigit()])
+
+
+@pytest.mark.timeout(900)
+def test_killed_ten_times(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    chances = random.Random(seed)
+    out = tmp_path / "out"
+    out.mkdir()
+    job = [sys.executable, "-c", _JOB, str(tmp_path / "store"), str(out)]
+    with live_writer(tmp_path / "store") as put:
+        for _ in range(10):
+            before, wanted = commits(out), chances.randrange(1, 4)
+            process = subprocess.Popen(
+                job,
+                cwd=Path(__file__).parents[2],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            try:
+                while commits(out) < before + wanted:
+                    assert process.poll() is None, process.stderr and process.stderr.read().decode()
+                    time.sleep(0.01)
+                # Anywhere in the batch that is under way.
+                time.sleep(chances.random() * 0.3)
+            finally:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+    known = sorted(put)
+    frame = start_query(spark, tmp_path / "store", out, trigger={"availableNow": True})
+    frame.awaitTermination()
+    assert sorted(written(out)) == known
+    assert commits(out) >= 10
