@@ -20,6 +20,7 @@ __all__ = [
     "PutMessageResult",
     "Store",
     "encode_messages",
+    "encode_records",
     "java_hash_map_order",
     "locked_by",
     "on_network_disk",
@@ -488,6 +489,11 @@ class Store:
             MessageIllegalError: one is no record, or fits no file. Those before it may be stored.
         """
 
+    def _append_encoded(self, encoded: bytes, keep_times: bool, keep_offsets: bool) -> int:
+        """Appends finished records that follow each other in one piece of bytes; gives how many."""
+    def _append_from(self, source: Store, offsets: Sequence[int], topic: str | None, keep_times: bool) -> int:
+        """Appends the records that stand at offsets of another store's log; gives how many."""
+
     # ---- getting
 
     def get_message(
@@ -899,6 +905,9 @@ class _LogChecked(TypedDict):
     by_hour: list[tuple[int, int, int]]
     by_host: list[tuple[str, int, int]]
     by_size: list[tuple[int, int, int]]
+
+def encode_records(columns: Mapping[str, object]) -> bytes:
+    """Finished records of messages that are given by columns, one after another."""
 
 def rebuild_fold(
     options: EngineOptions, folder: StrPath, ranges: list[int], with_index: bool

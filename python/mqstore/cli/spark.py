@@ -1,12 +1,13 @@
 """``mqstore spark``: what is done on Spark, for stores that are too large for one process."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from mqstore.cli.reader_call import ReaderCall, reader_call
+from mqstore.cli.reader_call import TIME, ReaderCall, reader_call
 from mqstore.cli.store_call import StoreCall
 
 __all__ = ["spark"]
@@ -94,4 +95,84 @@ def audit(
         counts = [(each.store, kind, count) for each in done.stores for kind, count in each.counts.items()]
         call.show({"store": store, "finding": kind, "count": count} for store, kind, count in counts)
     if not done.is_whole:
+        sys.exit(1)
+
+
+def _wanted_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options that say which messages."""
+    for option in (
+        click.option("--where", help="A SQL expression over the columns: \"properties['color'] = 'red'\"."),
+        click.option("--end", type=TIME, help="Stored before this time."),
+        click.option("--begin", type=TIME, help="Stored at this time or later: ISO 8601, milliseconds, or -1h."),
+        click.option("--tags", help="With one of these tags: A || B."),
+        click.option("--key", "keys", multiple=True, help="With this key or unique key."),
+        click.option("--topic", "topics", multiple=True, help="Of this topic."),
+    ):
+        command = option(command)
+    return command
+
+
+@spark.command
+@click.argument("stores", metavar="DIR...", nargs=-1, required=True)
+@click.option("--out", required=True, help="The folder to write to.")
+@click.option("--raw", is_flag=True, help="Write bodies as they are stored; inflated by default.")
+@_wanted_options
+def export(stores: tuple[str, ...], out: str, *, raw: bool, **wanted: Any) -> None:
+    """Write messages to Parquet, in folders by topic and by the day on which they were stored."""
+    from mqstore.spark import moving  # noqa: PLC0415 - as pyspark
+
+    moving.export(stores, out, raw=raw, wanted=moving.Wanted(**wanted))
+
+
+@spark.command("import")
+@click.argument("source", metavar="EXPORTED")
+@click.option("--to", required=True, type=click.Path(), help="The store's folder, which may be new.")
+@click.option("--keep-offsets", is_flag=True, help="Keep offsets in queues; renumbered by default.")
+@click.option("--keep-times/--new-times", default=True, help="Keep store times, as by default, or give new ones.")
+@click.option("--where", help="A SQL expression over the columns.")
+@click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help="An option of the store.")
+def import_exported(
+    source: str, to: str, given: tuple[str, ...], where: str | None, *, keep_offsets: bool, keep_times: bool
+) -> None:
+    """Append messages that export wrote to a store; prints how many."""
+    from mqstore.spark import moving  # noqa: PLC0415 - as pyspark
+
+    options = StoreCall.parse(to, given).options
+    count = moving.import_messages(source, to, keep_offsets=keep_offsets, keep_times=keep_times, where=where, **options)
+    click.echo(count)
+
+
+@spark.command
+@click.argument("store", metavar="DIR")
+@click.option("--to", required=True, type=click.Path(), help="The folder of the store that gets them.")
+@click.option("--to-topic", help="The topic that they get; their own by default.")
+@click.option("--keep-times", is_flag=True, help="Keep store times; now by default.")
+@click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help="An option of the store that gets them.")
+@_wanted_options
+def replay(
+    store: str, to: str, to_topic: str | None, given: tuple[str, ...], *, keep_times: bool, **wanted: Any
+) -> None:
+    """Append messages of a store to another one, or to another topic; prints how many."""
+    from mqstore.spark import moving  # noqa: PLC0415 - as pyspark
+
+    options = StoreCall.parse(to, given).options
+    count = moving.replay(store, to, wanted=moving.Wanted(**wanted), topic=to_topic, keep_times=keep_times, **options)
+    click.echo(count)
+
+
+@spark.command
+@click.argument("left")
+@click.argument("right")
+@click.option(
+    "--json/--table", "as_json", default=None, help="JSON lines or a table; a table on a terminal by default."
+)
+@_wanted_options
+def diff(left: str, right: str, *, as_json: bool | None, **wanted: Any) -> None:
+    """Show the messages in which two stores differ; ends with 1 where there are some."""
+    from mqstore.spark import moving  # noqa: PLC0415 - as pyspark
+
+    found = moving.diff(left, right, wanted=moving.Wanted(**wanted)).orderBy("topic", "queue_id", "queue_offset")
+    as_lines = not sys.stdout.isatty() if as_json is None else as_json
+    call = ReaderCall(store=StoreCall.parse(left, ()), as_json=as_lines)
+    if call.show(row.asDict() for row in found.toLocalIterator()):
         sys.exit(1)

@@ -10,6 +10,7 @@ mod errors;
 mod inspect;
 mod log_view;
 mod message;
+mod moving;
 mod options;
 mod put;
 mod put_many;
@@ -33,6 +34,8 @@ mod _native {
     use crate::log_view::LogView;
     #[pymodule_export]
     use crate::message::Message;
+    #[pymodule_export]
+    use crate::moving::encode_records;
     #[pymodule_export]
     use crate::put::{encode_messages, java_hash_map_order, properties_to_bytes};
     #[pymodule_export]

@@ -15,7 +15,7 @@ use mqstore_core::format::properties::{self as names, ClientProperties};
 use mqstore_core::ha::Master;
 use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::{
-    BatchMessage, NewMessage, Properties, PutAppended, PutRefusal, PutStep, Store as CoreStore,
+    BatchMessage, Finishing, NewMessage, Properties, PutAppended, PutRefusal, PutStep, Store as CoreStore,
 };
 use mqstore_core::unique_key::UniqueKey;
 use pyo3::IntoPyObjectExt;
@@ -329,7 +329,8 @@ impl Store {
         let host = store_host.map(arguments::host).transpose()?;
         let bytes: Vec<&[u8]> = records.iter().map(RecordBytes::as_slice).collect();
         let mut done = Vec::new();
-        let outcome = py.detach(|| self.core.append_records(&bytes, host, keep_times, &mut done));
+        let how = Finishing { store_host: host, keep_times, ..Finishing::default() };
+        let outcome = py.detach(|| self.core.append_records(&bytes, &how, &mut done));
         let wait_for = outcome.map_err(|refusal| errors::refusal_to_py(py, &refusal))?;
         let host = host.unwrap_or(self.store_host);
         self.confirmed(py, PutMessageResult::stored(PutMessageStatus::PutOk, done, host), wait_for)

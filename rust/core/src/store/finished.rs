@@ -1,19 +1,35 @@
 //! Appending finished records: what replay and import bring from another log.
 //!
-//! Their fields are kept but for offsets, among them those in light queues; hosts and times are given
-//! anew where they are not kept. A blank among them ends the file, so that the records of a log give
+//! Their fields are kept but for offsets, among them those in light queues; hosts, times and offsets in
+//! their own queues are given anew where they are not kept. A blank among them ends the file, so that the records of a log give
 //! that log again: where a batch did not fit any more, only the blank says so.
+
+use hashbrown::HashMap;
 
 use super::Store;
 use super::prepare::Checked;
 use super::put::{PutRefusal, refused};
-use crate::commit_log::topic_queue::{QueueRef, TopicQueueTable};
+use crate::commit_log::topic_queue::{QueueKey, QueueRef, TopicQueueTable};
 use crate::commit_log::{Appended, NewRecord, StoreTime, Wait};
 use crate::dispatch::{is_light, split_java};
 use crate::format::host::Host;
 use crate::format::message::{self, Check, Decoded, RecordFields};
 use crate::format::properties::{self, DispatchProperties};
 use crate::format::sys_flag;
+
+/// What is kept of finished records, and what they get instead.
+#[derive(Debug, Clone, Default)]
+pub struct Finishing<'a> {
+    /// Where they are stored; `None` keeps their own.
+    pub store_host: Option<Host>,
+    /// Whether they keep their store times.
+    pub keep_times: bool,
+    /// Whether they keep their offsets in their own queues: a queue goes on at a record's offset, and
+    /// a record whose offset the queue has passed is refused.
+    pub keep_offsets: bool,
+    /// Another topic than their own.
+    pub topic: Option<&'a [u8]>,
+}
 
 /// What a finished record asks of the log.
 enum Finished<'a> {
@@ -35,14 +51,21 @@ impl Store {
     pub fn append_records(
         &self,
         records: &[&[u8]],
-        store_host: Option<Host>,
-        keep_times: bool,
+        how: &Finishing<'_>,
         done: &mut Vec<Appended>,
     ) -> Checked<Option<u64>> {
         self.check_store_status()?;
-        let finished = records.iter().map(|bytes| self.finished(bytes, store_host, keep_times));
+        let finished = records.iter().map(|bytes| self.finished(bytes, how));
         let mut run = Vec::new();
-        for finished in finished.collect::<Checked<Vec<_>>>()? {
+        let mut kept = KeptOffsets::default();
+        for (finished, queue_offset) in finished.collect::<Checked<Vec<_>>>()? {
+            if let (true, Finished::Record(record) | Finished::Multi(record, _)) =
+                (how.keep_offsets, &finished)
+                && let Some(from) = kept.jump(self, &record.fields, queue_offset)?
+            {
+                self.append_run(&mut run, done)?;
+                self.log.set_next_queue_offset(queue_of(&record.fields), from);
+            }
             match finished {
                 Finished::Record(record) => run.push(record),
                 Finished::EndOfFile => {
@@ -89,18 +112,14 @@ impl Store {
         self.log.append_with_properties(record, Wait::Block, encode, advance).map_err(refused)
     }
 
-    fn finished<'a>(
-        &self,
-        bytes: &'a [u8],
-        store_host: Option<Host>,
-        keep_times: bool,
-    ) -> Checked<Finished<'a>> {
+    fn finished<'a>(&self, bytes: &'a [u8], how: &Finishing<'a>) -> Checked<(Finished<'a>, i64)> {
         let record = match message::decode(bytes, Check::BodyCrc) {
             Ok(Decoded::Message(record)) => record,
-            Ok(Decoded::Blank { .. }) => return Ok(Finished::EndOfFile),
+            Ok(Decoded::Blank { .. }) => return Ok((Finished::EndOfFile, 0)),
             Err(fault) => return Err(PutRefusal::illegal("record", bytes.len(), fault.to_string())),
         };
-        self.check_topic(record.topic)?;
+        let topic = how.topic.unwrap_or(record.topic);
+        self.check_topic(topic)?;
         let fields = RecordFields {
             body_crc: record.body_crc,
             queue_id: record.queue_id,
@@ -108,17 +127,19 @@ impl Store {
             sys_flag: record.sys_flag,
             born_timestamp: record.born_timestamp,
             born_host: record.born_host,
-            store_host: store_host.unwrap_or(record.store_host),
+            store_host: how.store_host.unwrap_or(record.store_host),
             reconsume_times: record.reconsume_times,
             prepared_transaction_offset: record.prepared_transaction_offset,
             body: record.body,
-            topic: record.topic,
+            topic,
             properties: record.properties,
         };
-        let store_time = if keep_times { StoreTime::Kept(record.store_timestamp) } else { StoreTime::Now };
+        let store_time =
+            if how.keep_times { StoreTime::Kept(record.store_timestamp) } else { StoreTime::Now };
         let new = NewRecord { fields: fields.with_host_flags(), store_time };
         let names = self.further_queues(&fields);
-        Ok(if names.is_empty() { Finished::Record(new) } else { Finished::Multi(new, names) })
+        let finished = if names.is_empty() { Finished::Record(new) } else { Finished::Multi(new, names) };
+        Ok((finished, record.queue_offset))
     }
 
     /// The further queues that a record has offsets in.
@@ -132,5 +153,31 @@ impl Store {
             }
             _ => Vec::new(),
         }
+    }
+}
+
+fn queue_of<'a>(fields: &RecordFields<'a>) -> QueueRef<'a> {
+    QueueRef { topic: fields.topic, queue_id: fields.queue_id }
+}
+
+/// Where queues go on that keep the offsets of what is appended, ahead of what is appended yet.
+#[derive(Default)]
+struct KeptOffsets(HashMap<QueueKey, i64>);
+
+impl KeptOffsets {
+    /// The offset at which a record's queue has to go on, where it would not by itself.
+    fn jump(&mut self, store: &Store, fields: &RecordFields<'_>, queue_offset: i64) -> Checked<Option<i64>> {
+        if !sys_flag::enters_consume_queue(fields.sys_flag) {
+            return Ok(None);
+        }
+        let queue = queue_of(fields);
+        let next = self.0.get(&queue).copied().unwrap_or_else(|| store.log.next_queue_offset(queue));
+        if queue_offset < next {
+            let reason =
+                format!("its queue goes on at {next}: renumber the offsets, or import into a new store");
+            return Err(PutRefusal::illegal("queueOffset", queue_offset, reason));
+        }
+        self.0.insert(queue.into(), queue_offset + 1);
+        Ok((queue_offset > next).then_some(queue_offset))
     }
 }

@@ -39,6 +39,7 @@ use crate::poison::Poison;
 use crate::published::Published;
 use crate::running_flags::RunningFlags;
 
+pub use finished::Finishing;
 pub use get::{GetMessageResult, Rejected, Subscription};
 pub use got::{GotMessage, GotMessages};
 pub use open::{Mode, Part};

@@ -1,0 +1,332 @@
+"""Messages out of stores, into stores, and held against each other, on Spark."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+import mqstore
+from mqstore import _native
+from mqstore.errors import OptionError
+from mqstore.spark.columns import COLUMNS, schema
+from mqstore.spark.session import spark_session
+from mqstore.store.times import Time, to_ms
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column
+
+__all__ = ["Wanted", "diff", "export", "import_messages", "replay"]
+
+_OFFSETS_AT_ONCE = 4096
+_FRAME_SIZE = 8
+_IDENTITY = ("topic", "queue_id", "queue_offset")
+_COMPARED = ("flag", "sys_flag", "born_timestamp", "born_host", "reconsume_times", "properties", "body")
+"""What two stores' messages of one place are compared by: where and when they are stored is each store's own."""
+_RECORD = (
+    *_IDENTITY,
+    "flag",
+    "sys_flag",
+    "born_timestamp",
+    "born_host",
+    "store_timestamp",
+    "store_host",
+    "reconsume_times",
+    "prepared_transaction_offset",
+    "properties",
+)
+"""What a record is made of, its body aside."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which messages; all that is given has to hold."""
+
+    topics: tuple[str, ...] = ()
+    """Of these topics; of all where none is given."""
+    keys: tuple[str, ...] = ()
+    """With one of these keys or unique keys."""
+    tags: str | None = None
+    """With one of these tags: ``"A || B"``."""
+    begin: Time | None = None
+    """Stored at this time or later."""
+    end: Time | None = None
+    """Stored before this time."""
+    where: str | None = None
+    """A SQL expression over the source's columns that holds."""
+
+    def of(self, spark: SparkSession, stores: str | Iterable[str], columns: Iterable[str]) -> DataFrame:
+        """The messages of some stores.
+
+        Args:
+            spark: The session.
+            stores: Folders, or globs of them.
+            columns: What is needed of them; an expression may need all.
+        """
+        names = list(dict.fromkeys(columns))
+        readable = names if self.where is None else list(dict.fromkeys([*names, *_without("raw_body", "bad_range")]))
+        reader = spark.read.format("mqstore").schema(schema(*readable)).option("mode", "FAILFAST")
+        given: dict[str, str | None] = {
+            "subscribe": ",".join(self.topics) or None,
+            "keys": ",".join(self.keys) or None,
+            "tags": self.tags,
+            "startingTimestamp": None if self.begin is None else str(to_ms(self.begin)),
+            "endingTimestamp": None if self.end is None else str(to_ms(self.end)),
+        }
+        for name, value in given.items():
+            if value is not None:
+                reader = reader.option(name, value)
+        found = reader.load([stores] if isinstance(stores, str) else list(stores))
+        return found if self.where is None else found.where(self.where).select(*names)
+
+
+def _without(*names: str) -> list[str]:
+    return [name for name in COLUMNS if name not in names]
+
+
+_ALL = Wanted()
+
+
+def export(
+    stores: str | Iterable[str],
+    out: str,
+    *,
+    wanted: Wanted = _ALL,
+    raw: bool = False,
+    mode: str = "errorifexists",
+    spark: SparkSession | None = None,
+) -> None:
+    """Writes messages to Parquet, in folders by topic and by the day (UTC) on which they were stored.
+
+    Args:
+        stores: Folders of stores, or globs of them.
+        out: The folder to write to.
+        wanted: Which messages.
+        raw: Write bodies as they are stored; inflated by default.
+        mode: As for Spark's writers: ``errorifexists``, ``append``, ``overwrite`` or ``ignore``.
+        spark: The session; :func:`mqstore.spark.spark_session` by default.
+    """
+    session = spark or spark_session()
+    columns = _without("bad_range", "body" if raw else "raw_body")
+    by_day(wanted.of(session, stores, columns)).write.mode(mode).partitionBy("topic", "day").parquet(out)
+
+
+def by_day(messages: DataFrame) -> DataFrame:
+    """Messages with the day on which they were stored, in UTC whatever the session's time zone is."""
+    seconds = f.unix_seconds("store_timestamp")
+    day = f.date_add(f.lit("1970-01-01").cast("date"), f.floor(seconds / f.lit(86_400)).cast("int"))
+    return messages.withColumn("day", day)
+
+
+def import_messages(
+    source: str,
+    store: str | os.PathLike[str],
+    *,
+    keep_offsets: bool = False,
+    keep_times: bool = True,
+    where: str | None = None,
+    spark: SparkSession | None = None,
+    staging: str | None = None,
+    **options: object,
+) -> int:
+    """Appends messages that :func:`export` wrote to a store, oldest first; gives how many.
+
+    They are encoded in the executors and appended by this process, the store's one writer. The order
+    within a queue stays. An import that ends with an error has appended what it had come to: import
+    into a new store, or with ``keep_offsets``, which refuses to append a message twice.
+
+    Args:
+        source: The folder that was exported to.
+        store: The folder of the store, which may be new.
+        keep_offsets: Keep the messages' offsets in their queues; renumbered by default.
+        keep_times: Keep their store times.
+        where: A SQL expression over the columns that holds.
+        spark: The session; :func:`mqstore.spark.spark_session` by default.
+        staging: A folder that executors and this process share; by default a temporary one beside the
+            store.
+        **options: RocketMQ's options of the store.
+
+    Raises:
+        MessageIllegalError: a message fits no log file, or the queue has passed its offset.
+        StoreLockedError: somebody has the store open for writing.
+    """
+    session = spark or spark_session()
+    messages = _exported(session, source)
+    if where is not None:
+        messages = messages.where(where)
+    with mqstore.open(store, "rw", **options) as target:  # type: ignore[arg-type]  # options are the store's
+        folder = tempfile.mkdtemp(prefix="import-", dir=staging or _own_folder(target))
+        try:
+            return _append_staged(target, _encoded(messages, folder), keep_times=keep_times, keep_offsets=keep_offsets)
+        finally:
+            shutil.rmtree(folder)
+
+
+def _own_folder(store: mqstore.MessageStore) -> str:
+    folder = Path(store.path, "mqstore")
+    folder.mkdir(exist_ok=True)
+    return str(folder)
+
+
+def _exported(spark: SparkSession, source: str) -> DataFrame:
+    """Exported messages; their schema is given, since Spark would take a topic "007" for a number."""
+    names = spark.read.parquet(source).columns
+    bodies = [name for name in ("raw_body", "body") if name in names]
+    missing = [name for name in (*_RECORD, "commit_log_offset") if name not in names]
+    if missing or not bodies:
+        raise OptionError(f"option source={source!r}: it has no column {(missing or ['body'])[0]}: not an export")
+    return spark.read.schema(schema(*_without("bad_range", *({"raw_body", "body"} - set(bodies))))).parquet(source)
+
+
+def _encoded(messages: DataFrame, folder: str) -> list[str]:
+    """Stages messages as finished records, in files whose order is that of the messages."""
+    is_raw = "raw_body" in messages.columns
+    body = f.col("raw_body" if is_raw else "body").alias("body")
+    rows = messages.select(*_RECORD, body, "commit_log_offset", "store")
+    is_one_store = rows.select("store").distinct().limit(2).count() <= 1
+    order = ["commit_log_offset"] if is_one_store else ["store_timestamp", "store", "commit_log_offset"]
+
+    def stage(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa  # noqa: PLC0415 - needed in the executor alone
+        from pyspark import TaskContext  # noqa: PLC0415 - as above
+
+        context = TaskContext.get()
+        number = 0 if context is None else context.partitionId()
+        attempt = 0 if context is None else context.taskAttemptId()
+        path = os.path.join(folder, f"{number:08}-{attempt}")
+        with Path(path).open("wb") as file:
+            for batch in batches:
+                encoded = _native.encode_records(_columns(batch, is_raw=is_raw))
+                file.write(len(encoded).to_bytes(_FRAME_SIZE))
+                file.write(encoded)
+        yield pa.RecordBatch.from_pydict({"number": [number], "path": [path]})
+
+    staged = rows.orderBy(*order).mapInArrow(stage, "number long, path string").collect()
+    return [row.path for row in sorted(staged, key=lambda row: row.number)]
+
+
+def _columns(batch: "pa.RecordBatch", *, is_raw: bool) -> Mapping[str, Any]:
+    import pyarrow as pa  # noqa: PLC0415 - needed in the executor alone
+
+    columns: dict[str, Any] = {"is_raw": is_raw}
+    for name in (*_RECORD, "body"):
+        column = batch.column(name)
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+        columns[name] = column.to_pylist()
+    return columns
+
+
+def _append_staged(store: mqstore.MessageStore, paths: Iterable[str], *, keep_times: bool, keep_offsets: bool) -> int:
+    count = 0
+    for path in paths:
+        with Path(path).open("rb") as file:
+            while head := file.read(_FRAME_SIZE):
+                encoded = file.read(int.from_bytes(head))
+                count += store._append_encoded(encoded, keep_times, keep_offsets)
+    return count
+
+
+def replay(
+    stores: str,
+    to: str | os.PathLike[str],
+    *,
+    wanted: Wanted = _ALL,
+    topic: str | None = None,
+    keep_times: bool = False,
+    spark: SparkSession | None = None,
+    **options: object,
+) -> int:
+    """Appends messages of a store to another one, or to another topic of the same; gives how many.
+
+    Spark finds them; this process copies their records, in the log's order, with offsets of their own.
+
+    Args:
+        stores: The folder of the store that has them.
+        to: The folder of the store that gets them, which may be new, or be the same.
+        wanted: Which messages.
+        topic: The topic that they get; their own by default.
+        keep_times: Keep their store times; now by default.
+        spark: The session; :func:`mqstore.spark.spark_session` by default.
+        **options: RocketMQ's options of the store that gets them.
+
+    Raises:
+        OptionError: the store would get its own messages again under their own topics.
+        StoreLockedError: somebody has the store open for writing.
+    """
+    is_same = os.path.realpath(stores) == os.path.realpath(to)
+    if is_same and topic is None:
+        raise OptionError(f"option to={os.fspath(to)!r}: the same store: name another topic")
+    session = spark or spark_session()
+    found = wanted.of(session, stores, ["commit_log_offset"]).orderBy("commit_log_offset")
+    # Found before the first is appended: a store that is replayed into itself would never end.
+    offsets = [row.commit_log_offset for row in found.collect()]
+    with mqstore.open(to, "rw", **options) as target:  # type: ignore[arg-type]  # options are the store's
+        source = target if is_same else mqstore.open(stores)
+        try:
+            parts = (offsets[at : at + _OFFSETS_AT_ONCE] for at in range(0, len(offsets), _OFFSETS_AT_ONCE))
+            return sum(target._append_from(source, part, topic, keep_times) for part in parts)
+        finally:
+            if source is not target:
+                source.close()
+
+
+def diff(left: str, right: str, *, wanted: Wanted = _ALL, spark: SparkSession | None = None) -> DataFrame:
+    """The messages in which two stores differ: a master and its slave, before and after.
+
+    Messages are told apart by topic, queue and offset. Where and when a store keeps them is its own.
+
+    Args:
+        left: The folder of a store.
+        right: The folder of another.
+        wanted: Which messages.
+        spark: The session; :func:`mqstore.spark.spark_session` by default.
+
+    Returns:
+        A row for each message that is not the same in both: topic, ``queue_id``, ``queue_offset``; ``kind``
+        is ``only_left``, ``only_right`` or ``different``; ``columns`` says what differs;
+        ``left_commit_log_offset`` and ``right_commit_log_offset`` say where it is.
+    """
+    session = spark or spark_session()
+    sides = {"left": left, "right": right}
+    frames = {side: _comparable(wanted.of(session, store, _DIFF_COLUMNS), side) for side, store in sides.items()}
+    joined = frames["left"].join(frames["right"], [*_IDENTITY, "number"], "full_outer")
+    in_left, in_right = (f.col(f"{side}_commit_log_offset").isNotNull() for side in sides)
+    differing = [f.when(~f.col(f"left_{name}").eqNullSafe(f.col(f"right_{name}")), f.lit(name)) for name in _COMPARED]
+    kind = f.when(~in_right, "only_left").when(~in_left, "only_right").otherwise("different")
+    columns = f.when(in_left & in_right, f.filter(f.array(*differing), _is_given)).otherwise(
+        f.array().cast("array<string>")
+    )
+    rows = joined.select(
+        *_IDENTITY,
+        kind.alias("kind"),
+        columns.alias("columns"),
+        *(f"{side}_commit_log_offset" for side in sides),
+    )
+    return rows.where((f.col("kind") != "different") | (f.size("columns") > 0))
+
+
+_DIFF_COLUMNS = (*_IDENTITY, "commit_log_offset", *_COMPARED)
+
+
+def _is_given(name: "Column") -> "Column":
+    return name.isNotNull()
+
+
+def _comparable(messages: DataFrame, side: str) -> DataFrame:
+    """Messages with what is compared as plain values: bodies as hashes, maps in the order of their names."""
+    from pyspark.sql import Window  # noqa: PLC0415 - beside its one use
+
+    # Prepared and rolled back messages have no place of their own in a queue: they come by turns.
+    place = Window.partitionBy(*_IDENTITY).orderBy("commit_log_offset")
+    properties = f.to_json(f.array_sort(f.map_entries("properties")))
+    plain = {"body": f.sha2("body", 256), "properties": properties}
+    values = [plain.get(name, f.col(name)).alias(f"{side}_{name}") for name in _COMPARED]
+    number = f.row_number().over(place).alias("number")
+    return messages.select(*_IDENTITY, number, f.col("commit_log_offset").alias(f"{side}_commit_log_offset"), *values)
