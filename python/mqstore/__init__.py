@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 
 from mqstore import _native
-from mqstore._native import Arrival, GetMessageResult, Message, PutMessageResult
+from mqstore._native import Arrival, GetMessageResult, Message, PutMessageResult, SqlFilter
 from mqstore.errors import (
     DamagedStoreError,
     DiskFullError,
@@ -40,6 +40,7 @@ from mqstore.errors import (
 from mqstore.options import StoreOptions, parse_conf
 from mqstore.services import CleanFilesService, HAClient, HAService, ScheduleMessageService, ServiceThread
 from mqstore.status import GetMessageStatus, PutMessageStatus
+from mqstore.store.config_subscription_group import SubscriptionGroupConfig
 from mqstore.store.message_store import MessageStore
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.queue import Queue, Topic
@@ -80,6 +81,7 @@ __all__ = [
     "ServiceNotAvailableError",
     "SlaveConnection",
     "SlaveNotAvailableError",
+    "SqlFilter",
     "StoreClosedError",
     "StoreIOError",
     "StoreLayoutError",
@@ -88,6 +90,7 @@ __all__ = [
     "StoreOptions",
     "StoreReport",
     "Stray",
+    "SubscriptionGroupConfig",
     "Topic",
     "TopicUsage",
     "UnsupportedStoreError",

@@ -18,6 +18,7 @@ __all__ = [
     "LogView",
     "Message",
     "PutMessageResult",
+    "SqlFilter",
     "Store",
     "encode_messages",
     "encode_records",
@@ -300,6 +301,30 @@ class DispatchRequest:
         """Why ``success`` is false."""
 
 @final
+class SqlFilter:
+    """A compiled SQL92 filter over a message's properties, as RocketMQ's consumers have it."""
+
+    def __new__(cls, expression: str, *, compat: bool = False) -> Self:
+        """Compiles an expression.
+
+        Args:
+            expression: ``"price BETWEEN 5 AND 7.5 AND region IN ('cn', 'us') OR vip IS NOT NULL"``.
+            compat: Pass over what follows a complete expression, as 4.9.3 does.
+
+        Raises:
+            OptionError: it is none; says where.
+        """
+    def matches(self, properties: Mapping[str, str] | str | bytes) -> bool:
+        """Whether a message with these properties passes.
+
+        A property that is missing is unknown; one that cannot be converted to the number that it is
+        compared with makes the whole expression false.
+        """
+    @property
+    def expression(self) -> str:
+        """The expression as it was given."""
+
+@final
 class Cursor:
     """A place in a selection's messages."""
 
@@ -497,7 +522,12 @@ class Store:
     # ---- getting
 
     def get_message(
-        self, topic: str, queue_id: int, offset: int, max_msg_nums: int = 32, subscription: str | None = None
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_msg_nums: int = 32,
+        subscription: str | SqlFilter | None = None,
     ) -> GetMessageResult:
         """Messages of a queue from an offset on. Source: ``getMessage``.
 
@@ -506,7 +536,7 @@ class Store:
             queue_id: The queue.
             offset: The first offset.
             max_msg_nums: Most messages.
-            subscription: Tags separated by ``||``; all messages by default.
+            subscription: Tags separated by ``||``, or a filter; all messages by default.
         """
     def query_message(self, topic: str, key: str, max_num: int = 32, begin: int = 0, end: int = ...) -> list[Message]:
         """The newest messages by a key, oldest first. Source: ``queryMessage``.
@@ -777,10 +807,21 @@ class Store:
     def _first_unit_at(self, topic: str, queue_id: int, offset: int) -> int:
         """The number of a queue's first unit whose message stands at an offset of the log or behind it."""
 
+    # ---- figures
+
+    def _put_figures(self) -> tuple[int, int, int, list[int], int]:
+        """Messages put, their bytes, failed puts, puts by class of time, the longest in microseconds."""
+    def _get_figures(self) -> tuple[int, int, int, int]:
+        """Gets that found some, gets that found none, messages given, the longest in microseconds."""
+    def _dispatched_sizes(self) -> list[tuple[str, int, int]]:
+        """Topic, queue, and bytes dispatched to it since the store was opened, of every queue."""
+
     # ---- what is there
 
     def _queues(self) -> list[tuple[str, int, int, int, int]]:
         """Topic, queue, first offset, end, bytes of units in memory, of every queue."""
+    def _queue_ids(self, topic: str) -> list[int]:
+        """The queues of a topic, in no order."""
     def _units(self, topic: str, queue_id: int, first: int, count: int) -> list[tuple[int, int, int]]:
         """Units of a queue from a number on, to the end of their file: log offset, size, tags code as stored."""
     def _make_queue(self, topic: str, queue_id: int) -> None:

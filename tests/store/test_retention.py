@@ -245,7 +245,7 @@ def test_a_file_that_cannot_be_removed_stays_and_is_tried_again(open_store: Open
 def offsets_file(store: Path, name: str, offsets: dict[str, dict[str, int]]) -> None:
     """Writes what consumers have read."""
     path = store / name / "consumerOffset.json"
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"offsetTable": offsets}))
 
 
@@ -259,7 +259,7 @@ def test_what_a_named_group_has_not_read_is_kept(open_store: Opener, clock: Cloc
     offsets_file(root, "config", {"t@billing": {"0": in_second}, "t@others": {"0": 0}})
     assert store.execute_delete_files_manually() == 1
     in_third = next(m for m in store.topic("t").queue(0) if m.commit_log_offset >= 2 * 65_536).queue_offset
-    offsets_file(root, "mqstore", {"t@billing": {"0": in_third}})
+    offsets_file(root, "mqstore/consumers/billing", {"t@billing": {"0": in_third}})
     assert store.execute_delete_files_manually() == 1
     store.put("t", b"unread", queue_id=5)
     fill(store, 1, topic="other")

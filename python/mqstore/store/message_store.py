@@ -6,13 +6,16 @@ import logging
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from mqstore import _native
 from mqstore._native import Arrival, Message, PutMessageResult
+from mqstore.consumer import AllocateMessageQueue, ConsumeFromWhere, Consumer, MessageModel, allocate_averagely
+from mqstore.consumer.manager import ConsumerManager
+from mqstore.consumer.settings import ConsumerSettings, one_of
 from mqstore.errors import StoreClosedError
 from mqstore.options import StoreOptions
 from mqstore.services import (
@@ -31,7 +34,7 @@ from mqstore.store.replication import Replication
 from mqstore.store.report import Gap, Rejected, StoreReport, Stray
 from mqstore.store.retention import FileCleaner, Retention, TopicUsage
 from mqstore.store.selection import QueueRange, Selection
-from mqstore.store.times import Time
+from mqstore.store.times import Time, to_ms
 from mqstore.store.topics import TopicConfigManager
 from mqstore.store.waiting import AsyncStore, MessageWaiters, OffsetWaiters, wait_in_thread
 
@@ -101,6 +104,7 @@ class MessageStore(_native.Store):
         self.replication = Replication(self)
         self._topics: TopicConfigManager | None = None
         self._cleaner = FileCleaner(weakref.proxy(self), retention or Retention())
+        self.consumers = ConsumerManager(self)
         if self.compat:
             # 4.9.3 makes the queues of all delay levels when it loads their offsets.
             for level in range(len(options.message_delay_level.split())):
@@ -152,6 +156,7 @@ class MessageStore(_native.Store):
                     closing.callback(self._close)
                     for service in services if not self.is_closed else ():
                         closing.callback(service.closing, self)
+                    closing.callback(self.consumers.close)
             finally:
                 self._message_waiters.wake_all()
                 for waiters in (self._flush_waiters, self._transfer_waiters):
@@ -365,6 +370,72 @@ class MessageStore(_native.Store):
             if isinstance(service, ScheduleMessageService):
                 return service.offset_table
         return None
+
+    # ---- consumers --------------------------------------------------------------------------
+
+    def consumer(
+        self,
+        group: str,
+        topics: str | Sequence[str] | Mapping[str, str],
+        *,
+        tags: str | None = None,
+        sql: str | None = None,
+        message_model: str = "clustering",
+        from_where: str = "last",
+        from_time: Time | None = None,
+        orderly: bool = False,
+        max_reconsume_times: int | None = None,
+        suspend_current_queue_time_ms: int = 1000,
+        pull_batch_size: int = 32,
+        allocate: AllocateMessageQueue = allocate_averagely,
+        consumer_id: str | None = None,
+        timeout: float | None = None,
+    ) -> Consumer:
+        """Opens a consumer: a member of a group, which shares the topics' queues with the others.
+
+        Args:
+            group: The group.
+            topics: A topic, or several, or topics with the tags that are wanted of each.
+            tags: The tags that are wanted, separated by ``||``.
+            sql: Instead of tags a filter: ``"price > 5 AND region IN ('cn', 'us')"``.
+            message_model: ``"clustering"``: a message goes to one member; ``"broadcasting"``: to every one.
+            from_where: Where a group begins that has no offset yet: ``"last"``, ``"first"`` or
+                ``"timestamp"``. As in 4.9.3, a queue that has its first message still in memory is read
+                from its beginning.
+            from_time: The time that goes with ``"timestamp"``.
+            orderly: One message of a queue after the other, none while one before it is not consumed.
+            max_reconsume_times: After how many attempts a message goes to the dead letters: the group's
+                ``retryMaxTimes`` by default, never where it is consumed orderly.
+            suspend_current_queue_time_ms: How long an orderly queue rests before a message is tried again.
+            pull_batch_size: Most messages of a pull.
+            allocate: Which queues a member gets.
+            consumer_id: Its name in the group. By default a new one each time, and ``DEFAULT`` for
+                broadcasting, whose offsets are kept under it.
+            timeout: Ends a ``for`` loop when nothing came for so many seconds; waits forever by default.
+
+        Raises:
+            OptionError: something of it does not work.
+        """
+        self._check_open()
+        is_clustering = message_model == MessageModel.CLUSTERING.value
+        settings = ConsumerSettings.of(
+            group,
+            topics,
+            tags=tags,
+            sql=sql,
+            compat=self.compat,
+            message_model=one_of(MessageModel, "message_model", message_model),
+            consume_from_where=one_of(ConsumeFromWhere, "from_where", from_where),
+            consume_timestamp=None if from_time is None else to_ms(from_time),
+            orderly=orderly,
+            max_reconsume_times=max_reconsume_times,
+            suspend_current_queue_time_ms=suspend_current_queue_time_ms,
+            pull_batch_size=pull_batch_size,
+            allocate=allocate,
+            consumer_id=consumer_id or (ConsumerManager.new_consumer_id() if is_clustering else "DEFAULT"),
+            timeout=timeout,
+        )
+        return Consumer(self, settings)
 
     # ---- listening --------------------------------------------------------------------------
 

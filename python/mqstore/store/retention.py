@@ -207,13 +207,13 @@ class FileCleaner:
 
 
 def _group_offsets(root: Path, group: str) -> Iterator[tuple[str, int, int]]:
-    """Topic, queue and offset of a group, of RocketMQ's file and of mqstore's own.
+    """Topic, queue and offset of a group, of the store's own file and of its members in other processes.
 
     Raises:
         MQStoreError: a file is damaged. Nothing is deleted then: what is read is not known.
     """
-    for folder in ("config", "mqstore"):
-        offsets = ConsumerOffsetManager(root / folder / "consumerOffset.json", _read_only)
+    for folder in (root / "config", root / "mqstore" / "consumers" / group):
+        offsets = ConsumerOffsetManager(folder / "consumerOffset.json", _read_only)
         for topic in offsets.which_topic_by_consumer(group):
             for queue_id, offset in offsets.offsets(group, topic).items():
                 yield topic, queue_id, max(offset, 0)

@@ -42,6 +42,12 @@ impl Store {
         self.core.queues().all().iter().map(row).collect()
     }
 
+    /// The queues of a topic, in no order.
+    fn _queue_ids(&self, topic: &str) -> Vec<i32> {
+        let of_topic = |queue: &&Arc<ConsumeQueue>| queue.topic() == topic;
+        self.core.queues().all().iter().filter(of_topic).map(|queue| queue.queue_id()).collect()
+    }
+
     /// Units of a queue from a number on: physical offset, size, tags code as stored.
     fn _units(
         &self,

@@ -7,6 +7,7 @@ mod arguments;
 mod clock;
 mod dispatch_request;
 mod errors;
+mod filter;
 mod inspect;
 mod log_view;
 mod message;
@@ -21,6 +22,7 @@ mod results;
 mod retention;
 mod schedule;
 mod selection;
+mod stats;
 mod status;
 mod store;
 
@@ -30,6 +32,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::dispatch_request::DispatchRequest;
+    #[pymodule_export]
+    use crate::filter::SqlFilter;
     #[pymodule_export]
     use crate::log_view::LogView;
     #[pymodule_export]

@@ -3,12 +3,12 @@
 use mqstore_core::consume_queue::Boundary;
 use mqstore_core::index::KeyQuery;
 use mqstore_core::num;
-use mqstore_core::store::Subscription;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
 use crate::errors::detached;
+use crate::filter::GivenSubscription;
 use crate::message::{Message, view};
 use crate::results::GetMessageResult;
 use crate::store::Store;
@@ -32,9 +32,9 @@ impl Store {
         queue_id: i32,
         offset: i64,
         max_msg_nums: usize,
-        subscription: Option<&str>,
+        subscription: Option<GivenSubscription<'_>>,
     ) -> PyResult<GetMessageResult> {
-        let subscription = subscription.and_then(Subscription::parse);
+        let subscription = subscription.and_then(|given| given.parse());
         let get = || self.core.get_message(topic, queue_id, offset, max_msg_nums, subscription.as_ref());
         Ok(GetMessageResult::new(detached(py, get)?))
     }

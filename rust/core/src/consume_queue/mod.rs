@@ -44,6 +44,8 @@ pub struct ConsumeQueue {
     max_offset: AtomicU64,
     /// Where the record of the last unit ends in the log; -1 before the first.
     max_physic_offset: AtomicI64,
+    /// Bytes of the records that were dispatched to it since it was opened.
+    dispatched_size: AtomicU64,
     /// Whether it is on the table's list of queues with something to spill.
     listed: AtomicBool,
 }
@@ -89,6 +91,7 @@ impl ConsumeQueue {
             min_offset: AtomicU64::new(0),
             max_offset,
             max_physic_offset: AtomicI64::new(-1),
+            dispatched_size: AtomicU64::new(0),
             listed: AtomicBool::new(false),
         }
     }
@@ -116,6 +119,12 @@ impl ConsumeQueue {
     #[must_use]
     pub fn max_offset_in_queue(&self) -> u64 {
         self.max_offset.load(Ordering::Acquire)
+    }
+
+    /// Bytes of the records that were dispatched to it since it was opened.
+    #[must_use]
+    pub fn dispatched_size(&self) -> u64 {
+        self.dispatched_size.load(Ordering::Relaxed)
     }
 
     /// Units from the first whose message is still in the log on.
@@ -164,6 +173,8 @@ impl ConsumeQueue {
         state.units.append(&unit.to_bytes());
         self.max_physic_offset.store(unit.end(), Ordering::Release);
         self.max_offset.store(state.units.end() / UNIT, Ordering::Release);
+        let size = num::from_java_int(unit.size).unwrap_or(0);
+        self.dispatched_size.fetch_add(u64::from(size), Ordering::Relaxed);
         if state.units.tail_len() >= SPILL_SIZE {
             spill(state)?;
         }

@@ -127,7 +127,7 @@ impl Selection {
             && self.from_phy_offset.is_none_or(|from| offset >= from)
             && self.to_phy_offset.is_none_or(|to| offset < to)
             && (found_by == FoundBy::Unit || self.takes_queue(record))
-            && self.tags.as_ref().is_none_or(|tags| tags.matches_tag(record.properties))
+            && self.tags.as_ref().is_none_or(|tags| tags.matches_properties(record.properties))
             && self.keys.as_ref().is_none_or(|keys| has_key(record.properties, keys))
     }
 

@@ -4,6 +4,8 @@
 //! `DefaultMessageStore.getMessage`.
 
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
 
 use super::{GotMessages, Store};
 use crate::commit_log::Bodies;
@@ -12,6 +14,7 @@ use crate::commit_log::topic_queue::QueueRef;
 use crate::config::TransferLimit;
 use crate::consume_queue::ConsumeQueue;
 use crate::error::{Error, Result};
+use crate::filter::SqlFilter;
 use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
 use crate::format::java_string::hash_code;
 use crate::format::message::{self, Check, Decoded, Identity, Record, RecordFault, is_whole_record_of};
@@ -26,11 +29,12 @@ const MAX_FILTER_UNITS_SIZE: usize = 16_000;
 /// How many rejected units are remembered.
 const MAX_REJECTED: usize = 64;
 
-/// Tags that a get asks for.
+/// Which messages of its queues a get asks for: by tags, or by a filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subscription {
     tags: HashSet<Vec<u8>>,
     codes: HashSet<i32>,
+    sql: Option<Arc<SqlFilter>>,
 }
 
 impl Subscription {
@@ -49,16 +53,25 @@ impl Subscription {
         Some(subscription)
     }
 
+    /// Messages that pass a filter.
+    #[must_use]
+    pub fn sql(filter: Arc<SqlFilter>) -> Self {
+        Self { sql: Some(filter), ..Self::default() }
+    }
+
     /// Whether a tag's hash is one that is asked for. Source: `DefaultMessageFilter`.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // Java's `intValue`, on purpose
     pub fn matches_code(&self, tags_code: i64) -> bool {
-        self.codes.contains(&(tags_code as i32))
+        self.sql.is_some() || self.codes.contains(&(tags_code as i32))
     }
 
-    /// Whether a message's tag is one that is asked for.
+    /// Whether a message's properties are what is asked for: its tag, or that it passes the filter.
     #[must_use]
-    pub fn matches_tag(&self, properties: &[u8]) -> bool {
+    pub fn matches_properties(&self, properties: &[u8]) -> bool {
+        if let Some(sql) = &self.sql {
+            return sql.matches(properties);
+        }
         properties::find(properties, properties::TAGS).is_some_and(|tag| self.tags.contains(tag))
     }
 }
@@ -136,6 +149,20 @@ impl Store {
     /// # Errors
     /// Where the store is closed, or queue or log can't be read.
     pub fn get_message(
+        &self,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        max_msg_nums: usize,
+        subscription: Option<&Subscription>,
+    ) -> Result<GetMessageResult> {
+        let begin = Instant::now();
+        let found = self.find_messages(topic, queue_id, offset, max_msg_nums, subscription)?;
+        self.stats.get(begin, num::offset(found.messages.len()));
+        Ok(found)
+    }
+
+    fn find_messages(
         &self,
         topic: &str,
         queue_id: i32,
@@ -364,10 +391,7 @@ impl Get<'_> {
             }
             return Ok(true);
         };
-        // 4.9.3 compares hashes and leaves the tag itself to the consumer.
-        if let (Some(subscription), Some(record)) = (self.subscription, &found.record)
-            && !subscription.matches_tag(record.properties)
-        {
+        if self.subscription.is_some_and(|subscription| !is_wanted(subscription, &found)) {
             return Ok(true);
         }
         self.result.buffer_total_size += u64::from(size);
@@ -431,4 +455,20 @@ fn total_memory() -> u64 {
     use std::sync::OnceLock;
     static TOTAL: OnceLock<u64> = OnceLock::new();
     *TOTAL.get_or_init(|| nix::sys::sysinfo::sysinfo().map_or(24 << 30, |info| info.ram_total()))
+}
+
+/// Whether a record that was found is asked for. 4.9.3, whose records are not looked at here, compares
+/// hashes of tags and leaves the tag itself to the consumer; filters it evaluates as well.
+fn is_wanted(subscription: &Subscription, found: &FoundRecord<'_>) -> bool {
+    if let Some(record) = &found.record {
+        return subscription.matches_properties(record.properties);
+    }
+    if subscription.sql.is_none() {
+        return true;
+    }
+    let bytes = found.window.get(found.at..found.at + found.len).unwrap_or_default();
+    match message::decode(bytes, Check::Structure) {
+        Ok(Decoded::Message(record)) => subscription.matches_properties(record.properties),
+        _ => false,
+    }
 }

@@ -38,6 +38,7 @@ use crate::num;
 use crate::poison::Poison;
 use crate::published::Published;
 use crate::running_flags::RunningFlags;
+use crate::stats::StoreStats;
 
 pub use finished::Finishing;
 pub use get::{GetMessageResult, Rejected, Subscription};
@@ -62,6 +63,7 @@ pub struct Store {
     flushing: Mutex<()>,
     /// Whether the disk has refused to take queues or index since the store was opened.
     derived_poison: Poison,
+    stats: StoreStats,
     lock: Mutex<Option<StoreLock>>,
     published: Option<Arc<Published>>,
     closed: AtomicBool,
@@ -139,6 +141,12 @@ impl Store {
     #[must_use]
     pub const fn running_flags(&self) -> &RunningFlags {
         &self.flags
+    }
+
+    /// What the store has counted since it was opened.
+    #[must_use]
+    pub const fn stats(&self) -> &StoreStats {
+        &self.stats
     }
 
     /// What opening the store found.

@@ -28,6 +28,7 @@ use crate::published::Published;
 use crate::recovery::layout::Layout;
 use crate::recovery::{self, Recovered, Recovery, StoreState};
 use crate::running_flags::RunningFlags;
+use crate::stats::StoreStats;
 
 /// How a store is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,6 +192,7 @@ impl Store {
             flags: RunningFlags::default(),
             flushing: Mutex::default(),
             derived_poison: Poison::default(),
+            stats: StoreStats::default(),
             lock: Mutex::default(),
             published: None,
             closed: AtomicBool::new(false),

@@ -4,7 +4,7 @@
 //! `MultiDispatch`.
 
 use std::borrow::Cow;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Store;
 use super::prepare::{Checked, Multi, Prepared, fields};
@@ -17,6 +17,7 @@ use crate::format::java_hash_map::JavaHashMap;
 use crate::format::message::{self, RecordFields};
 use crate::format::properties::ClientProperties;
 use crate::format::{batch, properties, sys_flag};
+use crate::num;
 use crate::status::{AppendMessageStatus, PutMessageStatus};
 
 /// A message's properties.
@@ -132,6 +133,13 @@ impl PutRefusal {
 impl Store {
     /// Puts one message.
     pub fn put_message(&self, message: &NewMessage<'_>, wait: Wait) -> PutStep<Appended> {
+        let begin = Instant::now();
+        let step = self.append_message(message, wait);
+        self.count(begin, &step, |appended| (1, u64::from(appended.wrote_bytes)));
+        step
+    }
+
+    fn append_message(&self, message: &NewMessage<'_>, wait: Wait) -> PutStep<Appended> {
         let outcome = self.check_store_status().and_then(|()| {
             self.check_message(message)?;
             self.prepare(message)
@@ -153,6 +161,13 @@ impl Store {
     /// those that are in the log are in `done`, and a call that has to be repeated goes on behind
     /// them.
     pub fn put_many(&self, messages: &[NewMessage<'_>], done: &mut Vec<Appended>, wait: Wait) -> PutStep<()> {
+        let begin = Instant::now();
+        let step = self.append_many(messages, done, wait);
+        self.count(begin, &step, |()| size_of_all(done));
+        step
+    }
+
+    fn append_many(&self, messages: &[NewMessage<'_>], done: &mut Vec<Appended>, wait: Wait) -> PutStep<()> {
         let rest = messages.get(done.len()..).unwrap_or_default();
         let prepare = |message| {
             self.check_message(message)?;
@@ -213,6 +228,13 @@ impl Store {
 
     /// Puts a batch: one topic, one queue, in one file, visible at once.
     pub fn put_messages(&self, batch: &BatchMessage<'_>, wait: Wait) -> PutStep<Vec<Appended>> {
+        let begin = Instant::now();
+        let step = self.append_messages(batch, wait);
+        self.count(begin, &step, |appended| size_of_all(appended));
+        step
+    }
+
+    fn append_messages(&self, batch: &BatchMessage<'_>, wait: Wait) -> PutStep<Vec<Appended>> {
         let outcome = self.check_store_status().and_then(|()| self.prepare_batch(batch));
         let (properties, wait_store_msg_ok) = match outcome {
             Ok(prepared) => prepared,
@@ -258,6 +280,18 @@ impl Store {
         }
         let waits_for_slave = wait_store_msg_ok && self.ask_for_transfer();
         (waits_for_disk || waits_for_slave).then_some(end)
+    }
+
+    /// Counts a put, once it does not have to be asked for again.
+    fn count<T>(&self, begin: Instant, step: &PutStep<T>, of: impl FnOnce(&T) -> (u64, u64)) {
+        match step {
+            PutStep::Done(done) => {
+                let (count, size) = of(&done.appended);
+                self.stats.put(begin, count, size);
+            }
+            PutStep::WouldBlock => {}
+            PutStep::Refused(_) => self.stats.put_failed(),
+        }
     }
 
     fn step<T>(
@@ -325,4 +359,9 @@ pub(super) fn refused(refusal: AppendRefusal) -> PutRefusal {
         }
     };
     PutRefusal { status, append, reason: Box::new(reason) }
+}
+
+/// How many messages, and bytes of records.
+fn size_of_all(appended: &[Appended]) -> (u64, u64) {
+    (num::offset(appended.len()), appended.iter().map(|one| u64::from(one.wrote_bytes)).sum())
 }

@@ -1,0 +1,364 @@
+"""A member of a consumer group, as Python goes through messages.
+
+Source: ``DefaultMQPushConsumerImpl``, ``ConsumeMessageConcurrentlyService``, ``ConsumeMessageOrderlyService``.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from mqstore._native import Message
+from mqstore.consumer.hold import PullHold
+from mqstore.consumer.membership import Membership
+from mqstore.consumer.process_queue import ProcessQueue
+from mqstore.consumer.rebalance import Rebalance
+from mqstore.consumer.send_back import send_message_back
+from mqstore.consumer.settings import ConsumerSettings, Subscription, retry_topic
+from mqstore.errors import MQStoreError, OptionError, PutError
+from mqstore.options import parse_delay_levels
+
+if TYPE_CHECKING:
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["Consumer"]
+
+_log = logging.getLogger("mqstore")
+_PERSIST_INTERVAL = 5.0
+_AGAIN_AFTER_FAILED_PUT = 5.0
+_FIRST_DELAY_LEVEL = 3
+
+
+class Consumer:
+    """A member of a group. Made by :meth:`MessageStore.consumer`.
+
+    Going through it gives message after message and waits for what comes; a message counts as consumed
+    when the next one is asked for. What was given and not consumed comes again: to this consumer after
+    ``break``, to the group after a crash. Leaving a ``with`` block, or dropping it, closes it.
+
+    A group's offsets are written every five seconds, when a queue changes hands, and at the end: after a
+    crash what was consumed since comes again.
+    """
+
+    def __init__(self, store: "MessageStore", settings: ConsumerSettings) -> None:
+        """Joins the group.
+
+        Raises:
+            OptionError: another consumer has this id, or the group may not do this.
+            MQStoreError: a configuration file is damaged.
+        """
+        self._is_closed = True
+        self.settings = settings
+        self._store, self._manager = store, store.consumers
+        self._group = self._manager.group(settings.group)
+        if not self._group.consume_enable:
+            raise _refused("group", settings.group, "its consumeEnable is false")
+        if not settings.is_clustering and not self._group.consume_broadcast_enable:
+            raise _refused("message_model", "broadcasting", f"consumeBroadcastEnable of {settings.group} is false")
+        self._lock = threading.RLock()
+        self._woken = threading.Event()
+        self._hold = PullHold(store)
+        self._offsets = self._manager.offset_store(settings)
+        self._membership = Membership(self._manager.folder(settings.group), settings.consumer_id)
+        self._rebalance = Rebalance(store, settings, self._membership, self._offsets)
+        self._subscriptions = settings.subscriptions
+        if settings.is_clustering:
+            self._subscriptions += (Subscription(retry_topic(settings.group)),)
+        self._handed: dict[int, tuple[ProcessQueue, int]] = {}
+        self._next_persist = time.monotonic() + _PERSIST_INTERVAL
+        self._turn = 0
+        self._is_closed = False
+        self._manager.add(self)
+
+    # ---- life cycle -------------------------------------------------------------------------
+
+    @property
+    def queues(self) -> list[tuple[str, int]]:
+        """The topics and queues that it reads now."""
+        with self._lock:
+            return sorted(name for name, queue in self._rebalance.queues.items() if not queue.is_dropped)
+
+    def close(self) -> None:
+        """Writes the offsets and leaves the group; a second call does nothing.
+
+        Raises:
+            StoreIOError: the offsets could not be written; it has left all the same.
+        """
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self._handed.clear()
+            try:
+                self._rebalance.release_all()
+            finally:
+                self._membership.leave()
+                self._manager.remove(self)
+        self._woken.set()
+
+    def __enter__(self) -> Self:
+        """The consumer itself."""
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+    def __del__(self) -> None:
+        """A consumer that is dropped leaves its group."""
+        if not getattr(self, "_is_closed", True):
+            self.close()
+
+    def __repr__(self) -> str:
+        """Group, topics and id."""
+        topics = ", ".join(subscription.topic for subscription in self.settings.subscriptions)
+        return f"<Consumer {self.settings.consumer_id} of {self.settings.group}: {topics}>"
+
+    # ---- messages ---------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Message]:
+        """Message after message; one is consumed when the next is asked for."""
+        message = None
+        try:
+            while (message := self._next(message)) is not None:
+                yield message
+        finally:
+            self._give_back(message)
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        """As ``for``, without holding up the loop."""
+        message = None
+        try:
+            while True:
+                if message is not None:
+                    self._ack_if_handed(message)
+                message = await self._poll_async(self.settings.timeout)
+                if message is None:
+                    return
+                yield message
+        finally:
+            self._give_back(message)
+
+    def _next(self, done: Message | None) -> Message | None:
+        if done is not None:
+            self._ack_if_handed(done)
+        return self.poll(self.settings.timeout)
+
+    def poll(self, timeout: float | None = None) -> Message | None:
+        """The next message, which is consumed when it is acked.
+
+        Args:
+            timeout: Waits at most so many seconds; forever by default.
+
+        Returns:
+            The message, or ``None`` when the time is up.
+
+        Raises:
+            StoreClosedError: the store is closed, or was while this waited.
+            MQStoreError: the consumer is closed.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            message = self._poll_now()
+            if message is not None:
+                return message
+            left = self._seconds_to_wait(end)
+            if left is None:
+                return None
+            self._hold.wait(self._held(), left, self._woken)
+
+    async def _poll_async(self, timeout: float | None) -> Message | None:
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            message = self._poll_now()
+            if message is not None:
+                return message
+            left = self._seconds_to_wait(end)
+            if left is None:
+                return None
+            await self._hold.wait_async(self._held(), left)
+
+    def ack(self, message: Message) -> None:
+        """A message is consumed.
+
+        Raises:
+            ValueError: it is not in hand: it was acked or given back, or another consumer gave it.
+        """
+        with self._lock:
+            queue, offset = self._taken(message)
+            self._manager.figures_of(self.settings.group, queue.topic).ack_nums += 1
+            self._done(queue, offset)
+
+    def reconsume_later(self, message: Message, delay_level: int = 0) -> None:
+        """A message could not be consumed: it comes again later.
+
+        In a store that is open for writing it goes to the group's retry topic, with the delay of its
+        attempt, and after ``retryMaxTimes`` attempts to the dead letters; that takes a store with
+        ``schedule_messages=True`` to come back. Beside another process's store it comes again to this
+        consumer. An orderly consumer's queue rests for a moment and begins with it again. Broadcast
+        messages do not come again, as in 4.9.3.
+
+        Args:
+            message: The message.
+            delay_level: Another delay level; less than 0 for the dead letters at once.
+
+        Raises:
+            ValueError: it is not in hand.
+        """
+        with self._lock:
+            queue, offset = self._taken(message)
+            self._manager.figures_of(self.settings.group, queue.topic).send_back_nums += 1
+            if not self.settings.is_clustering:
+                _log.warning("%r: a broadcast message is not consumed again: %s", self, message.msg_id)
+                self._done(queue, offset)
+            elif self._is_to_come_again_here(queue, offset, message):
+                queue.give_again(offset, self._rest(queue, offset, delay_level), orderly=self.settings.orderly)
+                self._rebalance.release_if_free(queue)
+            else:
+                self._send_back(queue, offset, message, delay_level)
+
+    def run(self, listener: Callable[[Message], object]) -> None:
+        """Gives every message to a function; one for which it raises comes again later.
+
+        Ends as a ``for`` loop does.
+        """
+        for message in self:
+            try:
+                listener(message)
+            except Exception:
+                _log.exception("%r: %s was not consumed", self, message.msg_id)
+                self.reconsume_later(message)
+
+    # ---- inside -----------------------------------------------------------------------------
+
+    def _poll_now(self) -> Message | None:
+        with self._lock:
+            if self._is_closed:
+                self._store._check_open()
+                raise MQStoreError("the consumer is closed")
+            self._store._check_open()
+            self._rebalance.rebalance_if_due(self._subscriptions)
+            if time.monotonic() >= self._next_persist:
+                self.persist()
+            queues = list(self._rebalance.queues.values())
+            for turn in range(len(queues)):
+                queue = queues[(self._turn + turn) % len(queues)]
+                taken = queue.take(orderly=self.settings.orderly)
+                if taken is None and queue.wants_pull and self._pull(queue):
+                    taken = queue.take(orderly=self.settings.orderly)
+                if taken is not None:
+                    # Queues take turns, as the threads of 4.9.3's consumer give them.
+                    self._turn = (self._turn + turn + 1) % len(queues)
+                    offset, message = taken
+                    self._handed[id(message)] = (queue, offset)
+                    return message
+        return None
+
+    def _pull(self, queue: ProcessQueue) -> bool:
+        """Pulls until there is something; gives whether there is."""
+        subscription = queue.subscription
+        while True:
+            before = queue.next_offset
+            found = self._store.get_message(
+                queue.topic, queue.queue_id, before, self.settings.pull_batch_size, subscription.asked
+            )
+            messages = [message for message in found.messages if subscription.wants(message)]
+            queue.put(messages, found.next_begin_offset)
+            if messages:
+                figures = self._manager.figures_of(self.settings.group, queue.topic)
+                figures.get_nums += len(messages)
+                figures.get_size += sum(message.store_size for message in messages)
+                return True
+            if queue.next_offset == before:
+                return False
+            # Nothing of it was wanted, or the queue is another one now: that is done with too.
+            self._offsets.update_offset(queue.topic, queue.queue_id, queue.consume_offset)
+
+    def persist(self) -> None:
+        """Writes the offsets; it happens by itself every five seconds.
+
+        Raises:
+            StoreIOError: they cannot be written.
+        """
+        with self._lock:
+            self._next_persist = time.monotonic() + _PERSIST_INTERVAL
+            self._offsets.persist()
+
+    def _held(self) -> dict[tuple[str, int], tuple[int, frozenset[int] | None]]:
+        with self._lock:
+            return {
+                name: (queue.next_offset, queue.subscription.codes)
+                for name, queue in self._rebalance.queues.items()
+                if queue.wants_pull
+            }
+
+    def _seconds_to_wait(self, end: float | None) -> float | None:
+        """How long to wait for something; ``None`` where the time is up."""
+        with self._lock:
+            until_again = [queue.seconds_until_again() for queue in self._rebalance.queues.values()]
+            waits = [wait for wait in until_again if wait is not None]
+            waits.append(self._rebalance.seconds_until_check())
+        if end is not None:
+            left = end - time.monotonic()
+            if left <= 0:
+                return None
+            waits.append(left)
+        return min(waits)
+
+    def _taken(self, message: Message) -> tuple[ProcessQueue, int]:
+        taken = self._handed.pop(id(message), None)
+        if taken is None:
+            raise ValueError(f"{message!r} is not in the hands of {self!r}")
+        return taken
+
+    def _ack_if_handed(self, message: Message) -> None:
+        if id(message) in self._handed:
+            self.ack(message)
+
+    def _give_back(self, message: Message | None) -> None:
+        """A loop was left: its last message comes again."""
+        with self._lock:
+            if message is not None and id(message) in self._handed:
+                queue, offset = self._taken(message)
+                queue.give_again(offset, 0, orderly=False)
+                self._rebalance.release_if_free(queue)
+
+    def _done(self, queue: ProcessQueue, offset: int) -> None:
+        queue.done(offset)
+        self._offsets.update_offset(queue.topic, queue.queue_id, queue.consume_offset)
+        self._rebalance.release_if_free(queue)
+
+    def _is_to_come_again_here(self, queue: ProcessQueue, offset: int, message: Message) -> bool:
+        if self._store.mode == "r":
+            return True
+        most = self.settings.max_reconsume_times
+        attempts = message.reconsume_times + queue.attempts(offset)
+        return self.settings.orderly and (most is None or attempts < most)
+
+    def _rest(self, queue: ProcessQueue, offset: int, delay_level: int) -> float:
+        """After how many seconds a message comes again to this consumer."""
+        if self.settings.orderly:
+            return self.settings.suspend_current_queue_time_ms / 1000
+        levels = parse_delay_levels(self._store.options.message_delay_level)
+        level = delay_level if delay_level > 0 else _FIRST_DELAY_LEVEL + queue.attempts(offset)
+        return levels[min(level, len(levels)) - 1] / 1000 if levels else 0
+
+    def _send_back(self, queue: ProcessQueue, offset: int, message: Message, delay_level: int) -> None:
+        level = -1 if self.settings.orderly else delay_level
+        try:
+            send_message_back(self._store, self._group, message, level, self.settings.max_reconsume_times)
+        except (PutError, MQStoreError):
+            _log.exception("%r: %s comes again here", self, message.msg_id)
+            queue.give_again(offset, _AGAIN_AFTER_FAILED_PUT, orderly=self.settings.orderly)
+            return
+        self._done(queue, offset)
+
+
+def _refused(option: str, value: str, reason: str) -> OptionError:
+    error = OptionError(f"option {option}={value!r}: {reason}")
+    error.option, error.value = option, value
+    return error

@@ -1,0 +1,106 @@
+"""Pulls that found nothing are held until something arrives.
+
+With long polling a pull is held for up to fifteen seconds; what arrives ends it at once where its tag may
+be wanted, and every five seconds it is looked whether something came unnoticed. With short polling it is
+held for ``shortPollingTimeMills``. Beside another process's store its writer is looked at meanwhile.
+Source: ``PullRequestHoldService``, ``NotifyMessageArrivingListener``.
+"""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from mqstore._native import Arrival
+
+if TYPE_CHECKING:
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["PullHold"]
+
+_BROKER_SUSPEND_MAX_TIME_MS = 15_000
+_CHECK_INTERVAL_MS = 5_000
+_FOLLOW_INTERVAL_MS = 50
+
+Held = Mapping[tuple[str, int], tuple[int, frozenset[int] | None]]
+"""Queues with the offsets and the tags' hashes that are waited for."""
+
+
+class PullHold:
+    """Holds a consumer's pulls."""
+
+    def __init__(self, store: "MessageStore") -> None:
+        """Holds pulls of a store."""
+        self._store = store
+
+    def wait(self, held: Held, timeout: float, woken: threading.Event) -> None:
+        """Waits until something may have come, at most so many seconds."""
+        end = time.monotonic() + self._longest(timeout)
+        with self._told(held, woken.set):
+            while not self._has_come(held) and (left := end - time.monotonic()) > 0:
+                if woken.wait(min(left, self._interval())):
+                    break
+        woken.clear()
+
+    async def wait_async(self, held: Held, timeout: float) -> None:
+        """As :meth:`wait`, without holding up the loop."""
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(woken.set)
+
+        end = time.monotonic() + self._longest(timeout)
+        with self._told(held, wake):
+            while not await asyncio.to_thread(self._has_come, held) and (left := end - time.monotonic()) > 0:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(woken.wait(), min(left, self._interval()))
+                    return
+
+    def _longest(self, timeout: float) -> float:
+        options = self._store.options
+        longest = _BROKER_SUSPEND_MAX_TIME_MS if options.long_polling_enable else options.short_polling_time_mills
+        return min(timeout, longest / 1000)
+
+    def _interval(self) -> float:
+        if self._store.mode == "r":
+            return _FOLLOW_INTERVAL_MS / 1000
+        return (_CHECK_INTERVAL_MS if self._store.options.long_polling_enable else _BROKER_SUSPEND_MAX_TIME_MS) / 1000
+
+    def _has_come(self, held: Held) -> bool:
+        store = self._store
+        store._check_open()
+        if store.mode == "r":
+            store.refresh()
+        elif not store.options.long_polling_enable:
+            return False
+        return any(
+            store.get_max_offset_in_queue(topic, queue_id) > offset for (topic, queue_id), (offset, _) in held.items()
+        )
+
+    @contextlib.contextmanager
+    def _told(self, held: Held, wake: Callable[[], None]) -> Iterator[None]:
+        """Calls ``wake`` when something arrives that may be wanted."""
+        if self._store.mode == "r" or not self._store.options.long_polling_enable:
+            yield
+            return
+
+        def arrived(arrivals: list[Arrival]) -> None:
+            for arrival in arrivals:
+                offset, codes = held.get((arrival.topic, arrival.queue_id), (arrival.max_offset, None))
+                if arrival.max_offset > offset and (codes is None or _as_int(arrival.tags_code) in codes):
+                    wake()
+                    return
+
+        remove = self._store.add_listener(arrived)
+        try:
+            yield
+        finally:
+            remove()
+
+
+def _as_int(tags_code: int) -> int:
+    """Java's ``intValue``."""
+    return ((tags_code + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)

@@ -1,0 +1,243 @@
+"""What the consumers of a store share: groups, offsets, filters, topics.
+
+Source: ``ConsumerManager``, ``BrokerController``.
+"""
+
+import itertools
+import os
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mqstore.consumer.offsets import BrokerOffsetStore, FileOffsetStore, LocalOffsetStore, OffsetStore
+from mqstore.consumer.settings import ConsumerSettings, retry_topic
+from mqstore.errors import MQStoreError
+from mqstore.store.config_consumer_filter import ConsumerFilterManager
+from mqstore.store.config_consumer_offset import ConsumerOffsetManager
+from mqstore.store.config_subscription_group import SubscriptionGroupConfig, SubscriptionGroupManager
+from mqstore.store.topics import TopicConfig, TopicConfigManager
+
+if TYPE_CHECKING:
+    from mqstore.consumer.consumer import Consumer
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["ConsumeStats", "ConsumerManager", "GroupFigures"]
+
+_PERM_READ = 4
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class ConsumeStats:
+    """How far a group is with a queue. Source: ``OffsetWrapper``."""
+
+    topic: str
+    queue_id: int
+    broker_offset: int
+    """The queue's end."""
+    consumer_offset: int
+    """Where the group goes on."""
+
+    @property
+    def diff(self) -> int:
+        """How many messages the group still has before it."""
+        return max(0, self.broker_offset - self.consumer_offset)
+
+
+@dataclass
+class GroupFigures:
+    """What consumers of this process have done for a group and a topic. Source: ``BrokerStatsManager``."""
+
+    get_nums: int = 0
+    """Messages that were pulled."""
+    get_size: int = 0
+    """Bytes of their records."""
+    ack_nums: int = 0
+    """Messages that were consumed."""
+    send_back_nums: int = 0
+    """Messages that were given back."""
+
+
+class ConsumerManager:
+    """The consumers of a store, and how far groups are: ``store.consumers``."""
+
+    def __init__(self, store: "MessageStore") -> None:
+        """No consumers yet."""
+        self._store_ref = weakref.ref(store)
+        self._open: weakref.WeakSet[Consumer] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._read_topics: tuple[tuple[int, int], dict[str, TopicConfig]] | None = None
+        self.figures: dict[tuple[str, str], GroupFigures] = {}
+        """By group and topic."""
+
+    @property
+    def _store(self) -> "MessageStore":
+        store = self._store_ref()
+        if store is None:
+            raise MQStoreError("the store is gone")
+        return store
+
+    def _config(self, name: str) -> Path:
+        return self._store.path / "config" / name
+
+    @cached_property
+    def groups(self) -> SubscriptionGroupManager:
+        """The groups, ``config/subscriptionGroup.json``."""
+        store = self._store
+        return SubscriptionGroupManager(self._config("subscriptionGroup.json"), store._replace_config, store.now)
+
+    @cached_property
+    def filters(self) -> ConsumerFilterManager:
+        """The filters, ``config/consumerFilter.json``."""
+        store = self._store
+        return ConsumerFilterManager(self._config("consumerFilter.json"), store._replace_config, store.now)
+
+    @cached_property
+    def offsets(self) -> ConsumerOffsetManager:
+        """The offsets of a store that is open for writing, ``config/consumerOffset.json``."""
+        return ConsumerOffsetManager(self._config("consumerOffset.json"), self._store._replace_config)
+
+    @property
+    def topics(self) -> TopicConfigManager:
+        """The topics of a store that is open for writing.
+
+        Raises:
+            MQStoreError: it is open to read.
+        """
+        topics = self._store._topics
+        if topics is None:
+            raise MQStoreError("topics are made by the writer of a store")
+        return topics
+
+    def folder(self, group: str) -> Path:
+        """Where a group has what the consumers of this machine share."""
+        return self._store.path / "mqstore" / "consumers" / group
+
+    def offset_store(self, settings: ConsumerSettings) -> OffsetStore:
+        """Where a consumer's offsets are kept."""
+        write, folder = self._store._replace_config, self.folder(settings.group)
+        if not settings.is_clustering:
+            return LocalOffsetStore(folder / "broadcast" / f"{settings.consumer_id}.json", settings.group, write)
+        shared = folder / "consumerOffset.json"
+        if self._store.mode == "rw":
+            return BrokerOffsetStore(self.offsets, settings.group, shared, write)
+        return FileOffsetStore(shared, settings.group, write, self._config("consumerOffset.json"))
+
+    def group(self, name: str) -> SubscriptionGroupConfig:
+        """A group; one that is new is made where the store is open for writing."""
+        if self._store.mode == "rw":
+            return self.groups.get_or_add(name)
+        return self.groups.get(name) or SubscriptionGroupConfig(group_name=name)
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """The queues of a topic, sorted: those that it has by its configuration, and those that it has had."""
+        config = self._topic(topic)
+        if config is not None and not config.perm & _PERM_READ:
+            return []
+        configured = range(config.read_queue_nums if config is not None else 0)
+        return sorted({*configured, *self._store._queue_ids(topic)})
+
+    def _topic(self, topic: str) -> TopicConfig | None:
+        if self._store._topics is not None:
+            return self._store._topics.get(topic)
+        path = self._config("topics.json")
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return None
+        state = (found.st_mtime_ns, found.st_size)
+        with self._lock:
+            if self._read_topics is None or self._read_topics[0] != state:
+                topics = TopicConfigManager(path, self._store._replace_config, self._store.now).all()
+                self._read_topics = (state, topics)
+            return self._read_topics[1].get(topic)
+
+    @staticmethod
+    def new_consumer_id() -> str:
+        """An id that no other consumer of this machine has."""
+        return f"{os.getpid()}@{next(_numbers)}"
+
+    def add(self, consumer: "Consumer") -> None:
+        """A consumer was opened."""
+        settings = consumer.settings
+        self._open.add(consumer)
+        if self._store.mode != "rw":
+            return
+        if settings.is_clustering:
+            group = self.group(settings.group)
+            self.topics.get_or_add(retry_topic(settings.group), max(1, group.retry_queue_nums))
+        for subscription in settings.subscriptions:
+            if subscription.sql is not None:
+                self.filters.register(subscription.topic, settings.group, subscription.expression, self._store.now())
+                self.filters.persist()
+
+    def remove(self, consumer: "Consumer") -> None:
+        """A consumer was closed."""
+        self._open.discard(consumer)
+        settings = consumer.settings
+        others = any(other.settings.group == settings.group for other in self._open)
+        if self._store.mode == "rw" and not others and any(one.sql is not None for one in settings.subscriptions):
+            self.filters.unregister(settings.group)
+            self.filters.persist()
+
+    def close(self) -> None:
+        """Closes all consumers: their offsets are written."""
+        for consumer in list(self._open):
+            consumer.close()
+
+    def figures_of(self, group: str, topic: str) -> GroupFigures:
+        """The figures of a group and a topic."""
+        return self.figures.setdefault((group, topic), GroupFigures())
+
+    # ---- how far groups are
+
+    def _offset_files(self) -> list[ConsumerOffsetManager]:
+        store = self._store
+        broker = self.offsets if store.mode == "rw" else None
+        files = [broker or ConsumerOffsetManager(self._config("consumerOffset.json"), store._replace_config)]
+        shared = sorted((store.path / "mqstore" / "consumers").glob("*/consumerOffset.json"))
+        return files + [ConsumerOffsetManager(path, store._replace_config) for path in shared]
+
+    def group_names(self) -> list[str]:
+        """The groups that have offsets."""
+        return sorted({group for file in self._offset_files() for _, group in file.pairs()})
+
+    def consume_stats(self, group: str, topics: Sequence[str] | None = None) -> list[ConsumeStats]:
+        """How far a group is with each queue that it has read. Source: ``getConsumeStats``."""
+        furthest: dict[tuple[str, int], int] = {}
+        for file in self._offset_files():
+            for topic in file.which_topic_by_consumer(group):
+                for queue_id, offset in file.offsets(group, topic).items():
+                    furthest[topic, queue_id] = max(offset, furthest.get((topic, queue_id), offset))
+        store = self._store
+        store._catch_up()
+        return [
+            ConsumeStats(topic, queue_id, store.get_max_offset_in_queue(topic, queue_id), offset)
+            for (topic, queue_id), offset in sorted(furthest.items())
+            if topics is None or topic in topics
+        ]
+
+    def reset_offset(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Lets a group go on elsewhere. Source: ``resetOffset``.
+
+        Args:
+            group: The group.
+            offsets: By topic and queue, the offset that is read next.
+
+        Raises:
+            MQStoreError: a consumer of the group is open.
+        """
+        if any(consumer.settings.group == group for consumer in self._open):
+            raise MQStoreError(f"the offsets of {group} are reset while no consumer of it is open")
+        store = self._store
+        shared = ConsumerOffsetManager(self.folder(group) / "consumerOffset.json", store._replace_config)
+        files = [self.offsets, shared] if store.mode == "rw" else [shared]
+        for file in files:
+            for (topic, queue_id), offset in offsets.items():
+                if file is not shared or store.mode == "r" or file.query_offset(group, topic, queue_id) >= 0:
+                    file.commit_offset(group, topic, queue_id, offset)
+            file.persist()

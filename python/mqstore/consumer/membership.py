@@ -1,0 +1,111 @@
+"""Who is in a group, and who has which queue: files under ``mqstore/consumers/GROUP`` with locks.
+
+A member holds a lock on a file of its own, and one on a file of each queue that it reads. The operating
+system lets go of the locks of a process that died, however it died; so nobody has to be believed dead,
+and a queue never has two readers. Consumers of one process are members like those of several.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import IO, Self
+
+from mqstore.errors import OptionError
+
+__all__ = ["FileLock", "Membership"]
+
+
+class FileLock:
+    """A lock on a file, held until it is released or the process ends."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        """A file that is locked."""
+        self._file = file
+
+    @classmethod
+    def take(cls, path: Path) -> "FileLock | None":
+        """Takes a lock, making the file where there is none; ``None`` where somebody has it."""
+        try:
+            return cls._locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+
+    @classmethod
+    def wait_for(cls, path: Path) -> "FileLock":
+        """Takes a lock that nobody has for long."""
+        return cls._locked(path, fcntl.LOCK_EX)
+
+    @classmethod
+    def _locked(cls, path: Path, how: int) -> "FileLock":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            file = path.open("ab")
+            try:
+                fcntl.flock(file, how)
+                # A file that was removed meanwhile is nobody's: the lock has to be on the one that is there.
+                if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                    return cls(file)
+                file.close()
+            except FileNotFoundError:
+                file.close()
+            except BaseException:
+                file.close()
+                raise
+
+    def release(self) -> None:
+        """Lets go."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        """The lock itself."""
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        """Lets go."""
+        self.release()
+
+
+class Membership:
+    """A consumer's place in its group."""
+
+    def __init__(self, folder: Path, consumer_id: str) -> None:
+        """Joins the group.
+
+        Raises:
+            OptionError: another consumer of the group has this id.
+        """
+        self._members, self._queues = folder / "members", folder / "queues"
+        self._own, self._scan_lock = self._members / consumer_id, folder / "members.lock"
+        # Nobody tries the members' locks while one joins.
+        with FileLock.wait_for(self._scan_lock):
+            lock = FileLock.take(self._own)
+        if lock is None:
+            error = OptionError(f"option consumer_id={consumer_id!r}: another consumer of the group has it")
+            error.option, error.value = "consumer_id", consumer_id
+            raise error
+        self._lock = lock
+
+    def consumer_ids(self) -> list[str]:
+        """The members that are alive, sorted; what the others left behind is removed."""
+        alive = [self._own.name]
+        with FileLock.wait_for(self._scan_lock):
+            for path in self._members.iterdir():
+                if path == self._own:
+                    continue
+                lock = FileLock.take(path)
+                if lock is None:
+                    alive.append(path.name)
+                    continue
+                with lock:
+                    path.unlink(missing_ok=True)
+        return sorted(alive)
+
+    def take_queue(self, topic: str, queue_id: int) -> FileLock | None:
+        """Takes a queue; ``None`` while another member has it."""
+        # A topic can be called what no file can: its bytes in hexadecimal digits stand for it.
+        return FileLock.take(self._queues / f"{topic.encode(errors='surrogatepass').hex()}-{queue_id}")
+
+    def leave(self) -> None:
+        """Leaves the group."""
+        self._own.unlink(missing_ok=True)
+        self._lock.release()

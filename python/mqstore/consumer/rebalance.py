@@ -1,0 +1,119 @@
+"""Which queues a consumer reads, and where it begins with each.
+
+Every second it is looked who is in the group and which queues there are, instead of the broker's
+notifications of 4.9.3. A queue changes hands when nothing of it is in hand any more: its offset is
+written, then its lock let go. Source: ``RebalanceImpl``, ``RebalancePushImpl.computePullFromWhere``,
+``ConsumerManageProcessor.queryConsumerOffset``.
+"""
+
+import time
+from typing import TYPE_CHECKING
+
+from mqstore.consumer.membership import Membership
+from mqstore.consumer.offsets import OffsetStore
+from mqstore.consumer.process_queue import ProcessQueue
+from mqstore.consumer.settings import RETRY_GROUP_TOPIC_PREFIX, ConsumeFromWhere, ConsumerSettings, Subscription
+
+if TYPE_CHECKING:
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["Rebalance", "compute_pull_from_where"]
+
+_CHECK_INTERVAL = 1.0
+
+
+def compute_pull_from_where(
+    store: "MessageStore", offsets: OffsetStore, settings: ConsumerSettings, topic: str, queue_id: int
+) -> int:
+    """The offset at which a group begins with a queue."""
+    last_offset = offsets.read_offset(topic, queue_id)
+    if last_offset < 0 and settings.is_clustering and _has_its_beginning_in_memory(store, topic, queue_id):
+        last_offset = 0
+    if last_offset >= 0:
+        return last_offset
+    is_retry = topic.startswith(RETRY_GROUP_TOPIC_PREFIX)
+    if settings.consume_from_where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:
+        return 0
+    if settings.consume_timestamp is not None and not is_retry:
+        return store.get_offset_in_queue_by_time(topic, queue_id, settings.consume_timestamp)
+    if is_retry and settings.consume_from_where is ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET:
+        return 0
+    return store.get_max_offset_in_queue(topic, queue_id)
+
+
+def _has_its_beginning_in_memory(store: "MessageStore", topic: str, queue_id: int) -> bool:
+    is_whole = store.get_min_offset_in_queue(topic, queue_id) <= 0
+    return is_whole and not store.check_in_disk_by_consume_offset(topic, queue_id, 0)
+
+
+class Rebalance:
+    """A consumer's queues."""
+
+    def __init__(
+        self, store: "MessageStore", settings: ConsumerSettings, membership: Membership, offsets: OffsetStore
+    ) -> None:
+        """No queues yet."""
+        self._store, self._settings, self._membership, self._offsets = store, settings, membership, offsets
+        self._next_check = 0.0
+        self.queues: dict[tuple[str, int], ProcessQueue] = {}
+
+    def seconds_until_check(self) -> float:
+        """When it is looked again."""
+        return max(0.0, self._next_check - time.monotonic())
+
+    def rebalance_if_due(self, subscriptions: tuple[Subscription, ...]) -> None:
+        """Takes queues over and lets others go, where it is time to look."""
+        if time.monotonic() < self._next_check:
+            return
+        self._next_check = time.monotonic() + _CHECK_INTERVAL
+        if self._store.mode == "r":
+            self._store.refresh()
+        is_clustering = self._settings.is_clustering
+        own = self._settings.consumer_id
+        members = self._membership.consumer_ids() if is_clustering else [own]
+        wanted = {
+            (subscription.topic, queue_id): subscription
+            for subscription in subscriptions
+            for queue_id in self._settings.allocate(own, self._store.consumers.queue_ids(subscription.topic), members)
+        }
+        for name, queue in list(self.queues.items()):
+            if name not in wanted and not queue.is_dropped:
+                queue.drop()
+                self.release_if_free(queue)
+        for (topic, queue_id), subscription in wanted.items():
+            if (topic, queue_id) not in self.queues:
+                self._take_over(subscription, queue_id)
+
+    def _take_over(self, subscription: Subscription, queue_id: int) -> None:
+        topic, lock = subscription.topic, None
+        if self._settings.is_clustering:
+            lock = self._membership.take_queue(topic, queue_id)
+            if lock is None:
+                return
+        try:
+            offset = compute_pull_from_where(self._store, self._offsets, self._settings, topic, queue_id)
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+        self.queues[topic, queue_id] = ProcessQueue(subscription, queue_id, offset, lock)
+
+    def release_if_free(self, queue: ProcessQueue) -> None:
+        """Lets a queue go that is another member's, once nothing of it is in hand."""
+        if not queue.is_dropped or queue.is_in_hand:
+            return
+        self._offsets.update_offset(queue.topic, queue.queue_id, queue.consume_offset)
+        self._offsets.persist()
+        del self.queues[queue.topic, queue.queue_id]
+        queue.release()
+
+    def release_all(self) -> None:
+        """Lets all queues go; what is in hand comes again."""
+        for queue in list(self.queues.values()):
+            self._offsets.update_offset(queue.topic, queue.queue_id, queue.consume_offset)
+        try:
+            self._offsets.persist()
+        finally:
+            for queue in self.queues.values():
+                queue.release()
+            self.queues.clear()

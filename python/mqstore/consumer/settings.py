@@ -1,0 +1,188 @@
+"""How a consumer was asked to be: checked once, then fixed."""
+
+import enum
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self, TypeVar
+
+from mqstore._native import Message, SqlFilter
+from mqstore.consumer.allocate import AllocateMessageQueue, allocate_averagely
+from mqstore.errors import OptionError
+
+__all__ = [
+    "ConsumeFromWhere",
+    "ConsumerSettings",
+    "MessageModel",
+    "Subscription",
+    "dlq_topic",
+    "one_of",
+    "retry_topic",
+    "tag_hash",
+]
+
+_LEGAL_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,255}")
+_LEGAL_ID = re.compile(r"[%|a-zA-Z0-9_.@-]{1,200}")
+RETRY_GROUP_TOPIC_PREFIX = "%RETRY%"
+DLQ_GROUP_TOPIC_PREFIX = "%DLQ%"
+
+
+class ConsumeFromWhere(enum.Enum):
+    """Where a group that has no offset for a queue begins. Source: ``ConsumeFromWhere``.
+
+    As in 4.9.3, a queue that still has its first message, in memory, is read from its beginning whatever
+    is asked for: the broker takes the group for one that was there from the start.
+    """
+
+    CONSUME_FROM_LAST_OFFSET = "last"
+    CONSUME_FROM_FIRST_OFFSET = "first"
+    CONSUME_FROM_TIMESTAMP = "timestamp"
+
+
+class MessageModel(enum.Enum):
+    """Who of a group gets a message. Source: ``MessageModel``."""
+
+    CLUSTERING = "clustering"
+    """One member."""
+    BROADCASTING = "broadcasting"
+    """Every member."""
+
+
+def retry_topic(group: str) -> str:
+    """The topic of a group's messages that are to be consumed again. Source: ``getRetryTopic``."""
+    return RETRY_GROUP_TOPIC_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    """The topic of messages that a group has given up. Source: ``getDLQTopic``."""
+    return DLQ_GROUP_TOPIC_PREFIX + group
+
+
+def tag_hash(tag: str) -> int:
+    """The hash of a tag that queues hold: Java's ``hashCode``."""
+    units = tag.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """Which messages of a topic a group wants. Source: ``SubscriptionData``."""
+
+    topic: str
+    expression: str = "*"
+    """Tags separated by ``||``, or a filter's expression."""
+    sql: SqlFilter | None = None
+
+    @property
+    def asked(self) -> str | SqlFilter:
+        """What a get is given."""
+        return self.expression if self.sql is None else self.sql
+
+    def wants(self, message: Message) -> bool:
+        """Whether a message that a get gave is wanted: with ``compat`` a get looks at hashes alone."""
+        return self.codes is None or message.tags in {tag.strip() for tag in self.expression.split("||")}
+
+    @cached_property
+    def codes(self) -> frozenset[int] | None:
+        """The hashes of its tags; ``None`` where any message may be wanted."""
+        if self.sql is not None or self.expression in {"", "*"}:
+            return None
+        return frozenset(tag_hash(tag.strip()) for tag in self.expression.split("||") if tag.strip())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerSettings:
+    """How a consumer was asked to be."""
+
+    group: str
+    consumer_id: str
+    subscriptions: tuple[Subscription, ...]
+    message_model: MessageModel
+    consume_from_where: ConsumeFromWhere
+    consume_timestamp: int | None
+    """For ``CONSUME_FROM_TIMESTAMP``, in milliseconds."""
+    orderly: bool
+    max_reconsume_times: int | None
+    """``None`` for the group's, or without end where it consumes orderly."""
+    suspend_current_queue_time_ms: int
+    """How long an orderly consumer's queue rests before a message is tried again."""
+    pull_batch_size: int
+    allocate: AllocateMessageQueue = allocate_averagely
+    timeout: float | None = None
+    """How many seconds without a message end a ``for`` loop."""
+
+    @property
+    def is_clustering(self) -> bool:
+        """Whether members share the queues."""
+        return self.message_model is MessageModel.CLUSTERING
+
+    @classmethod
+    def of(
+        cls,
+        group: str,
+        topics: str | Sequence[str] | Mapping[str, str],
+        *,
+        tags: str | None,
+        sql: str | None,
+        compat: bool,
+        **given: object,
+    ) -> Self:
+        """Settings from what a user gives.
+
+        Raises:
+            OptionError: something does not work.
+        """
+        if not _LEGAL_NAME.fullmatch(group):
+            raise _bad("group", group, "expected at most 255 of the characters % | a-z A-Z 0-9 _ -")
+        settings = cls(group=group, subscriptions=_subscriptions(topics, tags, sql, compat=compat), **given)  # type: ignore[arg-type]
+        if not _LEGAL_ID.fullmatch(settings.consumer_id) or settings.consumer_id.startswith("."):
+            raise _bad("consumer_id", settings.consumer_id, "expected at most 200 of % | a-z A-Z 0-9 _ . @ -")
+        if settings.pull_batch_size < 1:
+            raise _bad("pull_batch_size", settings.pull_batch_size, "it is at least 1")
+        is_by_time = settings.consume_from_where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
+        if is_by_time != (settings.consume_timestamp is not None):
+            raise _bad("from_time", settings.consume_timestamp, 'it goes with from_where="timestamp", and that with it')
+        return settings
+
+
+def _subscriptions(
+    topics: str | Sequence[str] | Mapping[str, str], tags: str | None, sql: str | None, *, compat: bool
+) -> tuple[Subscription, ...]:
+    if tags is not None and sql is not None:
+        raise _bad("tags", tags, "tags, or a filter; not both")
+    if isinstance(topics, Mapping):
+        if tags is not None or sql is not None:
+            raise _bad("tags", tags or sql, "topics that are given with their tags have no others")
+        return tuple(Subscription(topic, expression) for topic, expression in topics.items())
+    names = [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
+    if not names:
+        raise _bad("topics", topics, "expected at least one")
+    if sql is not None:
+        compiled = SqlFilter(sql, compat=compat)
+        return tuple(Subscription(topic, sql, compiled) for topic in names)
+    return tuple(Subscription(topic, tags or "*") for topic in names)
+
+
+Choice = TypeVar("Choice", bound=enum.Enum)
+
+
+def one_of(kind: type[Choice], option: str, given: str) -> Choice:
+    """The member of an enumeration with this value.
+
+    Raises:
+        OptionError: there is none.
+    """
+    try:
+        return kind(given)
+    except ValueError:
+        raise _bad(option, given, f"expected one of {', '.join(member.value for member in kind)}") from None
+
+
+def _bad(option: str, value: object, reason: str) -> OptionError:
+    error = OptionError(f"option {option}={value!r}: {reason}")
+    error.option, error.value = option, str(value)
+    return error

@@ -1,0 +1,55 @@
+//! `mqstore._native.SqlFilter`.
+
+use std::sync::Arc;
+
+use mqstore_core::filter::SqlFilter as CoreFilter;
+use mqstore_core::store::Subscription;
+use pyo3::prelude::*;
+
+use crate::arguments::GivenProperties;
+use crate::errors::detached;
+use crate::put::properties_to_bytes;
+
+/// A compiled SQL92 filter.
+#[pyclass(frozen, module = "mqstore")]
+pub struct SqlFilter(Arc<CoreFilter>);
+
+#[pymethods]
+impl SqlFilter {
+    #[new]
+    #[pyo3(signature = (expression, *, compat=false))]
+    fn new(py: Python<'_>, expression: &str, compat: bool) -> PyResult<Self> {
+        detached(py, || CoreFilter::compile(expression, compat)).map(|filter| Self(Arc::new(filter)))
+    }
+
+    /// Whether a message with these properties passes.
+    fn matches(&self, properties: GivenProperties) -> bool {
+        self.0.matches(&properties_to_bytes(properties))
+    }
+
+    #[getter]
+    fn expression(&self) -> &str {
+        self.0.text()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("SqlFilter({:?})", self.0.text())
+    }
+}
+
+/// Which messages of a queue are asked for.
+#[derive(FromPyObject)]
+pub enum GivenSubscription<'py> {
+    Tags(String),
+    Sql(PyRef<'py, SqlFilter>),
+}
+
+impl GivenSubscription<'_> {
+    /// What the engine goes by; `None` for all messages.
+    pub fn parse(&self) -> Option<Subscription> {
+        match self {
+            Self::Tags(expression) => Subscription::parse(expression),
+            Self::Sql(filter) => Some(Subscription::sql(Arc::clone(&filter.0))),
+        }
+    }
+}

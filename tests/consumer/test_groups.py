@@ -1,0 +1,202 @@
+"""Several members of a group: in one process, in several, beside another process's store."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import mqstore
+from tests.store.conftest import Opener
+from tests.waiting import wait_until
+
+SOON = 0.05
+MEMBER = """
+import sys
+import mqstore
+
+store = mqstore.open(sys.argv[1])
+consumer = store.consumer("g", "orders", from_where="first", consumer_id=sys.argv[2])
+for message in consumer:
+    print(bytes(message.body).decode(), flush=True)
+    if sys.stdin.readline() == "stop\\n":
+        consumer.ack(message)
+        break
+consumer.close()
+store.close()
+"""
+
+
+def bodies(found: list[mqstore.Message]) -> list[int]:
+    return sorted(int(bytes(message.body)) for message in found)
+
+
+def test_members_share_the_queues(store: mqstore.MessageStore) -> None:
+    for number in range(40):
+        store.put("orders", b"%d" % number)
+    first = store.consumer("g", "orders", consumer_id="a", timeout=SOON)
+    assert first.poll(SOON) is not None
+    assert len(first.queues) == 9
+    second = store.consumer("g", "orders", consumer_id="b", timeout=SOON)
+
+    def shared() -> bool:
+        for consumer in (first, second):
+            consumer._rebalance.rebalance_if_due(consumer._subscriptions)
+        orders = [[queue for topic, queue in consumer.queues if topic == "orders"] for consumer in (first, second)]
+        return orders[1] == [4, 5, 6, 7] and orders[0] == [0, 1, 2, 3]
+
+    wait_until(shared)
+    found = [message for consumer in (first, second) for message in consumer]
+    # The first message is still in the first one's hand.
+    assert bodies(found) == list(range(40))[1:]
+    second.close()
+    wait_until(lambda: first.poll(SOON) is None and len(first.queues) == 9)
+    first.close()
+
+
+def test_no_two_members_have_one_id(store: mqstore.MessageStore) -> None:
+    consumer = store.consumer("g", "orders", consumer_id="a")
+    with pytest.raises(mqstore.OptionError, match="another consumer of the group has it"):
+        store.consumer("g", "orders", consumer_id="a")
+    store.consumer("h", "orders", consumer_id="a").close()
+    consumer.close()
+    store.consumer("g", "orders", consumer_id="a").close()
+
+
+def test_a_queue_in_hand_changes_hands_when_it_is_done(store: mqstore.MessageStore) -> None:
+    for number in range(3):
+        store.put("orders", b"%d" % number, queue_id=7)
+    first = store.consumer("g", "orders", consumer_id="a", timeout=SOON)
+    in_hand = first.poll(SOON)
+    assert in_hand is not None
+    second = store.consumer("g", "orders", consumer_id="b", timeout=SOON)
+
+    def is_to_change() -> bool:
+        first._rebalance.rebalance_if_due(first._subscriptions)
+        return ("orders", 7) not in first.queues
+
+    wait_until(is_to_change)
+    assert second.poll(SOON) is None
+    first.ack(in_hand)
+    found: list[mqstore.Message] = []
+
+    def both() -> bool:
+        found.extend(second)
+        return len(found) == 2
+
+    wait_until(both)
+    assert bodies(found) == [1, 2]
+    first.close()
+    second.close()
+
+
+def test_every_broadcasting_consumer_gets_everything(open_store: Opener) -> None:
+    store = open_store()
+    for number in range(20):
+        store.put("orders", b"%d" % number)
+
+    def read(consumer_id: str) -> list[int]:
+        given = {"message_model": "broadcasting", "from_where": "first", "timeout": SOON}
+        return bodies(list(store.consumer("g", "orders", consumer_id=consumer_id, **given)))  # type: ignore[arg-type]
+
+    assert read("a") == read("b") == list(range(20))
+    store.put("orders", b"20")
+    assert read("a") == [20]
+    store.close()
+    store = open_store()
+    assert read("b") == [20]
+    assert not (store.path / "config" / "consumerOffset.json").exists()
+
+
+def test_beside_a_writer_offsets_are_kept_apart(open_store: Opener) -> None:
+    writer = open_store()
+    for number in range(10):
+        writer.put("orders", b"%d" % number, queue_id=0)
+    assert bodies(list(writer.consumer("g", "orders", timeout=SOON))) == list(range(10))
+    writer.consumers.offsets.persist()
+    path = writer.path / "config" / "consumerOffset.json"
+    before = path.read_bytes()
+    reader = open_store(mode="r")
+    for number in range(10, 15):
+        writer.put("orders", b"%d" % number, queue_id=0)
+    assert bodies(list(reader.consumer("g", "orders", timeout=SOON))) == list(range(10, 15))
+    assert bodies(list(reader.consumer("new", "orders", timeout=SOON))) == list(range(15))
+    assert path.read_bytes() == before
+    # Whoever goes on, the further offset counts.
+    assert bodies(list(writer.consumer("g", "orders", timeout=SOON))) == []
+    reader.close()
+    reader = open_store(mode="r")
+    assert bodies(list(reader.consumer("new", "orders", timeout=SOON))) == []
+    assert reader.consumers.group_names() == ["g", "new"]
+
+
+def test_what_a_reader_gives_back_comes_again_to_it(open_store: Opener) -> None:
+    writer = open_store(messageDelayLevel="0s 0s 0s")
+    writer.put("orders", b"0", queue_id=0)
+    reader = open_store(mode="r", messageDelayLevel="0s 0s 0s")
+    seen = 0
+    with reader.consumer("g", "orders", timeout=SOON) as consumer:
+        for message in consumer:
+            seen += 1
+            if seen < 3:
+                consumer.reconsume_later(message)
+    assert seen == 3
+    assert writer.topics() == ["orders"]
+
+
+class Member:
+    """A consumer in a process of its own, which reads a message a step."""
+
+    def __init__(self, store: Path, consumer_id: str) -> None:
+        """Starts it."""
+        arguments = [sys.executable, "-c", textwrap.dedent(MEMBER), str(store), consumer_id]
+        self.process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
+
+    def read(self) -> int:
+        """The number of the message in its hand."""
+        assert self.process.stdout is not None
+        return int(self.process.stdout.readline())
+
+    def step(self, word: str = "on") -> None:
+        """Lets it consume the message."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+
+    def end(self) -> None:
+        """Leaves no process behind."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+def test_what_a_killed_process_had_in_hand_goes_to_the_others(open_store: Opener) -> None:
+    store = open_store()
+    for number in range(20):
+        store.put("orders", b"%d" % number, queue_id=0)
+    store.flush()
+    members = [Member(store.path, "a")]
+    try:
+        for number in range(3):
+            assert members[0].read() == number
+            members[0].step()
+        assert members[0].read() == 3
+        os.kill(members[0].process.pid, signal.SIGKILL)
+        members[0].process.wait()
+        members.append(Member(store.path, "b"))
+        found = [members[1].read()]
+        while found[-1] < 19:
+            members[1].step()
+            found.append(members[1].read())
+        members[1].step("stop")
+        assert members[1].process.wait(60) == 0
+    finally:
+        for member in members:
+            member.end()
+    # Offsets are written every five seconds: what came before they were may come again, nothing is left out.
+    assert found[0] <= 3
+    assert found == list(range(found[0], 20))
+    assert bodies(list(store.consumer("g", "orders", timeout=SOON))) == []

@@ -1,0 +1,130 @@
+"""Messages that are consumed in vain: retries, dead letters, order."""
+
+import pytest
+
+import mqstore
+from tests.store.conftest import Opener
+
+SOON = 0.05
+LATER = 20
+AT_ONCE = " ".join(["0s"] * 18)
+
+
+def deliver(open_store: Opener) -> mqstore.MessageStore:
+    return open_store(messageDelayLevel=AT_ONCE, schedule_messages=True)
+
+
+def test_a_message_comes_again_until_it_is_dead(open_store: Opener) -> None:
+    store = deliver(open_store)
+    store.consumers.groups.update(mqstore.SubscriptionGroupConfig(group_name="g", retry_max_times=2))
+    store.put("orders", b"bad", keys="k", tags="T", properties={"p": "1"}, queue_id=3)
+    original = store.topic("orders").queue(3)[0]
+    seen = []
+    with store.consumer("g", "orders") as consumer:
+        for _ in range(3):
+            message = consumer.poll(LATER)
+            assert message is not None
+            seen.append((message.topic, message.reconsume_times))
+            consumer.reconsume_later(message)
+        assert seen == [("orders", 0), ("%RETRY%g", 1), ("%RETRY%g", 2)]
+        dead = store.topic("%DLQ%g").queue(0)[0]
+        assert (bytes(dead.body), dead.reconsume_times, dead.tags, dead.keys) == (b"bad", 3, "T", ("k",))
+        assert dead.properties["RETRY_TOPIC"] == "orders"
+        assert dead.properties["ORIGIN_MESSAGE_ID"] == original.msg_id
+        assert dead.properties["p"] == "1"
+        assert (dead.born_timestamp, dead.born_host) == (original.born_timestamp, original.born_host)
+        assert consumer.poll(SOON) is None
+        figures = store.consumers.figures
+        assert (figures["g", "orders"].send_back_nums, figures["g", "%RETRY%g"].send_back_nums) == (1, 2)
+
+
+def test_each_attempt_has_its_level(open_store: Opener) -> None:
+    store = open_store()
+    store.put("orders", b"0", queue_id=0)
+    store.put("orders", b"1", queue_id=0)
+    with store.consumer("g", "orders") as consumer:
+        for level in (0, 7):
+            message = consumer.poll(SOON)
+            assert message is not None
+            consumer.reconsume_later(message, level)
+    delayed = store.topic("SCHEDULE_TOPIC_XXXX")
+    assert delayed.queue_ids == [2, 6]
+    for message in delayed:
+        assert message.properties["REAL_TOPIC"] == "%RETRY%g"
+        assert message.reconsume_times == 1
+
+
+def test_a_message_can_go_to_the_dead_letters_at_once(store: mqstore.MessageStore) -> None:
+    store.put("orders", b"0", queue_id=0)
+    with store.consumer("g", "orders", timeout=SOON) as consumer:
+        for message in consumer:
+            consumer.reconsume_later(message, -1)
+    assert [bytes(message.body) for message in store.topic("%DLQ%g")] == [b"0"]
+
+
+def test_a_function_that_raises_gets_the_message_again(open_store: Opener) -> None:
+    store = deliver(open_store)
+    for number in range(5):
+        store.put("orders", b"%d" % number)
+    seen: list[bytes] = []
+
+    def listener(message: mqstore.Message) -> None:
+        seen.append(bytes(message.body))
+        if message.reconsume_times == 0 and seen[-1] == b"2":
+            raise RuntimeError("not now")
+
+    store.consumer("g", "orders", timeout=2).run(listener)
+    assert sorted(seen) == [b"0", b"1", b"2", b"2", b"3", b"4"]
+
+
+def test_an_orderly_queue_waits_for_its_first_message(store: mqstore.MessageStore) -> None:
+    for number in range(6):
+        store.put("orders", b"%d" % number, queue_id=number % 2)
+    seen: list[int] = []
+    with store.consumer("g", "orders", orderly=True, suspend_current_queue_time_ms=30, timeout=2) as consumer:
+        for message in consumer:
+            seen.append(int(bytes(message.body)))
+            if seen.count(2) in {1, 2} and seen[-1] == 2:
+                consumer.reconsume_later(message)
+            if len(seen) == 8:
+                consumer.ack(message)
+                break
+    assert [number for number in seen if number % 2 == 0] == [0, 2, 2, 2, 4]
+    assert [number for number in seen if number % 2] == [1, 3, 5]
+
+
+def test_an_orderly_message_is_given_up_after_so_many_attempts(store: mqstore.MessageStore) -> None:
+    for number in range(2):
+        store.put("orders", b"%d" % number, queue_id=0)
+    given = {"orderly": True, "suspend_current_queue_time_ms": 1, "max_reconsume_times": 2, "timeout": SOON}
+    seen = []
+    with store.consumer("g", "orders", **given) as consumer:  # type: ignore[arg-type]
+        for message in consumer:
+            seen.append(int(bytes(message.body)))
+            if seen[-1] == 0:
+                consumer.reconsume_later(message)
+    assert seen == [0, 0, 0, 1]
+    assert [bytes(message.body) for message in store.topic("%DLQ%g")] == [b"0"]
+
+
+def test_a_retry_that_cannot_be_put_comes_again_here(
+    store: mqstore.MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqstore.consumer.consumer._AGAIN_AFTER_FAILED_PUT", 0.0)
+    store.put("orders", b"0", queue_id=0)
+    with store.consumer("g", "orders", timeout=SOON) as consumer:
+        first = consumer.poll(SOON)
+        assert first is not None
+        store._make_logics_queue_error()
+        consumer.reconsume_later(first)
+        assert consumer.poll(SOON) is first
+    assert store.topic("%RETRY%g").queue_ids == []
+
+
+def test_broadcast_messages_do_not_come_again(store: mqstore.MessageStore) -> None:
+    store.put("orders", b"0", queue_id=0)
+    with store.consumer("g", "orders", message_model="broadcasting", from_where="first", timeout=SOON) as consumer:
+        for message in consumer:
+            consumer.reconsume_later(message)
+        assert consumer.poll(SOON) is None
+    assert store.topics() == ["orders"]
