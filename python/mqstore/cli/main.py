@@ -13,7 +13,9 @@ from mqstore.cli.du import du
 from mqstore.cli.dump import dump
 from mqstore.cli.find import find
 from mqstore.cli.get import get
+from mqstore.cli.groups import groups
 from mqstore.cli.ls import ls
+from mqstore.cli.metrics import metrics
 from mqstore.cli.put import put
 from mqstore.cli.query import query
 from mqstore.cli.recover import recover
@@ -37,7 +39,7 @@ class _StoreGroup(click.Group):
 
 @click.group(
     cls=_StoreGroup,
-    commands=[ls, get, find, seek, tail, du, put, dump, query, recover, bench, spark],
+    commands=[ls, get, find, seek, tail, du, groups, metrics, put, dump, query, recover, bench, spark],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="mqstore")

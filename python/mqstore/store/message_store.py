@@ -28,6 +28,7 @@ from mqstore.services import (
     ScheduleMessageService,
     ServiceThread,
 )
+from mqstore.store.figures import StoreFigures
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.queue import Topic
 from mqstore.store.replication import Replication
@@ -370,6 +371,10 @@ class MessageStore(_native.Store):
             if isinstance(service, ScheduleMessageService):
                 return service.offset_table
         return None
+
+    def figures(self) -> StoreFigures:
+        """What the store has done since it was opened, and how far behind it is."""
+        return StoreFigures.of(self)
 
     # ---- consumers --------------------------------------------------------------------------
 

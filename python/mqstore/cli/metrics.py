@@ -1,0 +1,49 @@
+"""``mqstore metrics``."""
+
+import dataclasses
+import json
+import signal
+import threading
+
+import click
+
+from mqstore.cli.reader_call import ReaderCall, reader_call
+
+__all__ = ["metrics"]
+
+_EXPORTERS_PORT = 5557
+
+
+@click.command
+@reader_call
+@click.option("--port", type=click.IntRange(0, 65535), default=_EXPORTERS_PORT, show_default=True, help="0: any.")
+@click.option("--address", default="127.0.0.1", show_default=True, help="What it listens on.")
+@click.option("--cluster", default="DefaultCluster", show_default=True, help="The label of that name.")
+@click.option("--broker", help="The label of that name; the broker's address by default.")
+@click.option("--once", is_flag=True, help="Print them as JSON instead; does not need the extra.")
+def metrics(call: ReaderCall, *, port: int, address: str, cluster: str, broker: str | None, once: bool) -> None:
+    """Serve the store's figures to Prometheus until it is ended; a live writer is followed.
+
+    The names are those of RocketMQ's exporter. Needs the extra "metrics".
+    """
+    if once:
+        with call.open() as store:
+            click.echo(json.dumps(dataclasses.asdict(store.figures()), ensure_ascii=False))
+        return
+    try:
+        from mqstore.metrics import serve  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise click.ClickException(f"pip install 'mqstore[metrics]' for this: {error}") from error
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    with call.open() as store:
+        try:
+            server, thread = serve(store, port, address=address, cluster=cluster, broker=broker)
+        except OSError as error:
+            raise click.ClickException(f"{address}:{port}: {error.strerror or error}") from error
+        click.echo(f"http://{address}:{server.server_port}/metrics")
+        ended.wait()
+        server.shutdown()
+        thread.join()
+        server.server_close()

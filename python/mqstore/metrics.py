@@ -1,0 +1,211 @@
+"""A store's figures for Prometheus, under the names of RocketMQ's exporter where it has them.
+
+Needs the extra ``metrics``. What the exporter does not have begins with ``mqstore_``.
+"""
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from mqstore.consumer.settings import DLQ_GROUP_TOPIC_PREFIX, RETRY_GROUP_TOPIC_PREFIX
+from mqstore.store.figures import StoreFigures, StoreRates
+
+if TYPE_CHECKING:
+    from wsgiref.simple_server import WSGIServer
+
+    from prometheus_client import Metric
+
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["StoreCollector", "serve"]
+
+_PUT_TIME_NAMES = (
+    "0ms",
+    "0to10ms",
+    "10to50ms",
+    "50to100ms",
+    "100to200ms",
+    "200to500ms",
+    "500to1s",
+    "1to2s",
+    "2to3s",
+    "3to4s",
+    "4to5s",
+    "5to10s",
+    "10stomore",
+)
+_RUNTIME = "rocketmq_brokeruntime_"
+_Labels = tuple[str, ...]
+_Values = dict[_Labels, float]
+
+
+class StoreCollector(Collector):
+    """Gives a store's figures each time it is asked; rates are those since the time before."""
+
+    def __init__(self, store: "MessageStore", *, cluster: str = "DefaultCluster", broker: str | None = None) -> None:
+        """Figures of a store, under the names of a cluster and a broker.
+
+        A store that is open to read has figures of its log, its queues and its groups; what its writer
+        has counted is the writer's to say.
+        """
+        self._store = store
+        self._names = (cluster, broker or f"{store.options.broker_ip1}:{store.options.listen_port}")
+        self._lock = threading.Lock()
+        self._before: StoreFigures | None = None
+
+    def collect(self) -> Iterator["Metric"]:
+        """The figures now."""
+        store = self._store
+        with self._lock:
+            if store.mode == "r":
+                store.refresh()
+            figures = StoreFigures.of(store)
+            before, self._before = self._before, figures
+        rates = None if before is None or before.taken_at >= figures.taken_at else figures.rates_since(before)
+        yield from self._of_queues(figures, rates)
+        yield from self._of_groups()
+        yield from self._of_log(figures)
+        if store.mode == "rw":
+            yield from self._of_writer(figures, rates)
+
+    def _gauge(self, name: str, text: str, labels: _Labels, values: _Values) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(name, text, labels=("cluster", "broker", *labels))
+        for given, value in values.items():
+            family.add_metric((*self._names, *given), value)
+        return family
+
+    def _one(self, name: str, text: str, value: float) -> GaugeMetricFamily:
+        return self._gauge(name, text, (), {(): value})
+
+    def _count(self, name: str, text: str, value: float) -> CounterMetricFamily:
+        family = CounterMetricFamily(name, text, labels=("cluster", "broker"))
+        family.add_metric(self._names, value)
+        return family
+
+    def _of_queues(self, figures: StoreFigures, rates: StoreRates | None) -> Iterator["Metric"]:
+        depths: _Values = {(queue.topic, str(queue.queue_id)): queue.depth for queue in figures.queues}
+        yield self._gauge("mqstore_queue_depth", "messages of a queue", ("topic", "queue"), depths)
+        ends: _Values = defaultdict(float)
+        for queue in figures.queues:
+            ends[queue.topic,] += queue.max_offset
+        yield self._gauge("rocketmq_producer_offset", "TopicPutOffset", ("topic",), ends)
+        if rates is None:
+            return
+        by_queue: _Values = {(topic, str(queue_id)): rate.messages for (topic, queue_id), rate in rates.queues.items()}
+        yield self._gauge("mqstore_queue_tps", "messages that came to a queue a second", ("topic", "queue"), by_queue)
+        tps: _Values = defaultdict(float)
+        sizes: _Values = defaultdict(float)
+        for (topic, _), rate in rates.queues.items():
+            tps[topic,] += rate.messages
+            sizes[topic,] += rate.bytes
+        yield self._gauge("rocketmq_producer_tps", "TopicPutNums", ("topic",), tps)
+        yield self._gauge("rocketmq_producer_message_size", "TopicPutMessageSize", ("topic",), sizes)
+
+    def _of_groups(self) -> Iterator["Metric"]:
+        store, now_ms = self._store, self._store.now()
+        offsets: _Values = defaultdict(float)
+        diffs: _Values = defaultdict(float)
+        retries: _Values = defaultdict(float)
+        latencies: _Values = defaultdict(float)
+        dead: _Values = {}
+        for group in store.consumers.group_names():
+            for stats in store.consumers.consume_stats(group):
+                name = (group, stats.topic)
+                offsets[name] += stats.consumer_offset
+                if stats.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
+                    retries[name] += stats.diff
+                    continue
+                diffs[name] += stats.diff
+                if stats.diff:
+                    stored = store.get_message_store_time_stamp(stats.topic, stats.queue_id, stats.consumer_offset)
+                    latencies[name] = max(latencies[name], now_ms - stored if stored >= 0 else 0)
+                else:
+                    latencies[name] = max(latencies[name], 0)
+            topic = DLQ_GROUP_TOPIC_PREFIX + group
+            dead[group, topic] = sum(
+                store.get_message_total_in_queue(topic, queue_id) for queue_id in store._queue_ids(topic)
+            )
+        labels = ("group", "topic")
+        yield self._gauge("rocketmq_consumer_offset", "GroupBrokerTotalOffset", labels, offsets)
+        yield self._gauge("rocketmq_group_diff", "GroupDiff", labels, diffs)
+        yield self._gauge("rocketmq_group_retrydiff", "GroupRetryDiff", labels, retries)
+        yield self._gauge("rocketmq_group_dlqdiff", "GroupDLQDiff", labels, dead)
+        yield self._gauge("rocketmq_group_get_latency_by_storetime", "GroupGetLatencyByStoreTime", labels, latencies)
+        figures = store.consumers.figures.items()
+        yield self._consumed("rocketmq_consumer_get_nums", ((name, one.get_nums) for name, one in figures))
+        yield self._consumed("rocketmq_consumer_get_size", ((name, one.get_size) for name, one in figures))
+        yield self._consumed("rocketmq_send_back_nums", ((name, one.send_back_nums) for name, one in figures))
+
+    def _consumed(self, name: str, values: Iterable[tuple[tuple[str, str], int]]) -> CounterMetricFamily:
+        family = CounterMetricFamily(
+            name, "of consumers in this process", labels=("cluster", "broker", "group", "topic")
+        )
+        for given, value in list(values):
+            family.add_metric((*self._names, *given), value)
+        return family
+
+    def _of_log(self, figures: StoreFigures) -> Iterator["Metric"]:
+        for name, text, value in (
+            ("commitlog_minoffset", "the log's first offset", figures.commit_log_min_offset),
+            ("commitlog_maxoffset", "the log's end", figures.commit_log_max_offset),
+            ("commitlog_disk_ratio", "how much of the store's disk is used, from 0 to 1", figures.disk_ratio),
+            ("earliest_message_timestamp", "when the first message was stored, ms", figures.earliest_message_time_ms),
+            ("dispatch_behind_bytes", "bytes that are in no queue yet", figures.dispatch_behind_bytes),
+        ):
+            yield self._one(_RUNTIME + name, text, value)
+        yield self._one("mqstore_dispatch_behind_ms", "store time that is in no queue yet", figures.dispatch_behind_ms)
+
+    def _of_writer(self, figures: StoreFigures, rates: StoreRates | None) -> Iterator["Metric"]:
+        for name, times in zip(_PUT_TIME_NAMES, figures.put_message_distribute_time.values(), strict=True):
+            yield self._one(f"{_RUNTIME}pmdt_{name}", f"puts that took {name}", times)
+        puts, size = figures.put_message_times_total, figures.put_message_size_total
+        yield self._count(f"{_RUNTIME}putmessage_times", "messages put", puts)
+        yield self._count(f"{_RUNTIME}put_message_size", "bytes put", size)
+        yield self._count("mqstore_put_failed", "puts that stored nothing", figures.put_message_failed_times)
+        yield self._count("mqstore_get_found", "gets that found messages", figures.get_message_times_total_found)
+        yield self._count("mqstore_get_miss", "gets that found none", figures.get_message_times_total_miss)
+        yield self._count("mqstore_get_messages", "messages that gets gave", figures.get_message_transfered_msg_count)
+        for name, text, value in (
+            ("put_message_average_size", "bytes of a message put", size / puts if puts else 0),
+            ("putmessage_entire_time_max", "the longest put, ms", figures.put_message_entire_time_max_us / 1000),
+            ("getmessage_entire_time_max", "the longest get, ms", figures.get_message_entire_time_max_us / 1000),
+            ("remain_howmanydata_toflush", "bytes not on the disk yet", figures.remain_how_many_data_to_flush),
+            ("remain_transientstore_buffer_numbs", "free buffers", figures.remain_transient_store_buffer_numbs),
+            ("pagecache_lock_time_mills", "how long the append under way takes", figures.lock_time_mills),
+        ):
+            yield self._one(_RUNTIME + name, text, value)
+        busy = int(figures.is_os_page_cache_busy)
+        yield self._one("mqstore_os_page_cache_busy", "1 while an append takes too long", busy)
+        if rates is not None:
+            yield self._one("rocketmq_broker_tps", "BrokerPutNums", rates.put_tps)
+            yield self._one("rocketmq_broker_qps", "BrokerGetNums", rates.get_transfered_tps)
+
+
+def serve(
+    store: "MessageStore",
+    port: int,
+    *,
+    address: str = "127.0.0.1",
+    cluster: str = "DefaultCluster",
+    broker: str | None = None,
+) -> tuple["WSGIServer", threading.Thread]:
+    """Serves a store's figures over HTTP, from a thread of its own.
+
+    Args:
+        store: The store.
+        port: The port; 0 for any that is free.
+        address: The address that it listens on.
+        cluster: The cluster's name.
+        broker: The broker's name: its address by default.
+
+    Returns:
+        The server, whose ``shutdown()`` ends it and whose ``server_port`` is its port, and its thread.
+    """
+    registry = CollectorRegistry()
+    registry.register(StoreCollector(store, cluster=cluster, broker=broker))
+    return start_http_server(port, address, registry)

@@ -1,0 +1,116 @@
+"""A store's figures as Prometheus gets them."""
+
+import json
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import mqstore
+from mqstore.metrics import serve
+from tests.command import MQSTORE
+from tests.store.conftest import Opener
+
+Samples = dict[tuple[str, tuple[str, ...]], float]
+IGNORED = ("cluster", "broker")
+
+
+def scrape(port: int) -> Samples:
+    """The samples by name and labels, those of the broker left out."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+        text = answer.read().decode()
+    samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+    return {
+        (sample.name, tuple(value for name, value in sample.labels.items() if name not in IGNORED)): sample.value
+        for sample in samples
+    }
+
+
+@pytest.fixture
+def port(store: mqstore.MessageStore) -> Iterator[int]:
+    """Where a store's figures are served."""
+    server, thread = serve(store, 0, cluster="c", broker="b")
+    yield server.server_port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_writers_figures(store: mqstore.MessageStore, port: int) -> None:
+    for number in range(10):
+        store.put("orders", b"%d" % number, queue_id=number % 2)
+    with store.consumer("g", "orders", timeout=0.05) as consumer:
+        for message in consumer:
+            if message.logics_offset == 3 and message.queue_id == 0:
+                consumer.reconsume_later(message, -1)
+    store.put("orders", b"behind", queue_id=0)
+    found = scrape(port)
+    assert found["rocketmq_producer_offset", ("orders",)] == 11
+    assert found["mqstore_queue_depth", ("0", "orders")] == 6
+    assert found["rocketmq_consumer_offset", ("g", "orders")] == 10
+    assert found["rocketmq_group_diff", ("g", "orders")] == 1
+    assert found["rocketmq_group_dlqdiff", ("g", "%DLQ%g")] == 1
+    assert found["rocketmq_group_get_latency_by_storetime", ("g", "orders")] >= 0
+    assert found["rocketmq_consumer_get_nums_total", ("g", "orders")] == 10
+    assert found["rocketmq_send_back_nums_total", ("g", "orders")] == 1
+    assert found["rocketmq_brokeruntime_putmessage_times_total", ()] == 12
+    assert found["rocketmq_brokeruntime_put_message_size_total", ()] == store.get_max_phy_offset()
+    assert found["rocketmq_brokeruntime_commitlog_maxoffset", ()] == store.get_max_phy_offset()
+    assert sum(value for (name, _), value in found.items() if "pmdt_" in name) == 12
+    assert ("rocketmq_broker_tps", ()) not in found
+    store.put("orders", b"later", queue_id=0)
+    found = scrape(port)
+    assert found["rocketmq_broker_tps", ()] > 0
+    assert found["rocketmq_producer_tps", ("orders",)] > 0
+    assert found["mqstore_queue_tps", ("1", "orders")] == 0
+
+
+def test_the_command_follows_a_writer(open_store: Opener) -> None:
+    store = open_store()
+    store.put("orders", b"0", queue_id=0)
+    process = subprocess.Popen(
+        [str(MQSTORE), "metrics", str(store.path), "--port", "0"], stdout=subprocess.PIPE, encoding="utf-8"
+    )
+    try:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().removesuffix("/metrics\n").rsplit(":", 1)[1])
+        assert scrape(port)["rocketmq_producer_offset", ("orders",)] == 1
+        store.put("orders", b"1", queue_id=0)
+        found = scrape(port)
+        assert found["rocketmq_producer_offset", ("orders",)] == 2
+        assert found["rocketmq_producer_tps", ("orders",)] > 0
+        # What the writer counts is not this process's to say.
+        assert ("rocketmq_brokeruntime_putmessage_times_total", ()) not in found
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def command(*arguments: str) -> list[dict[str, object]]:
+    """What a command prints as JSON lines."""
+    done = subprocess.run([str(MQSTORE), *arguments], capture_output=True, encoding="utf-8", check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_the_command_prints_them_once(store: mqstore.MessageStore, tmp_path: Path) -> None:
+    store.put("orders", b"0", queue_id=0)
+    (figures,) = command("metrics", str(tmp_path / "store"), "--once")
+    assert figures["commit_log_max_offset"] == store.get_max_phy_offset()
+
+
+def test_groups_and_how_far_they_are(store: mqstore.MessageStore, tmp_path: Path) -> None:
+    for number in range(4):
+        store.put("orders", b"%d" % number, queue_id=number % 2)
+    assert len(list(store.consumer("g", "orders", timeout=0.05))) == 4
+    store.put("orders", b"4", queue_id=1)
+    rows = command("groups", str(tmp_path / "store"))
+    assert {"group": "g", "topic": "orders", "queues": 8, "consumed": 4, "behind": 1} in rows
+    assert {"topic": "orders", "queue": 1, "offset": 2, "max": 3, "behind": 1} in command(
+        "groups", str(tmp_path / "store"), "g"
+    )
