@@ -1,5 +1,8 @@
 """Messages that are consumed in vain: retries, dead letters, order."""
 
+import threading
+import time
+
 import pytest
 
 import mqstore
@@ -128,3 +131,17 @@ def test_broadcast_messages_do_not_come_again(store: mqstore.MessageStore) -> No
             consumer.reconsume_later(message)
         assert consumer.poll(SOON) is None
     assert store.topics() == ["orders"]
+
+
+def test_what_one_thread_is_done_with_lets_another_go_on(store: mqstore.MessageStore) -> None:
+    for number in range(2):
+        store.put("orders", b"%d" % number, queue_id=0)
+    with store.consumer("g", "orders", orderly=True) as consumer:
+        first = consumer.poll(LATER)
+        assert first is not None
+        begin = time.monotonic()
+        threading.Timer(0.1, consumer.ack, [first]).start()
+        second = consumer.poll(LATER)
+        assert second is not None
+        assert bytes(second.body) == b"1"
+        assert time.monotonic() - begin < LATER / 2

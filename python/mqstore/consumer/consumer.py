@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from mqstore._native import Message
-from mqstore.consumer.hold import PullHold
+from mqstore.consumer.hold import Held, PullHold
 from mqstore.consumer.membership import Membership
 from mqstore.consumer.process_queue import ProcessQueue
 from mqstore.consumer.rebalance import Rebalance
@@ -69,6 +69,8 @@ class Consumer:
         self._handed: dict[int, tuple[ProcessQueue, int]] = {}
         self._next_persist = time.monotonic() + _PERSIST_INTERVAL
         self._turn = 0
+        self._changes = 0
+        """Messages that were taken back from the user: a queue that waited for that may give its next one."""
         self._is_closed = False
         self._manager.add(self)
 
@@ -163,24 +165,32 @@ class Consumer:
         """
         end = None if timeout is None else time.monotonic() + timeout
         while True:
+            changes = self._changes
             message = self._poll_now()
             if message is not None:
                 return message
-            left = self._seconds_to_wait(end)
-            if left is None:
-                return None
-            self._hold.wait(self._held(), left, self._woken)
+            held, until = self._held(), time.monotonic() + self._hold.longest
+            while not self._is_hold_over(held, until, changes):
+                left = self._seconds_to_wait(end, until)
+                if left is None:
+                    return None
+                if self._hold.wait(held, left, self._woken):
+                    break
 
     async def _poll_async(self, timeout: float | None) -> Message | None:
         end = None if timeout is None else time.monotonic() + timeout
         while True:
+            changes = self._changes
             message = self._poll_now()
             if message is not None:
                 return message
-            left = self._seconds_to_wait(end)
-            if left is None:
-                return None
-            await self._hold.wait_async(self._held(), left)
+            held, until = self._held(), time.monotonic() + self._hold.longest
+            while not self._is_hold_over(held, until, changes):
+                left = self._seconds_to_wait(end, until)
+                if left is None:
+                    return None
+                if await self._hold.wait_async(held, left):
+                    break
 
     def ack(self, message: Message) -> None:
         """A message is consumed.
@@ -235,15 +245,18 @@ class Consumer:
 
     # ---- inside -----------------------------------------------------------------------------
 
+    def _look_around(self) -> None:
+        """What is due whether something comes or not: who is in the group, and writing the offsets."""
+        self._store._check_open()
+        if self._is_closed:
+            raise MQStoreError("the consumer is closed")
+        self._rebalance.rebalance_if_due(self._subscriptions)
+        if time.monotonic() >= self._next_persist:
+            self.persist()
+
     def _poll_now(self) -> Message | None:
         with self._lock:
-            if self._is_closed:
-                self._store._check_open()
-                raise MQStoreError("the consumer is closed")
-            self._store._check_open()
-            self._rebalance.rebalance_if_due(self._subscriptions)
-            if time.monotonic() >= self._next_persist:
-                self.persist()
+            self._look_around()
             queues = list(self._rebalance.queues.values())
             for turn in range(len(queues)):
                 queue = queues[(self._turn + turn) % len(queues)]
@@ -288,7 +301,15 @@ class Consumer:
             self._next_persist = time.monotonic() + _PERSIST_INTERVAL
             self._offsets.persist()
 
-    def _held(self) -> dict[tuple[str, int], tuple[int, frozenset[int] | None]]:
+    def _is_hold_over(self, held: Held, until: float, changes: int) -> bool:
+        """Whether pulls are to be made again: they were held long enough, or are not the same any more."""
+        with self._lock:
+            self._look_around()
+            again = [queue.seconds_until_again() for queue in self._rebalance.queues.values()]
+            is_changed = self._changes != changes or self._held() != held
+        return is_changed or 0 in again or time.monotonic() >= until
+
+    def _held(self) -> Held:
         with self._lock:
             return {
                 name: (queue.next_offset, queue.subscription.codes)
@@ -296,12 +317,12 @@ class Consumer:
                 if queue.wants_pull
             }
 
-    def _seconds_to_wait(self, end: float | None) -> float | None:
-        """How long to wait for something; ``None`` where the time is up."""
+    def _seconds_to_wait(self, end: float | None, until: float) -> float | None:
+        """How long to wait until something is due; ``None`` where the time is up."""
         with self._lock:
             until_again = [queue.seconds_until_again() for queue in self._rebalance.queues.values()]
             waits = [wait for wait in until_again if wait is not None]
-            waits.append(self._rebalance.seconds_until_check())
+            waits += [self._rebalance.seconds_until_check(), max(0.0, until - time.monotonic())]
         if end is not None:
             left = end - time.monotonic()
             if left <= 0:
@@ -313,6 +334,8 @@ class Consumer:
         taken = self._handed.pop(id(message), None)
         if taken is None:
             raise ValueError(f"{message!r} is not in the hands of {self!r}")
+        self._changes += 1
+        self._woken.set()
         return taken
 
     def _ack_if_handed(self, message: Message) -> None:

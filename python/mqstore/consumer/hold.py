@@ -18,7 +18,7 @@ from mqstore._native import Arrival
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["PullHold"]
+__all__ = ["Held", "PullHold"]
 
 _BROKER_SUSPEND_MAX_TIME_MS = 15_000
 _CHECK_INTERVAL_MS = 5_000
@@ -35,16 +35,26 @@ class PullHold:
         """Holds pulls of a store."""
         self._store = store
 
-    def wait(self, held: Held, timeout: float, woken: threading.Event) -> None:
-        """Waits until something may have come, at most so many seconds."""
-        end = time.monotonic() + self._longest(timeout)
+    @property
+    def longest(self) -> float:
+        """For how many seconds a pull is held at most."""
+        options = self._store.options
+        return (_BROKER_SUSPEND_MAX_TIME_MS if options.long_polling_enable else options.short_polling_time_mills) / 1000
+
+    def wait(self, held: Held, timeout: float, woken: threading.Event) -> bool:
+        """Waits until something may have come, at most so many seconds; gives whether it may."""
+        end = time.monotonic() + timeout
         with self._told(held, woken.set):
-            while not self._has_come(held) and (left := end - time.monotonic()) > 0:
+            while not self._has_come(held):
+                left = end - time.monotonic()
+                if left <= 0:
+                    return False
                 if woken.wait(min(left, self._interval())):
                     break
         woken.clear()
+        return True
 
-    async def wait_async(self, held: Held, timeout: float) -> None:
+    async def wait_async(self, held: Held, timeout: float) -> bool:
         """As :meth:`wait`, without holding up the loop."""
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
@@ -52,17 +62,16 @@ class PullHold:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(woken.set)
 
-        end = time.monotonic() + self._longest(timeout)
+        end = time.monotonic() + timeout
         with self._told(held, wake):
-            while not await asyncio.to_thread(self._has_come, held) and (left := end - time.monotonic()) > 0:
+            while not await asyncio.to_thread(self._has_come, held):
+                left = end - time.monotonic()
+                if left <= 0:
+                    return False
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(woken.wait(), min(left, self._interval()))
-                    return
-
-    def _longest(self, timeout: float) -> float:
-        options = self._store.options
-        longest = _BROKER_SUSPEND_MAX_TIME_MS if options.long_polling_enable else options.short_polling_time_mills
-        return min(timeout, longest / 1000)
+                    return True
+        return True
 
     def _interval(self) -> float:
         if self._store.mode == "r":
