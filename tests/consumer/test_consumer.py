@@ -12,6 +12,7 @@ from mqstore.consumer import Consumer
 from mqstore.consumer.settings import tag_hash
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from tests.store.conftest import Opener
+from tests.waiting import wait_until
 
 COUNT = 100
 SOON = 0.05
@@ -138,7 +139,11 @@ def test_a_group_that_was_there_from_the_start_begins_at_the_beginning(store: mq
     assert numbers(open_consumer(store, from_where="last")) == [0, 1, 2]
 
 
-def test_what_arrives_ends_the_waiting(open_store: Opener) -> None:
+def test_what_arrives_ends_the_waiting(open_store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nothing else ends it.
+    monkeypatch.setattr("mqstore.consumer.rebalance._CHECK_INTERVAL", 1e6)
+    monkeypatch.setattr("mqstore.consumer.hold._CHECK_INTERVAL_MS", 10**9)
+    monkeypatch.setattr("mqstore.consumer.hold._BROKER_SUSPEND_MAX_TIME_MS", 10**9)
     for number, given in enumerate(({}, {"longPollingEnable": False, "shortPollingTimeMills": 20})):
         store = open_store(f"store {number}", **given)
         put(store, [0], queue_id=0)
@@ -156,6 +161,8 @@ def test_what_arrives_ends_the_waiting(open_store: Opener) -> None:
         thread = threading.Thread(target=read)
         thread.start()
         waiting.wait()
+        if store.options.long_polling_enable:
+            wait_until(lambda store=store: bool(store._listeners))  # type: ignore[misc]
         put(store, [1], queue_id=5)
         thread.join(20)
         assert found == [1]
