@@ -269,3 +269,11 @@ def test_offsets_are_reset(store: mqstore.MessageStore) -> None:
     store.consumers.reset_offset("group", {("orders", 0): 4})
     assert store.consumers.group_names() == ["group"]
     assert numbers(open_consumer(store)) == list(range(4, 10))
+
+
+def test_offsets_that_are_set_by_hand_are_written_at_the_end(open_store: Opener) -> None:
+    store = open_store()
+    put(store, range(4), queue_id=0)
+    store.consumers.offsets.commit_offset("group", "orders", 0, 3)
+    store.close()
+    assert numbers(open_consumer(open_store())) == [3]

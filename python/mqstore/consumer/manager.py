@@ -185,9 +185,11 @@ class ConsumerManager:
             self.filters.persist()
 
     def close(self) -> None:
-        """Closes all consumers: their offsets are written."""
+        """Closes all consumers, and writes the offsets."""
         for consumer in list(self._open):
             consumer.close()
+        if "offsets" in self.__dict__ and self._store.mode == "rw":
+            self.offsets.persist()
 
     def figures_of(self, group: str, topic: str) -> GroupFigures:
         """The figures of a group and a topic."""
