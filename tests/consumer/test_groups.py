@@ -66,6 +66,13 @@ def test_no_two_members_have_one_id(store: mqstore.MessageStore) -> None:
     store.consumer("g", "orders", consumer_id="a").close()
 
 
+def test_where_no_member_can_be_written_it_is_said(store: mqstore.MessageStore) -> None:
+    (store.path / "mqstore" / "consumers").write_text("a file")
+    with pytest.raises(mqstore.StoreIOError, match=r"lock .*consumers") as raised:
+        store.consumer("g", "orders")
+    assert raised.value.filename is not None
+
+
 def test_a_queue_in_hand_changes_hands_when_it_is_done(store: mqstore.MessageStore) -> None:
     for number in range(3):
         store.put("orders", b"%d" % number, queue_id=7)

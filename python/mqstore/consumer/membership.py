@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import IO, Self
 
-from mqstore.errors import OptionError
+from mqstore.errors import OptionError, StoreIOError
 
 __all__ = ["FileLock", "Membership"]
 
@@ -37,20 +37,27 @@ class FileLock:
 
     @classmethod
     def _locked(cls, path: Path, how: int) -> "FileLock":
-        path.parent.mkdir(parents=True, exist_ok=True)
-        while True:
-            file = path.open("ab")
-            try:
-                fcntl.flock(file, how)
-                # A file that was removed meanwhile is nobody's: the lock has to be on the one that is there.
-                if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
-                    return cls(file)
-                file.close()
-            except FileNotFoundError:
-                file.close()
-            except BaseException:
-                file.close()
-                raise
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            while True:
+                file = path.open("ab")
+                try:
+                    fcntl.flock(file, how)
+                    # A file that was removed meanwhile is nobody's: the lock has to be on the one that is there.
+                    if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                        return cls(file)
+                    file.close()
+                except FileNotFoundError:
+                    file.close()
+                except BaseException:
+                    file.close()
+                    raise
+        except BlockingIOError:
+            raise
+        except OSError as refused:
+            error = StoreIOError(f"lock {path}: {refused.strerror}")
+            error.errno, error.filename = refused.errno, str(path)
+            raise error from refused
 
     def release(self) -> None:
         """Lets go."""
@@ -73,6 +80,7 @@ class Membership:
 
         Raises:
             OptionError: another consumer of the group has this id.
+            StoreIOError: the folder cannot be written to.
         """
         self._members, self._queues = folder / "members", folder / "queues"
         self._own, self._scan_lock = self._members / consumer_id, folder / "members.lock"
