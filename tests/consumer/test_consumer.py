@@ -139,6 +139,20 @@ def test_a_group_that_was_there_from_the_start_begins_at_the_beginning(store: mq
     assert numbers(open_consumer(store, from_where="last")) == [0, 1, 2]
 
 
+def test_a_queue_without_its_beginning_is_not_read_from_there(open_store: Opener) -> None:
+    now_ms = 1_780_000_000_000
+    store = open_store(fileReservedTime=0, clock=lambda: now_ms)
+    for number in range(200):
+        store.put("orders", b"%d" % number, queue_id=0, properties={"pad": "x" * 1000})
+    store.flush()
+    now_ms += 1000
+    assert store.execute_delete_files_manually() > 0
+    consumer = open_consumer(store)
+    assert numbers(consumer) == []
+    put(store, [200], queue_id=0)
+    assert numbers(consumer) == [200]
+
+
 def test_what_arrives_ends_the_waiting(open_store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     # Nothing else ends it.
     monkeypatch.setattr("mqstore.consumer.rebalance._CHECK_INTERVAL", 1e6)

@@ -53,6 +53,8 @@ def test_a_writers_figures(store: mqstore.MessageStore, port: int) -> None:
     assert found["mqstore_queue_depth", ("0", "orders")] == 6
     assert found["rocketmq_consumer_offset", ("g", "orders")] == 10
     assert found["rocketmq_group_diff", ("g", "orders")] == 1
+    assert ("rocketmq_group_diff", ("g", "%RETRY%g")) not in found
+    assert found["rocketmq_group_retrydiff", ("g", "%RETRY%g")] == 0
     assert found["rocketmq_group_dlqdiff", ("g", "%DLQ%g")] == 1
     assert found["rocketmq_group_get_latency_by_storetime", ("g", "orders")] >= 0
     assert found["rocketmq_consumer_get_nums_total", ("g", "orders")] == 10
