@@ -236,7 +236,7 @@ impl Dispatcher {
         arrivals.push(Arrival {
             topic: decode(topic).into(),
             queue_id,
-            max_offset: new.cq_offset + 1,
+            max_offset: new.cq_offset.saturating_add(1),
             tags_code: new.unit.tags_code,
             store_timestamp: new.store_timestamp,
         });

@@ -209,7 +209,8 @@ fn next_record_in_file(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<Opt
         else {
             break;
         };
-        at = at.max(file.file_from_offset() + data);
+        // A record's size begins with zeros, which may lie in the hole.
+        at = at.max(file.file_from_offset() + data.saturating_sub(MAGIC_CODE_AT as u64));
         if at >= end {
             break;
         }

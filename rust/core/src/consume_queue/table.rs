@@ -112,7 +112,9 @@ fn queue_folders(
             continue;
         }
         for queue in fs.read_dir(&folder).map_err(Error::io("list", &folder))? {
-            if let (true, Ok(queue_id)) = (queue.is_dir, queue.name.parse()) {
+            let queue_id =
+                queue.name.parse().ok().filter(|queue_id: &i32| queue_id.to_string() == queue.name);
+            if let (true, Some(queue_id)) = (queue.is_dir, queue_id) {
                 found.push((topic.name.clone(), queue_id, folder.join(&queue.name)));
             }
         }

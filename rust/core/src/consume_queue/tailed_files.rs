@@ -82,11 +82,11 @@ impl TailedFiles {
 
     /// Up to `len` bytes from an offset on; none behind the end or before the start.
     pub(crate) fn find(&self, offset: u64, len: u64) -> Option<Found> {
-        let file_end = offset - offset % self.file_size() + self.file_size();
-        let end = self.end().min(file_end).min(offset.saturating_add(len));
-        if offset >= end {
+        if offset >= self.end() {
             return None;
         }
+        let file_end = offset - offset % self.file_size() + self.file_size();
+        let end = self.end().min(file_end).min(offset.saturating_add(len));
         if offset >= self.in_files {
             let at = num::index(offset - self.in_files);
             return self

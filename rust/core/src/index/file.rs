@@ -235,11 +235,15 @@ impl IndexFile {
         self.end_phy_offset.store(entry.phy_offset, Ordering::Release);
         self.end_timestamp.store(store_timestamp, Ordering::Release);
         self.index_count.store(number + 1, Ordering::Release);
+        if number <= 1 {
+            // Every entry's time counts from the begin that is known from here on.
+            self.write_header();
+        }
         Ok(PutKey::Put)
     }
 
-    /// Writes the header into the file. Done once a pass: in between only look-ups of this process
-    /// need it, and those read it from memory.
+    /// Writes the header into the file. Done when the first key is in it, when it is full, and once a
+    /// pass: in between only look-ups of this process need it, and those read it from memory.
     pub fn write_header(&self) {
         let fits = self.region.write(0, &self.header().to_bytes());
         debug_assert!(fits, "a file has room for its header");

@@ -191,6 +191,9 @@ impl IndexService {
             (header.end_phy_offset, header.end_timestamp)
         });
         let file = Arc::new(self.create(previous_end)?);
+        if let Some(full) = last.as_ref().filter(|last| self.takes_keys(last)) {
+            full.write_header();
+        }
         let mut files = self.files.write();
         let mut next = Vec::clone(&files);
         next.push(Arc::clone(&file));

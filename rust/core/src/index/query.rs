@@ -57,8 +57,11 @@ impl IndexService {
                     continue;
                 };
                 let Some(offset) = num::from_java_long(entry.phy_offset) else { continue };
+                // The first entry of a file counts its seconds from the end of the file before, which
+                // no header keeps: see `putKey`.
+                let says_its_time = number > 1;
                 // A message stands more than once where it has a key twice, or was indexed twice.
-                if may_match_time(&header, entry.time_diff, query)
+                if (!says_its_time || may_match_time(&header, entry.time_diff, query))
                     && !found.iter().any(|(known, _)| *known == offset)
                     && let Some(taken) = take(offset)?
                 {

@@ -57,18 +57,33 @@ pub fn find(of: Recovered<'_>) -> Result<LogEnd> {
         return Ok(LogEnd { log_end, last_store_timestamp: 0, walked_from, gaps: Vec::new(), is_cut: false });
     }
     let all = files.files();
-    let Some(start) = start_file(of, &all)? else {
-        let log_end = 0;
+    let (Some(start), Some(first)) = (start_file(of, &all)?, all.first()) else {
         return Ok(LogEnd {
-            log_end,
+            log_end: 0,
             last_store_timestamp: 0,
             walked_from: 0,
             gaps: Vec::new(),
             is_cut: false,
         });
     };
+    let found = walk(of, &all, start.file_from_offset())?;
+    if start.file_from_offset() > first.file_from_offset() && overclaims(of, &found) {
+        return walk(of, &all, first.file_from_offset());
+    }
+    Ok(found)
+}
+
+/// Whether the checkpoint covers messages that the log does not have: then it says nothing about
+/// those that it has. Its times are covered by no checksum.
+fn overclaims(of: Recovered<'_>, found: &LogEnd) -> bool {
+    let times = of.checkpoint.times();
+    let covered = times.physic_msg_timestamp.min(times.logics_msg_timestamp);
+    of.state == StoreState::Crashed && covered > found.last_store_timestamp
+}
+
+fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<LogEnd> {
+    let files = of.log.files();
     let check = if of.config.check_crc_on_recover { Check::BodyCrc } else { Check::Structure };
-    let walked_from = start.file_from_offset();
     let mut found = LogEnd {
         log_end: walked_from,
         last_store_timestamp: 0,

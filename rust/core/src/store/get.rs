@@ -242,7 +242,8 @@ impl Store {
         let (min, max) =
             (num::java_long(queue.min_offset_in_queue()), num::java_long(queue.max_offset_in_queue()));
         let max_units = (MAX_FILTER_UNITS_SIZE / CQ_STORE_UNIT_SIZE).max(max_msg_nums);
-        let units = if subscription.is_none() { max_msg_nums.min(max_units) + 1 } else { max_units };
+        let units =
+            if subscription.is_none() { max_msg_nums.min(max_units).saturating_add(1) } else { max_units };
         let units = queue.units(from, units)?;
         if units.is_empty() {
             let next = self.correct(num::java_long(from), num::java_long(queue.roll_next_file(from)));

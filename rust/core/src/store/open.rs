@@ -248,6 +248,8 @@ fn load(
     let log = CommitLog::new(Arc::clone(config), Arc::clone(clock), files)?;
     let queues = QueueTable::new(Arc::clone(config), Arc::clone(fs), access, &layout.queues)?;
     let mut notes = Notes { strays: layout.faults.clone(), ..Notes::default() };
+    let abort = config.abort_file();
+    notes.closed_cleanly = fs.metadata(&abort).map_err(Error::io("look at", &abort))?.is_none();
     let index = if config.message_index_enable {
         let index = IndexService::new(
             Arc::clone(fs),
@@ -263,8 +265,6 @@ fn load(
     };
     let (checkpoint, positions) =
         StoreCheckpoint::load(Arc::clone(fs), config.store_checkpoint(), &config.own_dir())?;
-    let abort = config.abort_file();
-    notes.closed_cleanly = fs.metadata(&abort).map_err(Error::io("look at", &abort))?.is_none();
     Ok(Parts { log, queues, index, checkpoint, positions, notes })
 }
 

@@ -1,0 +1,115 @@
+//! Space ahead of the writer.
+
+use std::time::Duration;
+
+use mqstore_core::commit_log::{AppendRefusal, Wait};
+use mqstore_core::mmap::mapped_file::Access;
+
+use crate::stores::{config, log_file, new_record};
+use crate::{append, log_with};
+
+const MIB: u64 = 1 << 20;
+
+fn files_of(root: &std::path::Path) -> usize {
+    std::fs::read_dir(root.join("commitlog")).unwrap().count()
+}
+
+#[test]
+fn the_next_file_is_made_before_it_is_needed_and_goes_where_it_is_not() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.mapped_file_size_commit_log = 2 * MIB;
+    let log = log_with(config, Access::MapWrite);
+    append(&log, 0, b"");
+    assert_eq!(files_of(root.path()), 1);
+    let body = vec![7; 100_000];
+    while log.wrote_offset() < MIB + MIB / 2 {
+        append(&log, 0, &body);
+    }
+    for _ in 0..3 {
+        log.allocate_pass(Duration::ZERO).unwrap();
+        append(&log, 0, b"");
+    }
+    log.allocate_pass(Duration::ZERO).unwrap();
+    assert_eq!(files_of(root.path()), 2);
+    assert!(log.files().last().unwrap().contains(0), "the log does not reach into it yet");
+    // The roll takes the file that is there, so that nobody has to wait.
+    while log.files().files().len() == 1 {
+        log.append(&new_record("t", 0, &body), Wait::Try).unwrap();
+    }
+    assert_eq!(log.min_offset(), Some(0));
+    log.discard_prepared_file().unwrap();
+    assert_eq!(files_of(root.path()), 2, "a file in use is no prepared one");
+}
+
+#[test]
+fn a_prepared_file_that_was_not_used_is_removed() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.mapped_file_size_commit_log = 2 * MIB;
+    let log = log_with(config, Access::MapWrite);
+    let body = vec![7; 1_900_000];
+    append(&log, 0, &body);
+    append(&log, 0, b"");
+    log.allocate_pass(Duration::ZERO).unwrap();
+    assert!(log_file(root.path(), 2 * MIB).exists());
+    log.discard_prepared_file().unwrap();
+    assert!(!log_file(root.path(), 2 * MIB).exists());
+    log.discard_prepared_file().unwrap();
+    append(&log, 0, &body);
+    assert!(log_file(root.path(), 2 * MIB).exists(), "it is made when it is needed");
+}
+
+#[test]
+fn nothing_is_done_where_nobody_asked() {
+    let root = tempfile::tempdir().unwrap();
+    let log = log_with(config(root.path()), Access::MapWrite);
+    log.allocate_pass(Duration::ZERO).unwrap();
+    assert!(!root.path().join("commitlog").exists());
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| log.allocate_pass(Duration::from_millis(1)).unwrap());
+        log.wake_allocator();
+        waits.join().unwrap();
+    });
+}
+
+#[test]
+fn warmed_files_have_all_their_blocks() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.warm_mapped_file_enable = true;
+    config.mapped_file_size_commit_log = 4 * MIB;
+    let log = log_with(config, Access::MapWrite);
+    append(&log, 0, b"");
+    let found = log.files().first().unwrap().handle().unwrap().metadata().unwrap();
+    assert!(found.allocated >= 4 * MIB, "{} of {} bytes have blocks", found.allocated, found.len);
+    append(&log, 0, &vec![0; 4_194_150]);
+    log.allocate_pass(Duration::ZERO).unwrap();
+    assert_eq!(log.files().files().len(), 2);
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_a_refusal() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("file"), "").unwrap();
+    let mut config = config(root.path());
+    config.store_path_commit_log = vec![root.path().join("file").join("commitlog")];
+    let options = mqstore_core::mmap::file_queue::FileQueueOptions {
+        paths: config.store_path_commit_log.clone(),
+        read_only_paths: Vec::new(),
+        file_size: 4096,
+        access: Access::MapWrite,
+        budget: None,
+    };
+    let files = mqstore_core::mmap::file_queue::FileQueue::new(
+        crate::stores::fs(),
+        options,
+        &mqstore_core::mmap::file_queue::Listing::default(),
+    );
+    let clock = std::sync::Arc::new(mqstore_core::clock::SystemClock);
+    let log = mqstore_core::commit_log::CommitLog::new(std::sync::Arc::new(config), clock, files).unwrap();
+    let refusal = log.append(&new_record("t", 0, b""), Wait::Block).unwrap_err();
+    assert!(matches!(refusal, AppendRefusal::NoSpace(_)));
+    assert!(refusal.to_string().contains("make the folder"), "{refusal}");
+    assert_eq!(log.wrote_offset(), 0);
+}

@@ -1,0 +1,73 @@
+//! Queues with an extension.
+
+use mqstore_core::format::cq_ext_unit::is_ext_addr;
+use mqstore_core::format::java_string::hash_code;
+use mqstore_core::store::{Mode, Subscription};
+
+use crate::stores::{Opened, bodies_of, config, crash, open_with, put, tree, try_open};
+
+fn open(root: &std::path::Path) -> Opened {
+    let mut config = config(root);
+    config.enable_consume_queue_ext = true;
+    open_with(config)
+}
+
+fn put_tagged(store: &Opened, numbers: std::ops::Range<usize>) {
+    for number in numbers {
+        put(store, "t", 0, format!("{number}").as_bytes(), &format!("TAGS\x01T{}", number % 3));
+    }
+}
+
+fn check(store: &Opened, count: u64) {
+    store.reput().unwrap();
+    let queue = store.find_consume_queue("t", 0).unwrap();
+    assert_eq!(queue.max_offset_in_queue(), count);
+    for index in 0..count {
+        let unit = queue.unit(index).unwrap().unwrap();
+        assert!(is_ext_addr(unit.tags_code), "unit {index}");
+        let hash = i64::from(hash_code(format!("T{}", index % 3).as_bytes()));
+        assert_eq!(queue.tags_code(&unit).unwrap(), Some(hash), "unit {index}");
+        assert_eq!(queue.ext(unit.tags_code).unwrap().unwrap().msg_store_time, 1_000_000);
+    }
+    let subscription = Subscription::parse("T1").unwrap();
+    let got = store.get_message("t", 0, 0, 32, Some(&subscription)).unwrap();
+    assert!(bodies_of(&got).iter().all(|body| body.parse::<u64>().unwrap() % 3 == 1));
+    assert!(!got.messages.is_empty());
+}
+
+#[test]
+fn units_of_the_extension_are_found_over_files_closings_and_crashes() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put_tagged(&store, 0..23); // files of 100 bytes hold four of twenty
+    check(&store, 23);
+    store.close().unwrap();
+    let store = open(root.path());
+    check(&store, 23);
+    put_tagged(&store, 23..30);
+    store.flush_everything().unwrap();
+    put_tagged(&store, 30..40);
+    check(&store, 40);
+    crash(store);
+    let store = open(root.path());
+    check(&store, 40);
+    store.close().unwrap();
+    let before = tree(root.path());
+    let mut config = config(root.path());
+    config.enable_consume_queue_ext = true;
+    check(&try_open(config, Mode::Read).unwrap(), 40);
+    assert_eq!(tree(root.path()), before);
+}
+
+#[test]
+fn a_destroyed_queue_takes_its_extension_with_it() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put_tagged(&store, 0..10);
+    store.flush_everything().unwrap();
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    assert!(root.path().join("consumequeue_ext/t/0").is_dir());
+    store.destroy_queue(&store.find_consume_queue("t", 0).unwrap()).unwrap();
+    assert!(!root.path().join("consumequeue_ext/t").exists());
+}

@@ -1,0 +1,95 @@
+//! Where a queue ends when a store is opened.
+
+use std::path::Path;
+
+use mqstore_core::format::cq_unit::CqUnit;
+
+use crate::stores::{crash, fill, numbers, open, patch, read};
+
+fn queue_file(root: &Path, file_from_offset: u64) -> std::path::PathBuf {
+    root.join("consumequeue/t/0").join(format!("{file_from_offset:020}"))
+}
+
+fn closed(root: &Path, count: usize) {
+    let store = open(root);
+    fill(&store, 0..count);
+    store.close().unwrap();
+}
+
+fn ended_unclean(root: &Path) {
+    std::fs::write(root.join("abort"), "").unwrap();
+}
+
+#[test]
+fn units_that_point_behind_the_log_are_cut_and_zeroed() {
+    let root = tempfile::tempdir().unwrap();
+    closed(root.path(), 13);
+    let file = queue_file(root.path(), 200);
+    let garbage = CqUnit { physical_offset: 1 << 30, size: 100, tags_code: 1 };
+    patch(&file, 60, |at| at[..20].copy_from_slice(&garbage.to_bytes()));
+    assert_eq!(numbers(&read(root.path())), (0..13).collect::<Vec<_>>());
+    let store = open(root.path());
+    assert_eq!(numbers(&store), (0..13).collect::<Vec<_>>());
+    fill(&store, 13..15);
+    assert_eq!(numbers(&store), (0..15).collect::<Vec<_>>());
+    store.close().unwrap();
+    assert!(std::fs::read(&file).unwrap()[100..].iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn a_file_full_of_units_ends_at_its_end() {
+    for count in [9, 10, 11, 20] {
+        let root = tempfile::tempdir().unwrap();
+        closed(root.path(), count);
+        for clean in [true, false] {
+            if !clean {
+                ended_unclean(root.path());
+            }
+            let store = open(root.path());
+            assert_eq!(store.find_consume_queue("t", 0).unwrap().max_offset_in_queue(), count as u64);
+            assert_eq!(numbers(&store), (0..count).collect::<Vec<_>>());
+            store.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn queues_that_are_missing_or_short_are_filled_again_after_a_crash() {
+    let root = tempfile::tempdir().unwrap();
+    closed(root.path(), 40);
+    let whole = crate::stores::tree(&root.path().join("consumequeue"));
+    type Damage = fn(&Path);
+    let damages: [Damage; 4] = [
+        |root| std::fs::remove_dir_all(root.join("consumequeue")).unwrap(),
+        |root| std::fs::remove_file(queue_file(root, 600)).unwrap(),
+        |root| patch(&queue_file(root, 400), 0, |at| at.fill(0)),
+        |root| patch(&queue_file(root, 600), 60, |at| at[..20].fill(0xff)),
+    ];
+    for damage in damages {
+        damage(root.path());
+        std::fs::remove_dir_all(root.path().join("mqstore")).unwrap();
+        std::fs::remove_file(root.path().join("checkpoint")).unwrap();
+        ended_unclean(root.path());
+        assert_eq!(numbers(&read(root.path())), (0..40).collect::<Vec<_>>());
+        let store = open(root.path());
+        assert_eq!(numbers(&store), (0..40).collect::<Vec<_>>());
+        store.close().unwrap();
+        assert_eq!(crate::stores::tree(&root.path().join("consumequeue")), whole);
+    }
+}
+
+#[test]
+fn what_was_in_memory_only_is_dispatched_again() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..5);
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    fill(&store, 5..30);
+    store.reput().unwrap();
+    crash(store);
+    let store = open(root.path());
+    assert_eq!(numbers(&store), (0..30).collect::<Vec<_>>());
+    fill(&store, 30..31);
+    assert_eq!(numbers(&store), (0..31).collect::<Vec<_>>());
+}

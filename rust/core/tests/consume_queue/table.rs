@@ -1,0 +1,151 @@
+//! All queues of a store.
+
+use mqstore_core::commit_log::topic_queue::QueueRef;
+use mqstore_core::consume_queue::table::QueueListing;
+use mqstore_core::mmap::mapped_file::Access;
+
+use crate::stores::{config, fs};
+use crate::{all_units, new_unit, queue_of, table, table_with, unit};
+
+fn queue(topic: &'static [u8], queue_id: i32) -> QueueRef<'static> {
+    QueueRef { topic, queue_id }
+}
+
+#[test]
+fn queues_are_ordered_as_java_orders_their_topics() {
+    let root = tempfile::tempdir().unwrap();
+    let table = table(root.path());
+    for topic in ["\u{ff5e}", "b", "😀", "a"] {
+        for queue_id in [10, 2] {
+            table.get_or_make(QueueRef { topic: topic.as_bytes(), queue_id }).unwrap();
+        }
+    }
+    let all: Vec<_> =
+        table.all().iter().map(|queue| format!("{}{}", queue.topic(), queue.queue_id())).collect();
+    assert_eq!(all, ["a2", "a10", "b2", "b10", "😀2", "😀10", "\u{ff5e}2", "\u{ff5e}10"]);
+    assert_eq!(table.queue_count(), 8);
+    assert!(table.get(queue(b"c", 2)).is_none());
+}
+
+#[test]
+fn a_topic_that_is_no_text_has_the_folder_of_the_text_that_java_makes_of_it() {
+    let root = tempfile::tempdir().unwrap();
+    let table = table(root.path());
+    let odd = table.get_or_make(queue(b"a\xffb", 0)).unwrap();
+    table.put(&odd, new_unit(0, 0)).unwrap();
+    table.flush(0).unwrap();
+    assert!(root.path().join("consumequeue/a\u{fffd}b/0").is_dir());
+    let same = table.get_or_make(queue(b"a\xffb", 0)).unwrap();
+    assert_eq!((same.max_offset_in_queue(), table.queue_count()), (1, 1));
+}
+
+#[test]
+fn light_queues_are_counted() {
+    let root = tempfile::tempdir().unwrap();
+    let table = table(root.path());
+    let light = table.get_or_make(queue(b"%LMQ%x", 0)).unwrap();
+    table.get_or_make(queue(b"x", 0)).unwrap();
+    assert_eq!(table.lmq_count(), 1);
+    table.destroy(&light).unwrap();
+    assert_eq!(table.lmq_count(), 0);
+}
+
+#[test]
+fn only_folders_named_as_rocketmq_names_them_are_queues() {
+    let root = tempfile::tempdir().unwrap();
+    let consume_queue = root.path().join("consumequeue");
+    for name in ["t/0", "t/01", "t/+2", "t/x", "t/-1", "empty"] {
+        std::fs::create_dir_all(consume_queue.join(name)).unwrap();
+    }
+    std::fs::write(consume_queue.join("file"), "").unwrap();
+    std::fs::write(consume_queue.join("t/9"), "").unwrap();
+    let listing = QueueListing::read(&*fs(), &consume_queue).unwrap();
+    assert_eq!(listing.len(), 2);
+    assert!(listing.contains("t", 0) && listing.contains("t", -1) && !listing.is_empty());
+    let none = QueueListing::read(&*fs(), &root.path().join("missing")).unwrap();
+    assert!(none.is_empty() && none.faults.is_empty());
+}
+
+#[test]
+fn the_size_of_queue_files_is_that_of_those_that_are_there() {
+    let root = tempfile::tempdir().unwrap();
+    let table_of_ten = table(root.path());
+    let queue = queue_of(&table_of_ten);
+    table_of_ten.put(&queue, new_unit(0, 0)).unwrap();
+    table_of_ten.flush(0).unwrap();
+    let mut config = config(root.path());
+    config.mapped_file_size_consume_queue = 6_000_000;
+    let again = table_with(config, Access::MapWrite);
+    assert_eq!((again.file_size(), again.units_in_file()), (200, 10));
+}
+
+#[test]
+fn faults_of_all_queues_are_told() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("consumequeue/t/0");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join(format!("{:020}", 0)), [0; 200]).unwrap();
+    std::fs::write(folder.join(format!("{:020}", 400)), [0; 200]).unwrap();
+    std::fs::write(folder.join("stray"), "").unwrap();
+    let listing = QueueListing::read(&*fs(), &root.path().join("consumequeue")).unwrap();
+    assert_eq!((listing.faults.len(), listing.file_size), (2, Some(200)));
+}
+
+#[test]
+fn many_queues_are_kept_within_the_budget_of_open_files() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.max_open_queue_files = 20;
+    let table = table_with(config, Access::MapWrite);
+    for queue_id in 0..300 {
+        let queue = table.get_or_make(queue(b"t", queue_id)).unwrap();
+        for number in 0..3 {
+            table.put(&queue, new_unit(number, number)).unwrap();
+        }
+    }
+    table.flush(0).unwrap();
+    for queue in table.all() {
+        assert_eq!(all_units(&queue), [0, 1, 2].map(unit));
+    }
+    assert!(table.open_file_count() <= 20, "{} files are open", table.open_file_count());
+}
+
+#[test]
+fn a_pass_flushes_queues_with_enough_pages() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.mapped_file_size_consume_queue = 20_000;
+    let table = table_with(config, Access::MapWrite);
+    let queue = queue_of(&table);
+    table.put(&queue, new_unit(0, 0)).unwrap();
+    table.flush(2).unwrap();
+    assert_eq!(queue.tail_len(), 0, "what is in memory goes to the files whatever the pages");
+    (1..900).for_each(|number| _ = table.put(&queue, new_unit(number, number)).unwrap());
+    table.flush(2).unwrap();
+    table.flush(0).unwrap();
+    assert_eq!(all_units(&queue).len(), 900);
+}
+
+#[test]
+fn a_reader_lets_go_of_units_that_the_files_hold_by_now() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = table(root.path());
+    let written = queue_of(&writer);
+    let reader = table_with(config(root.path()), Access::Read);
+    let queue = queue_of(&reader);
+    for number in 0..25 {
+        writer.put(&written, new_unit(number, number)).unwrap();
+        reader.put(&queue, new_unit(number, number)).unwrap();
+        if number == 14 {
+            writer.flush(0).unwrap();
+        }
+    }
+    assert_eq!(queue.tail_len(), 25 * 20);
+    queue.adopt_files(&*fs()).unwrap();
+    assert_eq!(queue.tail_len(), 10 * 20, "the writer's last ten are in its memory");
+    assert_eq!(all_units(&queue), (0..25).map(unit).collect::<Vec<_>>());
+    writer.flush(0).unwrap();
+    queue.adopt_files(&*fs()).unwrap();
+    assert_eq!((queue.tail_len(), queue.max_offset_in_queue()), (0, 25));
+    assert_eq!(all_units(&queue), (0..25).map(unit).collect::<Vec<_>>());
+}

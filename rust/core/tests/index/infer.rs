@@ -1,0 +1,64 @@
+//! The shape of a file that does not say it.
+
+use mqstore_core::format::index::IndexShape;
+use mqstore_core::index::file::{IndexFile, PutKey};
+use mqstore_core::index::infer::infer_shape;
+use proptest::prelude::*;
+
+use crate::SHAPE;
+use crate::stores::fs;
+
+fn file_of(shape: IndexShape, hashes: impl IntoIterator<Item = u32>) -> (tempfile::TempDir, IndexFile) {
+    let root = tempfile::tempdir().unwrap();
+    let file = IndexFile::create(&*fs(), &root.path().join("20260101000000000"), shape, None).unwrap();
+    for (offset, hash) in (0..).zip(hashes) {
+        assert_eq!(file.put_key(hash, offset * 100, 1000).unwrap(), PutKey::Put);
+    }
+    file.flush().unwrap();
+    (root, file)
+}
+
+#[test]
+fn files_of_other_options_are_read_and_take_no_keys() {
+    let shape = IndexShape { hash_slot_num: 101, index_num: 300 };
+    let (_root, file) = file_of(shape, (0..200_u32).map(|number| number.wrapping_mul(2_654_435_761) >> 1));
+    let found = IndexFile::open(&*fs(), file.path(), SHAPE, true, false).unwrap();
+    assert_eq!(found.shape(), shape);
+    assert!(found.is_write_full());
+    assert_eq!(found.put_key(1, 1, 1).unwrap(), PutKey::Full);
+    assert_eq!(found.entry(200), file.entry(200));
+}
+
+#[test]
+fn a_file_without_entries_has_no_shape() {
+    let (_root, file) = file_of(IndexShape { hash_slot_num: 11, index_num: 30 }, []);
+    assert_eq!(infer_shape(&std::fs::read(file.path()).unwrap()), None);
+    for len in 0..60 {
+        assert_eq!(infer_shape(&vec![0xff; len]), None);
+        assert_eq!(infer_shape(&vec![0; len]), None);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn the_shape_follows_from_the_entries(
+        slots in 1..400_u32, entries in 60..200_u32,
+        hashes in proptest::collection::vec(0..=i32::MAX.unsigned_abs(), 20..59)
+    ) {
+        let shape = IndexShape { hash_slot_num: slots, index_num: entries };
+        let (_root, file) = file_of(shape, hashes);
+        prop_assert_eq!(infer_shape(&std::fs::read(file.path()).unwrap()), Some(shape));
+    }
+
+    #[test]
+    fn any_bytes_have_a_shape_that_fits_or_none(mut bytes in proptest::collection::vec(0..3_u8, 0..3000)) {
+        if bytes.len() >= 40 {
+            bytes[36..40].copy_from_slice(&[0, 0, 0, 3]);
+        }
+        if let Some(shape) = infer_shape(&bytes) {
+            prop_assert_eq!(shape.file_size(), bytes.len());
+        }
+    }
+}

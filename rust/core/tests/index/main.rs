@@ -1,0 +1,28 @@
+//! The index: one file, its shape, many files.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test stops at what is wrong
+
+#[path = "../stores/mod.rs"]
+mod stores;
+
+mod file;
+mod infer;
+mod query;
+mod service;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use mqstore_core::clock::ManualClock;
+use mqstore_core::format::index::IndexShape;
+use mqstore_core::index::IndexService;
+
+const SHAPE: IndexShape = IndexShape { hash_slot_num: 7, index_num: 20 };
+
+fn service(root: &Path, memory_only: bool) -> (IndexService, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let as_clock = Arc::<ManualClock>::clone(&clock);
+    let index = IndexService::new(stores::fs(), as_clock, root.join("index"), SHAPE, memory_only);
+    assert!(index.load(false).unwrap().faults.is_empty());
+    (index, clock)
+}

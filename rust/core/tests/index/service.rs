@@ -1,0 +1,112 @@
+//! Files that follow each other.
+
+use mqstore_core::index::IndexService;
+
+use crate::service;
+
+fn names(index: &IndexService) -> Vec<String> {
+    let name = |path: &std::path::Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    index.files().iter().map(|file| name(file.path())).collect()
+}
+
+fn build(index: &IndexService, hashes: &[u32], offset: u64) -> bool {
+    index.build_index(hashes.iter().copied(), offset, 1000 + offset.cast_signed()).unwrap().filled.is_some()
+}
+
+fn key_count(index: &IndexService) -> u32 {
+    index.files().iter().map(|file| file.index_count() - 1).sum()
+}
+
+#[test]
+fn a_message_is_indexed_once() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, _) = service(root.path(), false);
+    assert_eq!(index.end_phy_offset(), None);
+    build(&index, &[1, 2], 100);
+    build(&index, &[1, 2], 100);
+    build(&index, &[3], 50);
+    assert_eq!((key_count(&index), index.end_phy_offset()), (2, Some(100)));
+    build(&index, &[1, 2, 3], 100);
+    assert_eq!(key_count(&index), 3, "of a message that was indexed in part the rest is");
+    build(&index, &[], 200);
+    assert_eq!((key_count(&index), index.end_phy_offset()), (3, Some(100)));
+}
+
+#[test]
+fn a_full_file_is_handed_out_and_a_new_one_made() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, clock) = service(root.path(), false);
+    for number in 0..18 {
+        assert!(!build(&index, &[number], u64::from(number) * 10));
+    }
+    clock.set(2_000_000);
+    // One key fits, two go into the next file; dispatched again it is found over both.
+    assert!(build(&index, &[1, 2, 3], 500));
+    assert_eq!(index.files().iter().map(|file| file.index_count()).collect::<Vec<_>>(), [20, 3]);
+    assert!(!build(&index, &[1, 2, 3], 500));
+    assert_eq!(key_count(&index), 21);
+    let files = index.files();
+    assert_eq!(files[1].header().begin_phy_offset, 500);
+    assert!(names(&index)[0] < names(&index)[1]);
+}
+
+#[test]
+fn names_go_on_when_the_clock_does_not() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, clock) = service(root.path(), false);
+    for number in 0..60 {
+        clock.set(1_000_000 - i64::from(number));
+        build(&index, &[number], u64::from(number) * 10);
+    }
+    let found = names(&index);
+    assert_eq!(found.len(), 4);
+    assert!(found.windows(2).all(|pair| pair[0] < pair[1]), "{found:?}");
+    assert!(found.iter().all(|name| name.len() == 17));
+    index.flush().unwrap();
+    let (again, _) = service(root.path(), false);
+    assert_eq!((names(&again), key_count(&again)), (found, 60));
+}
+
+#[test]
+fn expired_files_go_but_for_the_newest() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, _) = service(root.path(), false);
+    (0..60).for_each(|number| _ = build(&index, &[number], u64::from(number) * 10));
+    assert_eq!(index.delete_expired_file(180).unwrap(), 0, "its last message is still there");
+    assert_eq!(index.delete_expired_file(181).unwrap(), 1);
+    assert_eq!(index.delete_expired_file(u64::MAX >> 1).unwrap(), 2);
+    assert_eq!(names(&index).len(), 1);
+    assert_eq!(std::fs::read_dir(root.path().join("index")).unwrap().count(), 1);
+}
+
+#[test]
+fn what_is_no_index_file_is_named_and_left() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("index");
+    std::fs::create_dir_all(folder.join("20260101000000000")).unwrap();
+    std::fs::write(folder.join("notes"), "mine").unwrap();
+    std::fs::write(folder.join("20260101000000001"), "short").unwrap();
+    let clock = std::sync::Arc::new(mqstore_core::clock::SystemClock);
+    let index = IndexService::new(crate::stores::fs(), clock, folder.clone(), crate::SHAPE, false);
+    assert_eq!(index.load(false).unwrap().faults.len(), 3);
+    build(&index, &[1], 0);
+    assert_eq!(key_count(&index), 1);
+    assert_eq!(std::fs::read(folder.join("notes")).unwrap(), b"mine");
+}
+
+#[test]
+fn a_store_that_is_only_read_indexes_in_memory() {
+    let root = tempfile::tempdir().unwrap();
+    {
+        let (index, _) = service(root.path(), false);
+        (0..25).for_each(|number| _ = build(&index, &[number], u64::from(number) * 10));
+        index.flush().unwrap();
+    }
+    let before = crate::stores::tree(root.path());
+    let (index, _) = service(root.path(), true);
+    build(&index, &[7, 8], 300);
+    index.write_header();
+    index.flush().unwrap();
+    assert_eq!((index.files().len(), index.end_phy_offset()), (3, Some(300)));
+    assert_eq!(crate::stores::tree(root.path()), before);
+}

@@ -1,0 +1,241 @@
+//! Where the log ends, and what becomes of what stands behind.
+
+use std::path::Path;
+
+use mqstore_core::config::OnDamage;
+use mqstore_core::error::Error;
+use mqstore_core::format::message::RecordFault;
+use mqstore_core::store::Mode;
+use proptest::prelude::*;
+
+use crate::stores::{
+    bodies, config, crash, fields, fill, log_file, numbers, open, open_with, patch, put, read, record_bytes,
+    tree, try_open,
+};
+
+/// A store of sixty messages, closed or left as a crash leaves it. Gives where each record stands.
+fn left(root: &Path, clean: bool) -> Vec<u64> {
+    let store = open(root);
+    fill(&store, 0..60);
+    store.reput().unwrap();
+    let queue = store.find_consume_queue("t", 0).unwrap();
+    let offsets =
+        (0..60).map(|at| queue.unit(at).unwrap().unwrap().physical_offset.cast_unsigned()).collect();
+    if clean {
+        store.close().unwrap();
+    } else {
+        crash(store);
+    }
+    offsets
+}
+
+fn flip(root: &Path, offset: u64) {
+    patch(&log_file(root, offset / 4096 * 4096), offset % 4096, |at| at[0] ^= 0x10);
+}
+
+fn zero_behind(root: &Path, offset: u64) {
+    patch(&log_file(root, offset / 4096 * 4096), offset % 4096, |at| at.fill(0));
+}
+
+#[test]
+fn a_store_ends_where_it_ended() {
+    for clean in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        left(root.path(), clean);
+        let store = open(root.path());
+        assert_eq!(store.notes().closed_cleanly, clean);
+        assert_eq!(numbers(&store), (0..60).collect::<Vec<_>>());
+        fill(&store, 60..65);
+        assert_eq!(numbers(&store), (0..65).collect::<Vec<_>>());
+        assert_eq!(store.log().last_store_timestamp(), 1_000_000);
+    }
+}
+
+#[test]
+fn a_torn_tail_is_cut_zeroed_and_never_comes_back() {
+    let root = tempfile::tempdir().unwrap();
+    let offsets = left(root.path(), false);
+    let last = offsets[59];
+    flip(root.path(), last + 100);
+    assert_eq!(numbers(&read(root.path())), (0..59).collect::<Vec<_>>());
+    let store = open(root.path());
+    assert_eq!(store.max_phy_offset(), last);
+    assert_eq!(numbers(&store), (0..59).collect::<Vec<_>>());
+    let file = std::fs::read(log_file(root.path(), last / 4096 * 4096)).unwrap();
+    assert!(file[usize::try_from(last % 4096).unwrap()..].iter().all(|&byte| byte == 0));
+    fill(&store, 100..101);
+    crash(store);
+    let store = open(root.path());
+    assert_eq!(numbers(&store), (0..59).chain([100]).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_was_cut_does_not_come_back_behind_a_put_of_the_same_size() {
+    let root = tempfile::tempdir().unwrap();
+    let offsets = left(root.path(), false);
+    let mut config = config(root.path());
+    config.on_damage = OnDamage::Truncate;
+    flip(root.path(), offsets[20] + 100);
+    let store = open_with(config);
+    assert_eq!(numbers(&store), (0..20).collect::<Vec<_>>());
+    fill(&store, 77..78);
+    crash(store);
+    let store = open(root.path());
+    assert_eq!(numbers(&store), (0..20).chain([77]).collect::<Vec<_>>());
+    assert!(store.log().files().last().unwrap().file_from_offset() <= offsets[20], "later files went");
+}
+
+#[test]
+fn damage_in_the_middle_is_refused_by_a_writer_and_read_around() {
+    for clean in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        let offsets = left(root.path(), clean);
+        let (bad, next) = (offsets[50], offsets[51]);
+        flip(root.path(), bad + 100);
+        let before = tree(root.path());
+        match try_open(config(root.path()), Mode::ReadWrite).map(|_| ()).unwrap_err() {
+            Error::Damaged { offset, next_valid, fault: RecordFault::BodyCrc { .. }, path } => {
+                assert_eq!((offset, next_valid), (bad, next));
+                assert_eq!(path, log_file(root.path(), bad / 4096 * 4096));
+            }
+            other => panic!("{other}"),
+        }
+        assert_eq!(tree(root.path()), before);
+        let store = read(root.path());
+        let expected: Vec<_> = (0..60).filter(|number| *number != 50).collect();
+        assert_eq!(numbers(&store), expected);
+        let gaps: Vec<_> = store.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
+        assert_eq!(gaps, [(bad, next)]);
+        assert_eq!(tree(root.path()), before);
+    }
+}
+
+#[test]
+fn a_forged_record_in_a_damaged_body_is_neither_served_nor_a_reason_to_refuse() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..2);
+    let inside_at = store.max_phy_offset() + 88 + 20;
+    let forged = record_bytes(&fields("t", 0, b"forged", ""), 3, inside_at);
+    let outer = put(&store, "t", 0, &[&[b'x'; 20][..], &forged].concat(), "");
+    crash(store);
+    flip(root.path(), outer.wrote_offset + 88 + 2);
+    let selection = mqstore_core::selection::Selection::default();
+    let reader = read(root.path());
+    let mut cursor = selection.cursor(std::sync::Arc::clone(&reader)).unwrap();
+    assert_eq!(cursor.next_messages(100, u64::MAX).unwrap().len(), 2);
+    assert_eq!(numbers(&reader), [0, 1]);
+    let store = open(root.path());
+    assert_eq!(store.max_phy_offset(), outer.wrote_offset, "the last record is a torn tail");
+}
+
+#[test]
+fn a_walk_over_the_log_does_not_serve_what_a_damaged_body_holds() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let inside_at = store.max_phy_offset() + 88 + 20;
+    let forged = record_bytes(&fields("t", 0, b"forged", ""), 3, inside_at);
+    let outer = put(&store, "t", 0, &[&[b'x'; 20][..], &forged].concat(), "");
+    fill(&store, 1..3);
+    store.close().unwrap();
+    // Far enough back that opening does not walk over it again.
+    let mut first = config(root.path());
+    first.check_crc_on_recover = false;
+    flip(root.path(), outer.wrote_offset + 88 + 2);
+    let reader = try_open(first, Mode::Read).unwrap();
+    let selection = mqstore_core::selection::Selection::default();
+    let mut cursor = selection.cursor(std::sync::Arc::clone(&reader)).unwrap();
+    let found = cursor.next_messages(100, u64::MAX).unwrap();
+    assert_eq!(found.iter().map(|message| message.queue_offset).collect::<Vec<_>>(), [1, 2]);
+}
+
+#[test]
+fn zeros_in_the_middle_are_damage_and_at_the_end_the_end() {
+    let root = tempfile::tempdir().unwrap();
+    let offsets = left(root.path(), false);
+    zero_behind(root.path(), offsets[59]);
+    let store = open(root.path());
+    assert_eq!((store.max_phy_offset(), numbers(&store).len()), (offsets[59], 59));
+    crash(store);
+    zero_behind(root.path(), offsets[30]);
+    assert!(matches!(try_open(config(root.path()), Mode::ReadWrite), Err(Error::Damaged { .. })));
+}
+
+#[test]
+fn the_checkpoint_and_the_positions_say_where_to_begin_and_lie_without_harm() {
+    for (checkpoint, positions) in [(true, true), (true, false), (false, true), (false, false)] {
+        let root = tempfile::tempdir().unwrap();
+        left(root.path(), false);
+        let far = i64::MAX.to_be_bytes().repeat(3);
+        if checkpoint {
+            patch(&root.path().join("checkpoint"), 0, |at| at[..24].copy_from_slice(&far));
+        } else {
+            std::fs::write(root.path().join("checkpoint"), "x").unwrap();
+        }
+        if positions {
+            patch(&root.path().join("mqstore/positions"), 20, |at| at[0] ^= 1);
+        } else {
+            std::fs::remove_file(root.path().join("mqstore/positions")).unwrap();
+        }
+        let store = open(root.path());
+        assert_eq!(numbers(&store), (0..60).collect::<Vec<_>>(), "{checkpoint} {positions}");
+    }
+}
+
+#[test]
+fn an_empty_log_is_one() {
+    let root = tempfile::tempdir().unwrap();
+    open(root.path()).close().unwrap();
+    let store = open(root.path());
+    assert_eq!((store.max_phy_offset(), store.min_phy_offset()), (0, -1));
+    crash(store);
+    assert_eq!(bodies(&read(root.path()), "t", 0), Vec::<String>::new());
+    let store = open(root.path());
+    fill(&store, 0..1);
+    assert_eq!(numbers(&store), [0]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Whatever bytes are damaged: a writer refuses and changes nothing, or keeps everything before
+    /// the damage; a reader serves only messages as they were put. Opening again changes nothing.
+    #[test]
+    fn damage_loses_nothing_in_silence(
+        clean in any::<bool>(), damage in proptest::collection::vec((0..12_000_u64, 1..=255_u8), 1..3)
+    ) {
+        let root = tempfile::tempdir().unwrap();
+        let offsets = left(root.path(), clean);
+        for (at, with) in &damage {
+            let path = log_file(root.path(), at / 4096 * 4096);
+            if path.exists() {
+                patch(&path, at % 4096, |at| at[0] ^= with);
+            }
+        }
+        let first_bad = damage.iter().map(|(at, _)| *at).min().unwrap();
+        let untouched = offsets.iter().filter(|offset| **offset + 190 <= first_bad).count();
+        let before = tree(root.path());
+        let reader = read(root.path());
+        for body in bodies(&reader, "t", 0) {
+            prop_assert!(body.len() == 80 && body.parse::<usize>().unwrap() < 60, "{}", body);
+        }
+        drop(reader);
+        prop_assert_eq!(tree(root.path()), before.clone());
+        match try_open(config(root.path()), Mode::ReadWrite) {
+            Err(error) => {
+                prop_assert!(matches!(error, Error::Damaged { .. }), "{}", error);
+                prop_assert_eq!(tree(root.path()), before);
+            }
+            Ok(store) => {
+                let found = numbers(&store);
+                prop_assert!(found.len() >= untouched.min(59), "{:?}", found);
+                store.close().unwrap();
+                let log = tree(&root.path().join("commitlog"));
+                let again = open(root.path());
+                prop_assert_eq!(numbers(&again), found);
+                again.close().unwrap();
+                prop_assert_eq!(tree(&root.path().join("commitlog")), log);
+            }
+        }
+    }
+}

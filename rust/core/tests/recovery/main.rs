@@ -1,0 +1,11 @@
+//! What a store is found to hold when it is opened, and what is changed for it.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test stops at what is wrong
+
+#[path = "../stores/mod.rs"]
+mod stores;
+
+mod index;
+mod layout;
+mod log_end;
+mod queues;
