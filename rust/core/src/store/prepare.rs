@@ -117,6 +117,10 @@ impl Store {
             wait_store_msg_ok: waits(&message.properties),
             multi: None,
         };
+        if level > 0 && self.config.delay_levels_ms.is_empty() {
+            let reason = "there are no levels to delay a message by";
+            return Err(PutRefusal::illegal("messageDelayLevel", "", reason));
+        }
         if level > 0 {
             let level = level.min(self.config.max_delay_level());
             let mut map = to_map(&message.properties);

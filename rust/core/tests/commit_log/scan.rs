@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 
 use mqstore_core::commit_log::CommitLog;
+use mqstore_core::commit_log::read::Bodies;
 use mqstore_core::commit_log::scan::{
-    ScanEnd, check_topic, is_zero, next_record, next_valid, scan, scan_slices, size_at, structure_size_at,
+    ScanEnd, check_topic, is_zero, next_record, next_valid, scan, scan_windows, size_at, structure_size_at,
 };
 use mqstore_core::format::message::{Check, RecordFault};
 use mqstore_core::mmap::mapped_file::Access;
@@ -58,10 +59,17 @@ fn slices_of_a_walk_are_the_records_and_outlive_it() {
         let (root, log, offsets) = five(|_, _| {});
         let reader = log_with(config(root.path()), access);
         let mut slices = Vec::new();
-        scan_slices(reader.files(), 0, log.max_offset(), Check::BodyCrc, |_, _, slice| {
-            slices.push(slice().unwrap());
-            Ok(ControlFlow::Continue(()))
-        })
+        scan_windows(
+            reader.files(),
+            0,
+            log.max_offset(),
+            Check::BodyCrc,
+            Bodies::Wanted,
+            |_, record, window, at| {
+                slices.push(window.sub(at, record.total_size as usize).unwrap());
+                Ok(ControlFlow::Continue(()))
+            },
+        )
         .unwrap();
         for (offset, slice) in offsets.iter().zip(&slices) {
             assert_eq!(slice[..], log.get_message(*offset, 1292).unwrap().unwrap()[..]);

@@ -22,7 +22,7 @@ use mqstore_core::format::cq_unit::CqUnit;
 use mqstore_core::mmap::mapped_file::Access;
 
 fn table_with(config: StoreConfig, access: Access) -> QueueTable {
-    let listing = QueueListing::read(&*stores::fs(), &config.store_path_consume_queue()).unwrap();
+    let listing = QueueListing::read(&*stores::fs(), &config.store_path_consume_queue(), None).unwrap();
     QueueTable::new(Arc::new(config), stores::fs(), access, &listing).unwrap()
 }
 

@@ -33,6 +33,7 @@ fn a_topic_that_is_no_text_has_the_folder_of_the_text_that_java_makes_of_it() {
     let table = table(root.path());
     let odd = table.get_or_make(queue(b"a\xffb", 0)).unwrap();
     table.put(&odd, new_unit(0, 0)).unwrap();
+    table.spill_all().unwrap();
     table.flush(0).unwrap();
     assert!(root.path().join("consumequeue/a\u{fffd}b/0").is_dir());
     let same = table.get_or_make(queue(b"a\xffb", 0)).unwrap();
@@ -59,10 +60,10 @@ fn only_folders_named_as_rocketmq_names_them_are_queues() {
     }
     std::fs::write(consume_queue.join("file"), "").unwrap();
     std::fs::write(consume_queue.join("t/9"), "").unwrap();
-    let listing = QueueListing::read(&*fs(), &consume_queue).unwrap();
+    let listing = QueueListing::read(&*fs(), &consume_queue, None).unwrap();
     assert_eq!(listing.len(), 2);
     assert!(listing.contains("t", 0) && listing.contains("t", -1) && !listing.is_empty());
-    let none = QueueListing::read(&*fs(), &root.path().join("missing")).unwrap();
+    let none = QueueListing::read(&*fs(), &root.path().join("missing"), None).unwrap();
     assert!(none.is_empty() && none.faults.is_empty());
 }
 
@@ -72,6 +73,7 @@ fn the_size_of_queue_files_is_that_of_those_that_are_there() {
     let table_of_ten = table(root.path());
     let queue = queue_of(&table_of_ten);
     table_of_ten.put(&queue, new_unit(0, 0)).unwrap();
+    table_of_ten.spill_all().unwrap();
     table_of_ten.flush(0).unwrap();
     let mut config = config(root.path());
     config.mapped_file_size_consume_queue = 6_000_000;
@@ -87,7 +89,7 @@ fn faults_of_all_queues_are_told() {
     std::fs::write(folder.join(format!("{:020}", 0)), [0; 200]).unwrap();
     std::fs::write(folder.join(format!("{:020}", 400)), [0; 200]).unwrap();
     std::fs::write(folder.join("stray"), "").unwrap();
-    let listing = QueueListing::read(&*fs(), &root.path().join("consumequeue")).unwrap();
+    let listing = QueueListing::read(&*fs(), &root.path().join("consumequeue"), None).unwrap();
     assert_eq!((listing.faults.len(), listing.file_size), (2, Some(200)));
 }
 
@@ -103,6 +105,7 @@ fn many_queues_are_kept_within_the_budget_of_open_files() {
             table.put(&queue, new_unit(number, number)).unwrap();
         }
     }
+    table.spill_all().unwrap();
     table.flush(0).unwrap();
     for queue in table.all() {
         assert_eq!(all_units(&queue), [0, 1, 2].map(unit));
@@ -118,10 +121,13 @@ fn a_pass_flushes_queues_with_enough_pages() {
     let table = table_with(config, Access::MapWrite);
     let queue = queue_of(&table);
     table.put(&queue, new_unit(0, 0)).unwrap();
+    table.spill_all().unwrap();
     table.flush(2).unwrap();
     assert_eq!(queue.tail_len(), 0, "what is in memory goes to the files whatever the pages");
     (1..900).for_each(|number| _ = table.put(&queue, new_unit(number, number)).unwrap());
+    table.spill_all().unwrap();
     table.flush(2).unwrap();
+    table.spill_all().unwrap();
     table.flush(0).unwrap();
     assert_eq!(all_units(&queue).len(), 900);
 }
@@ -137,6 +143,7 @@ fn a_reader_lets_go_of_units_that_the_files_hold_by_now() {
         writer.put(&written, new_unit(number, number)).unwrap();
         reader.put(&queue, new_unit(number, number)).unwrap();
         if number == 14 {
+            writer.spill_all().unwrap();
             writer.flush(0).unwrap();
         }
     }
@@ -144,6 +151,7 @@ fn a_reader_lets_go_of_units_that_the_files_hold_by_now() {
     queue.adopt_files(&*fs()).unwrap();
     assert_eq!(queue.tail_len(), 10 * 20, "the writer's last ten are in its memory");
     assert_eq!(all_units(&queue), (0..25).map(unit).collect::<Vec<_>>());
+    writer.spill_all().unwrap();
     writer.flush(0).unwrap();
     queue.adopt_files(&*fs()).unwrap();
     assert_eq!((queue.tail_len(), queue.max_offset_in_queue()), (0, 25));

@@ -184,6 +184,7 @@ fn a_destroyed_queue_begins_again() {
     let table = table(root.path());
     let queue = queue_of(&table);
     (0..35).for_each(|number| _ = table.put(&queue, new_unit(number, number)).unwrap());
+    table.spill_all().unwrap();
     table.flush(0).unwrap();
     assert!(root.path().join("consumequeue/t/0").is_dir());
     table.destroy(&queue).unwrap();

@@ -146,7 +146,7 @@ fn a_walk_over_the_log_does_not_serve_what_a_damaged_body_holds() {
     let selection = mqstore_core::selection::Selection::default();
     let mut cursor = selection.cursor(std::sync::Arc::clone(&reader)).unwrap();
     let found = cursor.next_messages(100, u64::MAX).unwrap();
-    assert_eq!(found.iter().map(|message| message.queue_offset).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(found.iter().map(|message| message.queue_offset()).collect::<Vec<_>>(), [1, 2]);
 }
 
 #[test]

@@ -130,7 +130,7 @@ pub fn bodies(store: &Store, topic: &str, queue_id: i32) -> Vec<String> {
 
 pub fn bodies_of(got: &GetMessageResult) -> Vec<String> {
     let body = |record: &[u8]| String::from_utf8(decode_record(record).unwrap().body.to_vec()).unwrap();
-    got.messages.iter().map(|message| body(&message.record)).collect()
+    got.messages.iter().map(|message| body(message.bytes())).collect()
 }
 
 /// The numbers of [`fill`]'s messages that a queue gives.

@@ -1,0 +1,198 @@
+//! From records to units and keys.
+
+use mqstore_core::commit_log::Wait;
+use mqstore_core::dispatch::{multi_queues, split_java};
+use mqstore_core::format::message::RecordFault;
+use mqstore_core::format::properties::DispatchProperties;
+use mqstore_core::format::sys_flag::{
+    TRANSACTION_COMMIT_TYPE, TRANSACTION_PREPARED_TYPE, TRANSACTION_ROLLBACK_TYPE,
+};
+use mqstore_core::index::KeyQuery;
+use mqstore_core::store::{Mode, PutStep, Store};
+
+use crate::stores::{
+    bodies, config, fill, log_file, message, numbers, open, open_with, patch, put, read, try_open, try_put,
+};
+
+fn found(store: &Store, key: &str) -> usize {
+    let query = KeyQuery { topic: b"t", key: key.as_bytes(), max_num: 9, begin: 0, end: i64::MAX };
+    store.query_message(&query).unwrap().len()
+}
+
+#[test]
+fn parts_of_a_transaction_go_where_4_9_3_sends_them() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let kinds = [
+        ("prepared", TRANSACTION_PREPARED_TYPE),
+        ("committed", TRANSACTION_COMMIT_TYPE),
+        ("back", TRANSACTION_ROLLBACK_TYPE),
+    ];
+    for (name, sys_flag) in kinds {
+        let properties = format!("KEYS\x01{name}");
+        let mut message = message("t", 0, name.as_bytes(), &properties);
+        message.sys_flag = sys_flag;
+        try_put(&store, &message).unwrap();
+    }
+    assert_eq!(bodies(&store, "t", 0), ["committed"]);
+    assert_eq!(["prepared", "committed", "back"].map(|key| found(&store, key)), [1, 1, 0]);
+    assert_eq!(store.dispatcher().message_count(), 3);
+}
+
+#[test]
+fn a_pass_goes_on_where_the_last_one_stopped() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    assert_eq!(store.reput().unwrap(), 0);
+    fill(&store, 0..50);
+    assert!(store.dispatch_behind_bytes() > 0);
+    assert_eq!((store.reput().unwrap(), store.reput().unwrap()), (50, 0));
+    assert_eq!((store.dispatch_behind_bytes(), store.dispatch_behind_ms()), (0, 0));
+    assert_eq!(store.dispatcher().reput_from_offset(), store.max_phy_offset());
+    // Behind a blank nothing is left over.
+    assert!(matches!(store.log().end_file(Wait::Block), Ok(())));
+    assert_eq!(store.reput().unwrap(), 0);
+    assert_eq!(store.dispatch_behind_bytes(), 0);
+    fill(&store, 50..51);
+    assert_eq!(numbers(&store).len(), 51);
+}
+
+#[test]
+fn dispatch_is_repeated_without_effect() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..50);
+    store.reput().unwrap();
+    store.dispatcher().set_reput_from_offset(0);
+    assert_eq!(store.reput().unwrap(), 50);
+    assert_eq!(numbers(&store), (0..50).collect::<Vec<_>>());
+    assert!((0..50).all(|number| found(&store, &format!("k{number}")) == 1));
+}
+
+#[test]
+fn dispatch_begins_at_the_first_file_that_there_is() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..50);
+    let files = store.log().files().files();
+    store.log().files().delete(&files[..1]).unwrap();
+    assert!(store.reput().unwrap() < 50);
+    assert_eq!(numbers(&store).last(), Some(&49));
+}
+
+#[test]
+fn a_bad_record_is_passed_over_and_reported() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..40);
+    store.reput().unwrap();
+    let queue = store.find_consume_queue("t", 0).unwrap();
+    let place = |index| queue.unit(index).unwrap().unwrap().physical_offset.cast_unsigned();
+    let (bad, next) = (place(5), place(6));
+    store.close().unwrap();
+    patch(&log_file(root.path(), 0), bad + 4, |at| at[0] ^= 1);
+    std::fs::remove_dir_all(root.path().join("consumequeue")).unwrap();
+    let mut config = config(root.path());
+    config.message_index_enable = false;
+    let store = try_open(config, Mode::Read).unwrap();
+    let expected: Vec<_> = (0..40).filter(|number| *number != 5).collect();
+    assert_eq!(numbers(&store), expected);
+    let gaps = store.gaps();
+    assert_eq!((gaps.len(), gaps[0].from, gaps[0].to), (1, bad, next));
+    assert!(matches!(gaps[0].fault, Some(RecordFault::MagicCode { .. })));
+}
+
+#[test]
+fn nothing_is_dispatched_behind_the_confirm_offset() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.duplication_enable = true;
+    let store = open_with(config);
+    fill(&store, 0..10);
+    assert_eq!((store.reput().unwrap(), store.log().confirm_offset()), (0, -1));
+    let third = store.log().get_message(0, 4).unwrap().unwrap();
+    let size = i64::from(i32::from_be_bytes(third[..].try_into().unwrap()));
+    store.log().set_confirm_offset(3 * size + 1);
+    assert_eq!(store.reput().unwrap(), 4, "the record in which it lies is confirmed with it, as in 4.9.3");
+    store.log().set_confirm_offset(i64::MAX);
+    assert_eq!(store.reput().unwrap(), 6);
+}
+
+#[test]
+fn arrivals_are_kept_for_who_listens() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "t", 0, b"unheard", "");
+    store.reput().unwrap();
+    assert!(store.dispatcher().take_arrivals().is_empty());
+    store.dispatcher().set_listening(true);
+    put(&store, "t", 0, b"heard", "TAGS\x01A");
+    put(&store, "u", 3, b"heard", "");
+    store.reput().unwrap();
+    let arrivals = store.dispatcher().take_arrivals();
+    let seen: Vec<_> =
+        arrivals.iter().map(|it| (&*it.topic, it.queue_id, it.max_offset, it.tags_code)).collect();
+    assert_eq!(seen, [("t", 0, 2, 65), ("u", 3, 1, 0)]);
+    assert!(store.dispatcher().take_arrivals().is_empty());
+    put(&store, "t", 0, b"", "");
+    store.reput().unwrap();
+    store.dispatcher().set_listening(false);
+    assert!(store.dispatcher().take_arrivals().is_empty());
+}
+
+#[test]
+fn a_delayed_message_has_its_time_of_delivery_in_its_unit() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "t", 4, b"later", "DELAY\x012\x02TAGS\x01A");
+    put(&store, "t", 4, b"much later", "DELAY\x0199");
+    store.reput().unwrap();
+    let queue = store.find_consume_queue("SCHEDULE_TOPIC_XXXX", 1).unwrap();
+    assert_eq!([0, 1].map(|index| queue.unit(index).unwrap().unwrap().tags_code), [1_005_000; 2]);
+}
+
+#[test]
+fn further_queues_are_named_and_numbered_together() {
+    let mut config = config(std::path::Path::new("/"));
+    config.enable_lmq = true;
+    let queues = |properties: &'static [u8]| multi_queues(&config, 7, &DispatchProperties::of(properties));
+    let both = queues(b"INNER_MULTI_DISPATCH\x01%LMQ%a,b\x02INNER_MULTI_QUEUE_OFFSET\x015,6");
+    assert_eq!(both, [(&b"%LMQ%a"[..], 0, 5), (b"b", 7, 6)]);
+    for other in [
+        &b"INNER_MULTI_DISPATCH\x01a,b\x02INNER_MULTI_QUEUE_OFFSET\x015"[..],
+        b"INNER_MULTI_DISPATCH\x01a\x02INNER_MULTI_QUEUE_OFFSET\x01x",
+        b"INNER_MULTI_DISPATCH\x01a",
+        b"INNER_MULTI_QUEUE_OFFSET\x011",
+        b"",
+    ] {
+        assert_eq!(queues(other), []);
+    }
+    let parts = |text: &'static [u8]| split_java(text).len();
+    assert_eq!([&b"a,b"[..], b"a,b,,", b"", b",", b",a"].map(parts), [2, 2, 0, 0, 2]);
+}
+
+#[test]
+fn a_light_queue_that_cannot_be_a_folder_is_left_out() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.enable_multi_dispatch = true;
+    let store = open_with(config);
+    put(&store, "t", 0, b"body", "INNER_MULTI_DISPATCH\x01../../x,ok");
+    assert_eq!(bodies(&store, "ok", 0), ["body"]);
+    assert_eq!(store.queues().queue_count(), 2);
+    store.close().unwrap();
+    assert!(!root.path().join("consumequeue/../../x").exists());
+}
+
+#[test]
+fn many_puts_of_one_call_are_dispatched_in_order() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let texts: Vec<String> = (0..200).map(|number| number.to_string()).collect();
+    let messages: Vec<_> = texts.iter().map(|text| message("t", 0, text.as_bytes(), "")).collect();
+    let mut done = Vec::new();
+    assert!(matches!(store.put_many(&messages, &mut done, Wait::Block), PutStep::Done(_)));
+    assert_eq!(bodies(&store, "t", 0), texts);
+    store.close().unwrap();
+    assert_eq!(bodies(&read(root.path()), "t", 0), texts);
+}

@@ -1,0 +1,16 @@
+//! Dispatch, options, and the small files around the store.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test stops at what is wrong
+
+#[path = "../stores/mod.rs"]
+mod stores;
+
+mod checkpoint;
+mod config;
+mod config_file;
+mod dispatch;
+mod lock;
+mod poison;
+mod published;
+mod running_flags;
+mod unique_key;

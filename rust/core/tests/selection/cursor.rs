@@ -1,0 +1,113 @@
+//! Which messages a selection gives, against a look at every message.
+
+use std::sync::Arc;
+
+use mqstore_core::selection::{QueueRange, Selection};
+use mqstore_core::store::query::decode_record;
+use mqstore_core::store::{Store, Subscription};
+use proptest::prelude::*;
+
+use crate::stores::{open, put};
+
+/// Number, topic, queue, queue offset, time, key, tag, place of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Known {
+    number: usize,
+    topic: &'static str,
+    queue_id: i32,
+    queue_offset: u64,
+    time: i64,
+    phy_offset: u64,
+}
+
+fn filled(root: &std::path::Path, count: usize) -> (crate::stores::Opened, Vec<Known>) {
+    let store = open(root);
+    let mut known = Vec::new();
+    for number in 0..count {
+        let topic = ["a", "b", "b"][number % 3];
+        let queue_id = i32::try_from(number % 2).unwrap();
+        let time = 1_000_000 + i64::try_from(number / 2).unwrap() * 700;
+        store.clock.set(time);
+        let properties = format!("KEYS\x01k{} all\x02TAGS\x01T{}", number % 5, number % 4);
+        let appended = put(&store, topic, queue_id, number.to_string().as_bytes(), &properties);
+        let queue_offset = appended.logics_offset.cast_unsigned();
+        known.push(Known { number, topic, queue_id, queue_offset, time, phy_offset: appended.wrote_offset });
+    }
+    (store, known)
+}
+
+fn selected(store: &Arc<Store>, selection: &Selection, at_once: usize) -> Vec<usize> {
+    let mut cursor = selection.cursor(Arc::clone(store)).unwrap();
+    let mut found = Vec::new();
+    loop {
+        let messages = cursor.next_messages(at_once, 2000).unwrap();
+        if messages.is_empty() {
+            return found;
+        }
+        assert!(messages.len() <= at_once);
+        let number = |record: &[u8]| {
+            String::from_utf8_lossy(decode_record(record).unwrap().body).parse::<usize>().unwrap()
+        };
+        found.extend(messages.iter().map(|message| number(message.bytes())));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn a_selection_is_what_a_look_at_every_message_gives(
+        count in 0..120_usize,
+        ranges in proptest::option::of(proptest::collection::vec((0..2_usize, proptest::option::of(0..3_i32), proptest::option::of(0..40_u64), proptest::option::of(0..40_u64)), 1..3)),
+        key in proptest::option::of(0..6_usize), tag in proptest::option::of(0..5_usize),
+        times in (proptest::option::of(0..50_000_i64), proptest::option::of(0..50_000_i64)),
+        places in (proptest::option::of(0..20_000_u64), proptest::option::of(0..20_000_u64)),
+        limit in proptest::option::of(0..30_u64), at_once in 1..40_usize,
+    ) {
+        let root = tempfile::tempdir().unwrap();
+        let (store, known) = filled(root.path(), count);
+        let ranges = ranges.map(|ranges| ranges.into_iter().map(|(topic, queue_id, from, to)| QueueRange {
+            topic: ["a", "b"][topic].into(), queue_id, from, to,
+        }).collect::<Vec<_>>());
+        // A message that two ranges name is given for each of them.
+        let ranges = ranges.map(|mut ranges| { ranges.dedup_by(|a, b| a.topic == b.topic); ranges });
+        prop_assume!(ranges.as_ref().is_none_or(|ranges| ranges.len() < 2 || ranges[0].topic != ranges[1].topic));
+        let selection = Selection {
+            queues: ranges.clone(),
+            keys: key.map(|key| vec![format!("k{key}")]),
+            tags: tag.and_then(|tag| Subscription::parse(&format!("T{tag}"))),
+            begin_timestamp: times.0.map(|time| 1_000_000 + time),
+            end_timestamp: times.1.map(|time| 1_000_000 + time),
+            from_phy_offset: places.0,
+            to_phy_offset: places.1,
+            limit,
+            ..Selection::default()
+        };
+        let takes = |known: &&Known| {
+            ranges.as_ref().is_none_or(|ranges| ranges.iter().any(|range| {
+                range.topic == known.topic
+                    && range.queue_id.is_none_or(|queue_id| queue_id == known.queue_id)
+                    && range.from.is_none_or(|from| known.queue_offset >= from)
+                    && range.to.is_none_or(|to| known.queue_offset < to)
+            }))
+                && key.is_none_or(|key| known.number % 5 == key)
+                && tag.is_none_or(|tag| known.number % 4 == tag)
+                && selection.begin_timestamp.is_none_or(|begin| known.time >= begin)
+                && selection.end_timestamp.is_none_or(|end| known.time <= end)
+                && places.0.is_none_or(|from| known.phy_offset >= from)
+                && places.1.is_none_or(|to| known.phy_offset < to)
+        };
+        let expected: Vec<usize> = known.iter().filter(takes).map(|known| known.number).collect();
+        let wanted = limit.map_or(expected.len(), |limit| expected.len().min(usize::try_from(limit).unwrap()));
+        let mut found = selected(&store, &selection, at_once);
+        prop_assert_eq!(selection.count(Arc::clone(&store)).unwrap(), wanted as u64);
+        prop_assert_eq!(found.len(), wanted);
+        found.sort_unstable();
+        if limit.is_none() {
+            prop_assert_eq!(found, expected);
+        } else {
+            prop_assert!(found.iter().all(|number| expected.contains(number)));
+            prop_assert!(found.windows(2).all(|pair| pair[0] != pair[1]));
+        }
+    }
+}

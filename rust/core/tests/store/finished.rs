@@ -1,0 +1,74 @@
+//! Finished records of another log.
+
+use mqstore_core::format::host::Host;
+use mqstore_core::format::message::blank;
+use mqstore_core::status::PutMessageStatus;
+use mqstore_core::store::query::decode_record;
+
+use crate::stores::{bodies, fill, numbers, open, put, tree};
+
+#[test]
+fn the_records_of_a_log_give_that_log_again() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let source = open(from.path());
+    fill(&source, 0..60);
+    source.reput().unwrap();
+    let queue = source.find_consume_queue("t", 0).unwrap();
+    let records: Vec<_> = (0..60)
+        .map(|index| {
+            let (offset, size) = queue.unit(index).unwrap().unwrap().place().unwrap();
+            source.log().get_message(offset, size).unwrap().unwrap()
+        })
+        .collect();
+    let target = open(to.path());
+    let bytes: Vec<&[u8]> = records.iter().map(|record| &record[..]).collect();
+    let mut done = Vec::new();
+    target.append_records(&bytes, None, true, &mut done).unwrap();
+    assert_eq!((done.len(), numbers(&target).len()), (60, 60));
+    source.close().unwrap();
+    target.close().unwrap();
+    let logs = [from, to].map(|root| tree(&root.path().join("commitlog")).into_values().collect::<Vec<_>>());
+    assert_eq!(logs[0], logs[1]);
+}
+
+#[test]
+fn hosts_and_times_are_given_anew_and_blanks_end_files() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "t", 0, b"first", "");
+    let record = store.record_at(0).unwrap().unwrap();
+    store.clock.set(2_000_000);
+    let host = Host { ip: "::9".parse().unwrap(), port: 5 };
+    let mut done = Vec::new();
+    store.append_records(&[&record, &blank(300), &record], Some(host), false, &mut done).unwrap();
+    assert_eq!(done[1].wrote_offset, 4096);
+    let copy = store.record_at(4096).unwrap().unwrap();
+    let copy = decode_record(&copy).unwrap();
+    assert_eq!((copy.store_host, copy.store_timestamp, copy.queue_offset), (host, 2_000_000, 2));
+    assert_eq!(bodies(&store, "t", 0), ["first"; 3]);
+}
+
+#[test]
+fn a_damaged_record_is_refused_before_anything_is_appended() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "t", 0, b"first", "");
+    let record = store.record_at(0).unwrap().unwrap().to_vec();
+    let end = store.max_phy_offset();
+    for (bit, damaged) in (0..record.len() * 8).step_by(13).map(|bit| {
+        let mut damaged = record.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        (bit, damaged)
+    }) {
+        let mut done = Vec::new();
+        match store.append_records(&[&record, &damaged], None, true, &mut done) {
+            Ok(_) => assert_eq!(done.len(), 2, "bit {bit}"),
+            Err(refusal) => {
+                assert_eq!(refusal.status, PutMessageStatus::MessageIllegal);
+                assert!(done.is_empty(), "bit {bit}");
+            }
+        }
+    }
+    assert!(store.max_phy_offset() > end);
+    assert!(store.append_records(&[b"", &record[..50]], None, true, &mut Vec::new()).is_err());
+}

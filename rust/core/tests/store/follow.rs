@@ -1,0 +1,59 @@
+//! Readers beside a writer.
+
+use crate::stores::{config, fill, numbers, open, read, try_open};
+use mqstore_core::store::Mode;
+
+#[test]
+fn a_reader_sees_what_a_writer_adds() {
+    for pread in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let writer = open(root.path());
+        fill(&writer, 0..3);
+        let mut config = config(root.path());
+        config.pread = pread;
+        let reader = try_open(config, Mode::Read).unwrap();
+        assert_eq!(numbers(&reader), [0, 1, 2]);
+        for end in [10, 40, 90] {
+            fill(&writer, numbers(&reader).len()..end);
+            assert!(numbers(&reader).len() < end, "only a refresh shows it");
+            reader.refresh().unwrap();
+            assert_eq!(numbers(&reader), (0..end).collect::<Vec<_>>());
+            if end == 40 {
+                writer.reput().unwrap();
+                writer.flush_everything().unwrap();
+            }
+        }
+        assert_eq!(reader.refresh().unwrap(), 0);
+        writer.close().unwrap();
+        reader.refresh().unwrap();
+        assert_eq!(numbers(&reader), (0..90).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_reader_goes_on_with_the_next_writer() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    fill(&writer, 0..3);
+    writer.close().unwrap();
+    let reader = read(root.path());
+    let next = open(root.path());
+    fill(&next, 3..30);
+    reader.refresh().unwrap();
+    assert_eq!(numbers(&reader), (0..30).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_reader_lets_go_of_files_that_retention_took() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    fill(&writer, 0..60);
+    let reader = read(root.path());
+    let kept = reader.get_message("t", 0, 0, 1, None).unwrap();
+    let files = writer.log().files().files();
+    writer.log().files().delete(&files[..1]).unwrap();
+    reader.refresh().unwrap();
+    let found = numbers(&reader);
+    assert!(found.len() < 60 && found.last() == Some(&59));
+    assert_eq!(crate::stores::bodies_of(&kept), [format!("{:0>80}", 0)]);
+}

@@ -1,0 +1,99 @@
+//! The statuses of gets, and what they give.
+
+use mqstore_core::error::Error;
+use mqstore_core::status::GetMessageStatus as Status;
+use mqstore_core::store::{Store, Subscription};
+
+use crate::stores::{bodies_of, config, fill, log_file, open, open_with, patch, put, read};
+
+fn get(store: &Store, offset: i64) -> (Status, i64) {
+    let got = store.get_message("t", 0, offset, 32, None).unwrap();
+    (got.status, got.next_begin_offset)
+}
+
+#[test]
+fn offsets_outside_the_queue_are_told_apart() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    assert_eq!(get(&store, 5), (Status::NoMessageInQueue, 0));
+    fill(&store, 0..60);
+    assert_eq!(get(&store, 60), (Status::OffsetOverflowOne, 60));
+    assert_eq!(get(&store, 61), (Status::OffsetOverflowBadly, 0));
+    assert_eq!(get(&store, -1), (Status::OffsetTooSmall, 0));
+    assert_eq!(get(&store, 59), (Status::Found, 60));
+    let files = store.log().files().files();
+    store.log().files().delete(&files[..1]).unwrap();
+    assert_eq!(get(&store, 0).0, Status::MessageWasRemoving);
+    store.queues().all()[0].delete_expired_file(store.first_offset()).unwrap();
+    let min = store.find_consume_queue("t", 0).unwrap().min_offset_in_queue();
+    assert_eq!(get(&store, 0), (Status::OffsetTooSmall, min.cast_signed()));
+    assert_eq!(get(&store, 99), (Status::OffsetOverflowBadly, 60));
+}
+
+#[test]
+fn no_more_is_given_than_asked_for_or_a_transfer_takes() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.max_transfer_in_memory.count = 5;
+    config.max_transfer_in_memory.bytes = 1500;
+    let store = open_with(config);
+    fill(&store, 0..60);
+    let count = |wanted| {
+        let got = store.get_message("t", 0, 0, wanted, None).unwrap();
+        assert_eq!(got.next_begin_offset, i64::try_from(got.messages.len()).unwrap());
+        got.messages.len()
+    };
+    assert_eq!([1, 3, 5, 6, 1000, usize::MAX].map(count), [1, 3, 5, 5, 5, 5]);
+    put(&store, "big", 0, &[0; 1000], "");
+    put(&store, "big", 0, &[0; 1000], "");
+    assert_eq!(store.get_message("big", 0, 0, 9, None).unwrap().messages.len(), 1, "the bytes are full");
+}
+
+#[test]
+fn tags_are_compared_whole() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    for (body, tag) in [("1", "Aa"), ("2", "BB"), ("3", "C"), ("4", "")] {
+        let properties = if tag.is_empty() { String::new() } else { format!("TAGS\x01{tag}") };
+        put(&store, "t", 0, body.as_bytes(), &properties);
+    }
+    let found = |expression: &str| {
+        let subscription = Subscription::parse(expression);
+        bodies_of(&store.get_message("t", 0, 0, 32, subscription.as_ref()).unwrap()).join("")
+    };
+    assert_eq!(found("Aa"), "1", "`BB` has the same hash");
+    assert_eq!((found("BB || C"), found("*"), found("")), ("23".into(), "1234".into(), "1234".into()));
+    let none = Subscription::parse("D").unwrap();
+    let got = store.get_message("t", 0, 0, 32, Some(&none)).unwrap();
+    assert_eq!((got.status, got.next_begin_offset), (Status::NoMatchedMessage, 4));
+}
+
+#[test]
+fn a_record_that_does_not_check_out_is_counted_and_not_served() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..3);
+    store.close().unwrap();
+    let at = 190; // in the second record's body
+    patch(&log_file(root.path(), 0), at + 100, |at| at[0] ^= 1);
+    let reader = read(root.path());
+    let got = reader.get_message("t", 0, 0, 32, None).unwrap();
+    assert_eq!(got.messages.len(), 2);
+    assert_eq!((got.next_begin_offset, reader.rejected_count()), (3, 1));
+    assert_eq!(reader.rejected()[0].queue_offset, 1);
+}
+
+#[test]
+fn a_closed_or_unreadable_store_gives_nothing_and_what_was_given_stays() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..1);
+    let got = store.get_message("t", 0, 0, 1, None).unwrap();
+    store.running_flags().set_readable(false);
+    assert!(matches!(store.get_message("t", 0, 0, 1, None), Err(Error::Option { .. })));
+    store.running_flags().set_readable(true);
+    store.close().unwrap();
+    assert!(matches!(store.get_message("t", 0, 0, 1, None), Err(Error::Closed)));
+    std::fs::remove_dir_all(root.path()).unwrap();
+    assert_eq!(bodies_of(&got), [format!("{:0>80}", 0)]);
+}

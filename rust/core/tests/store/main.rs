@@ -1,0 +1,13 @@
+//! The store as a whole.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test stops at what is wrong
+
+#[path = "../stores/mod.rs"]
+mod stores;
+
+mod finished;
+mod follow;
+mod get;
+mod open;
+mod put;
+mod query;

@@ -1,0 +1,136 @@
+//! Opening and closing: what is written by whom.
+
+use mqstore_core::error::Error;
+use mqstore_core::store::Mode;
+
+use crate::stores::{bodies, config, crash, fill, log_file, numbers, open, open_with, put, tree, try_open};
+
+#[test]
+fn reading_writes_nothing_whatever_the_state() {
+    for (clean, pread) in [(true, false), (true, true), (false, false), (false, true)] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        fill(&store, 0..60);
+        if clean {
+            store.close().unwrap();
+        } else {
+            crash(store);
+        }
+        std::fs::remove_dir_all(root.path().join("consumequeue")).unwrap();
+        let before = tree(root.path());
+        let mut config = config(root.path());
+        config.pread = pread;
+        let reader = try_open(config, Mode::Read).unwrap();
+        assert_eq!(numbers(&reader), (0..60).collect::<Vec<_>>());
+        assert!(matches!(reader.destroy(), Err(Error::ReadOnly { .. })));
+        reader.refresh().unwrap();
+        reader.close().unwrap();
+        assert_eq!(tree(root.path()), before, "clean {clean}, pread {pread}");
+    }
+}
+
+#[test]
+fn closing_leaves_what_opening_finds() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    assert!(root.path().join("abort").exists());
+    fill(&store, 0..30);
+    store.close().unwrap();
+    store.close().unwrap();
+    assert!(!root.path().join("abort").exists());
+    let before = tree(root.path());
+    open(root.path()).close().unwrap();
+    let volatile = |tree: &mut std::collections::BTreeMap<std::path::PathBuf, _>| {
+        tree.retain(|path: &std::path::PathBuf, _: &mut Option<Vec<u8>>| {
+            !path.ends_with("mqstore/published")
+        });
+    };
+    let (mut before, mut after) = (before, tree(root.path()));
+    volatile(&mut before);
+    volatile(&mut after);
+    assert_eq!(after, before);
+}
+
+#[test]
+fn a_log_of_several_folders_is_one() {
+    let root = tempfile::tempdir().unwrap();
+    let several = |read_only: bool| {
+        let mut config = config(&root.path().join("store"));
+        config.store_path_commit_log = ["a", "b"].map(|name| root.path().join(name)).to_vec();
+        if read_only {
+            config.read_only_commit_log_store_paths = vec![root.path().join("a")];
+        }
+        config
+    };
+    let store = open_with(several(false));
+    fill(&store, 0..60);
+    let in_a = tree(&root.path().join("a")).len();
+    assert!(in_a > 0 && !tree(&root.path().join("b")).is_empty());
+    store.close().unwrap();
+    let before = tree(&root.path().join("a"));
+    let store = open_with(several(true));
+    fill(&store, 60..120);
+    assert_eq!(numbers(&store), (0..120).collect::<Vec<_>>());
+    let names =
+        |tree: std::collections::BTreeMap<std::path::PathBuf, _>| -> Vec<_> { tree.into_keys().collect() };
+    assert_eq!(names(tree(&root.path().join("a"))), names(before), "no file is made in a folder to read");
+    store.close().unwrap();
+    let reader = try_open(several(true), Mode::Read).unwrap();
+    assert_eq!(numbers(&reader), (0..120).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_destroyed_store_is_an_empty_folder_but_for_its_configuration() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..60);
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    store.destroy().unwrap();
+    assert!(store.is_closed() && !log_file(root.path(), 0).exists());
+    assert_eq!(tree(&root.path().join("commitlog")).len() + tree(&root.path().join("consumequeue")).len(), 0);
+    let store = open(root.path());
+    put(&store, "t", 0, b"anew", "");
+    assert_eq!(bodies(&store, "t", 0), ["anew"]);
+}
+
+#[test]
+fn a_store_made_with_other_options_keeps_its_sizes() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..40);
+    store.close().unwrap();
+    let mut other = mqstore_core::config::StoreConfig::new(root.path());
+    other.index_shape = mqstore_core::format::index::IndexShape { hash_slot_num: 11, index_num: 50 };
+    let store = open_with(other);
+    fill(&store, 40..80);
+    assert_eq!(numbers(&store), (0..80).collect::<Vec<_>>());
+    assert!(tree(&root.path().join("commitlog")).values().flatten().all(|content| content.len() == 4096));
+    for number in [0, 39, 40, 79] {
+        let key = format!("k{number}");
+        let query = mqstore_core::index::KeyQuery {
+            topic: b"t",
+            key: key.as_bytes(),
+            max_num: 9,
+            begin: 0,
+            end: i64::MAX,
+        };
+        assert_eq!(store.query_message(&query).unwrap().len(), 1, "{key}");
+    }
+}
+
+#[test]
+fn messages_through_locked_memory_are_there_after_closing() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.transient_store_pool_enable = true;
+    config.transient_store_pool_size = 2;
+    let store = open_with(config);
+    fill(&store, 0..60);
+    assert!(store.max_phy_offset() < store.log().wrote_offset());
+    store.log().commit(0).unwrap();
+    assert_eq!(numbers(&store), (0..60).collect::<Vec<_>>());
+    fill(&store, 60..70);
+    store.close().unwrap();
+    assert_eq!(numbers(&open(root.path())), (0..70).collect::<Vec<_>>());
+}

@@ -1,0 +1,181 @@
+//! The statuses of puts.
+
+use mqstore_core::commit_log::Wait;
+use mqstore_core::format::batch::BatchItem;
+use mqstore_core::format::java_hash_map::JavaHashMap;
+use mqstore_core::status::{AppendMessageStatus, PutMessageStatus};
+use mqstore_core::store::{BatchMessage, Mode, NewMessage, Properties, PutStep, Store};
+
+use crate::stores::{bodies, config, message, open, open_with, put, try_open, try_put};
+
+fn status(store: &Store, message: &NewMessage<'_>) -> PutMessageStatus {
+    try_put(store, message).map_or_else(|refusal| refusal.status, |_| PutMessageStatus::PutOk)
+}
+
+#[test]
+fn what_cannot_be_stored_is_illegal_and_changes_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let topic = "主".repeat(60);
+    let long = "p\x01".to_owned() + &"v".repeat(32_766);
+    let big = vec![0; 5000];
+    let illegal = [
+        message(&topic, 0, b"", ""),
+        message("", 0, b"", ""),
+        message("a/b", 0, b"", ""),
+        message("..", 0, b"", ""),
+        message("t", 0, b"", &long),
+        message("t", 0, &big, ""),
+        message("t", 0, b"", "DELAY\x01soon"),
+    ];
+    for message in &illegal {
+        assert_eq!(status(&store, message), PutMessageStatus::MessageIllegal);
+    }
+    let too_large = try_put(&store, &illegal[5]).unwrap_err();
+    assert_eq!(too_large.append, Some(AppendMessageStatus::MessageSizeExceeded));
+    assert!(too_large.reason.to_string().contains("log file of 4096 bytes"), "{}", too_large.reason);
+    for (name, value) in [("", "v"), ("a\x01", "v"), ("a", "v\x02")] {
+        let mut map = JavaHashMap::default();
+        map.put(name.as_bytes(), value.as_bytes());
+        let message = NewMessage { properties: Properties::Map(map), ..message("t", 0, b"", "") };
+        assert_eq!(status(&store, &message), PutMessageStatus::MessageIllegal);
+    }
+    assert_eq!((store.max_phy_offset(), store.queues().queue_count()), (0, 0));
+}
+
+#[test]
+fn the_largest_message_is_as_large_as_the_option_says() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.max_message_size = 1000;
+    let store = open_with(config);
+    let body = vec![0; 1000 - 92];
+    assert_eq!(put(&store, "t", 0, &body, "").wrote_bytes, 1000);
+    let refusal = try_put(&store, &message("t", 0, &[0; 1000 - 91], "")).unwrap_err();
+    assert_eq!(refusal.status, PutMessageStatus::MessageIllegal);
+    assert!(refusal.reason.to_string().contains("maxMessageSize=1000"), "{}", refusal.reason);
+}
+
+#[test]
+fn a_store_that_takes_no_messages_says_why() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let any = message("t", 0, b"", "");
+    store.running_flags().set_disk_full(true);
+    assert_eq!(status(&store, &any), PutMessageStatus::ServiceNotAvailable);
+    store.running_flags().set_disk_full(false);
+    assert_eq!(status(&store, &any), PutMessageStatus::PutOk);
+    store.close().unwrap();
+    assert_eq!(status(&store, &any), PutMessageStatus::ServiceNotAvailable);
+    let mut slave = config(root.path());
+    slave.is_slave = true;
+    let slave = open_with(slave);
+    assert!(try_put(&slave, &any).unwrap_err().reason.to_string().contains("brokerRole=SLAVE"));
+    drop(slave);
+    let reader = try_open(config(root.path()), Mode::Read).unwrap();
+    assert!(try_put(&reader, &any).unwrap_err().reason.to_string().contains("mode=\"r\""));
+}
+
+#[test]
+fn a_delayed_message_remembers_where_it_goes() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "t", 4, b"later", "DELAY\x019");
+    let got = store.get_message("SCHEDULE_TOPIC_XXXX", 1, 0, 1, None).unwrap();
+    let record = mqstore_core::store::query::decode_record(got.messages.get(0).unwrap().bytes()).unwrap();
+    let properties = mqstore_core::format::properties::to_map(record.properties);
+    let value = |name: &[u8]| properties.get(name).map(<[u8]>::to_vec);
+    assert_eq!(value(b"REAL_TOPIC"), Some(b"t".to_vec()));
+    assert_eq!((value(b"REAL_QID"), value(b"DELAY")), (Some(b"4".to_vec()), Some(b"2".to_vec())));
+}
+
+#[test]
+fn a_store_without_delay_levels_delays_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.delay_levels_ms = Vec::new();
+    let store = open_with(config);
+    let refusal = try_put(&store, &message("t", 0, b"", "DELAY\x011")).unwrap_err();
+    assert_eq!(refusal.status, PutMessageStatus::MessageIllegal);
+    assert!(refusal.reason.to_string().contains("messageDelayLevel"), "{}", refusal.reason);
+}
+
+fn batch<'a>(properties: &'a str, items: &[(&'a [u8], &'a [u8])]) -> BatchMessage<'a> {
+    let items = items.iter().map(|(body, properties)| BatchItem { flag: 3, body, properties });
+    BatchMessage { shared: message("t", 0, b"", properties), items: items.collect() }
+}
+
+#[test]
+fn a_batch_is_visible_at_once_or_not_at_all() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let step = store.put_messages(&batch("x\x01y", &[(b"a", b"p\x01q"), (b"b", b"")]), Wait::Block);
+    let PutStep::Done(done) = step else { panic!("{step:?}") };
+    assert_eq!(done.appended.iter().map(|appended| appended.logics_offset).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(bodies(&store, "t", 0), ["a", "b"]);
+    let end = store.max_phy_offset();
+    let big = vec![0; 3000];
+    for refused in [
+        batch("", &[]),
+        batch("DELAY\x011", &[(b"a", b"")]),
+        batch("", &[(&big, b""), (&big, b"")]),
+        batch(&"p\x01v".repeat(9000), &[(b"a", b"p\x01"), (b"b", &[b'p'; 6000])]),
+    ] {
+        let step = store.put_messages(&refused, Wait::Block);
+        let PutStep::Refused(refusal) = step else { panic!("{step:?}") };
+        assert_eq!(refusal.status, PutMessageStatus::MessageIllegal);
+    }
+    let mut transaction = batch("", &[(b"a", b"")]);
+    transaction.shared.sys_flag = 4;
+    assert!(matches!(store.put_messages(&transaction, Wait::Block), PutStep::Refused(_)));
+    assert_eq!(store.max_phy_offset(), end);
+}
+
+#[test]
+fn a_synchronous_put_waits_for_its_offset() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.sync_flush = true;
+    let store = open_with(config);
+    let waits_for = |properties: &str| match store.put_message(&message("t", 0, b"", properties), Wait::Block)
+    {
+        PutStep::Done(done) => done.wait_for,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(waits_for(""), Some(store.max_phy_offset()));
+    assert_eq!(waits_for("WAIT\x01false"), None);
+    assert_eq!(waits_for("WAIT\x01TRUE"), Some(store.max_phy_offset()));
+    let end = store.max_phy_offset();
+    let status = |timeout| store.wait_flushed(end, std::time::Duration::from_millis(timeout)).unwrap();
+    assert_eq!(status(0), PutMessageStatus::FlushDiskTimeout);
+    store.group_commit(std::time::Duration::ZERO).unwrap();
+    assert_eq!(status(0), PutMessageStatus::PutOk);
+}
+
+#[test]
+fn there_are_no_more_light_queues_than_the_option_says() {
+    for compat in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let mut config = config(root.path());
+        (config.enable_lmq, config.enable_multi_dispatch, config.compat) = (true, true, compat);
+        config.max_lmq_consume_queue_num = 2;
+        let store = open_with(config);
+        let put = |number: usize| {
+            let properties = format!("INNER_MULTI_DISPATCH\x01%LMQ%{number}");
+            let status = status(&store, &message("t", 0, b"", &properties));
+            store.reput().unwrap();
+            status
+        };
+        let last = [0, 1, 2, 3].map(put)[3];
+        let expected =
+            if compat { PutMessageStatus::PutOk } else { PutMessageStatus::LmqConsumeQueueNumExceeded };
+        assert_eq!(last, expected);
+    }
+}
+
+#[test]
+fn names_of_statuses_are_4_9_3s() {
+    assert_eq!(PutMessageStatus::CreateMapedFileFailed.name(), "CREATE_MAPEDFILE_FAILED");
+    assert_eq!(AppendMessageStatus::EndOfFile.name(), "END_OF_FILE");
+    assert_eq!(mqstore_core::status::GetMessageStatus::OffsetOverflowOne.name(), "OFFSET_OVERFLOW_ONE");
+}
