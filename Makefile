@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: test test-rust test-python torture bench bench-compare lint demo wheel clean
+.PHONY: test test-rust test-python torture bench bench-compare lint demo wheel clean fuzz
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -36,6 +36,17 @@ test-python: $(VENV)/engine-dev
 KILLS ?= 200
 torture: $(VENV)/engine-dev
 	MQSTORE_KILLS=$(KILLS) $(BIN)/pytest -q --timeout=0 tests/crash
+
+# Any bytes against each decoder and against recovery, FUZZ_SECONDS for each. Needs a nightly compiler
+# and cargo-fuzz.
+FUZZ_SECONDS ?= 60
+fuzz:
+	for target in $$(cargo +nightly fuzz list --fuzz-dir rust/fuzz); do \
+	  mkdir -p target/fuzz/corpus/$$target && \
+	  cargo +nightly fuzz run --fuzz-dir rust/fuzz --target-dir target/fuzz $$target \
+	    target/fuzz/corpus/$$target rust/fuzz/corpus/$$target -- \
+	    -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=target/fuzz/ || exit 1; \
+	done
 
 # The main job, end to end, on a store that Java wrote.
 demo: $(VENV)/engine-release

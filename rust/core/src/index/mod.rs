@@ -5,6 +5,7 @@ pub mod file;
 pub mod infer;
 mod query;
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -212,8 +213,7 @@ impl IndexService {
             return IndexFile::in_memory(IN_MEMORY_SHAPE, previous_end);
         }
         make_folder(&*self.fs, &self.folder)?;
-        let path = self.folder.join(self.next_name());
-        let file = IndexFile::create(&*self.fs, &path, self.shape, previous_end)?;
+        let (path, file) = self.create_file(self.next_name(), previous_end)?;
         if let Err(error) = self.fs.sync_dir(&self.folder) {
             // Left there it would have the name of the next attempt.
             let _already_failing = self.fs.remove_file(&path);
@@ -224,6 +224,20 @@ impl IndexService {
 
     /// A name behind all names that there are: files are put in order by them when they are loaded,
     /// and a clock can stand still or be set back.
+    fn create_file(&self, first: String, previous_end: Option<(i64, i64)>) -> Result<(PathBuf, IndexFile)> {
+        let mut name = first;
+        loop {
+            let path = self.folder.join(&name);
+            match IndexFile::create(&*self.fs, &path, self.shape, previous_end) {
+                // A file that cannot be used is left where it is, and its name with it.
+                Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
+                    name = next_millisecond(&name);
+                }
+                outcome => return outcome.map(|file| (path, file)),
+            }
+        }
+    }
+
     fn next_name(&self) -> String {
         let files = self.files.read();
         let last = files.last().and_then(|last| last.path().file_name()).and_then(|name| name.to_str());

@@ -95,6 +95,23 @@ fn what_is_no_index_file_is_named_and_left() {
 }
 
 #[test]
+fn a_name_that_a_useless_file_has_is_passed_over() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, _) = service(root.path(), false);
+    build(&index, &[1], 0);
+    let taken = names(&index).remove(0);
+    drop(index);
+    std::fs::write(root.path().join("index").join(&taken), "useless").unwrap();
+    let clock = std::sync::Arc::new(mqstore_core::clock::ManualClock::at(1_000_000));
+    let folder = root.path().join("index");
+    let index = IndexService::new(crate::stores::fs(), clock, folder.clone(), crate::SHAPE, false);
+    assert_eq!(index.load(false).unwrap().faults.len(), 1);
+    build(&index, &[1], 100);
+    assert!(key_count(&index) == 1 && names(&index)[0] > taken);
+    assert_eq!(std::fs::read(folder.join(taken)).unwrap(), b"useless");
+}
+
+#[test]
 fn a_store_that_is_only_read_indexes_in_memory() {
     let root = tempfile::tempdir().unwrap();
     {
