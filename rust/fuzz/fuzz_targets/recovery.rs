@@ -2,7 +2,7 @@
 //!
 //! Whatever is done to them: opening to read changes nothing and serves only bodies that were put;
 //! opening to write either changes nothing but what it says, or gives a store that takes a message,
-//! closes, and has the same messages when it is opened again.
+//! closes, and has all its messages when it is opened again.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -145,5 +145,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(before.iter().all(is_known) && before.last().is_some_and(|last| last == "body 99"), "{before:?}");
     writer.close().expect("a disk");
     let again = open(config(root.path()), Mode::ReadWrite).expect("what was closed opens");
-    assert_eq!(bodies(&again), before);
+    let after = bodies(&again);
+    // Units that were garbage in the middle of a queue may have been made anew meanwhile.
+    assert!(before.iter().all(|body| after.contains(body)), "{before:?} {after:?}");
 });
