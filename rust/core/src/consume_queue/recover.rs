@@ -130,7 +130,7 @@ impl ConsumeQueue {
         let (start, mut end) = self.bounds();
         while end > start {
             let Some(last) = self.unit(end - 1)? else { break };
-            if !last.is_blank() && last.end() <= num::java_long(log_end) {
+            if last.place().is_some() && last.end() <= num::java_long(log_end) {
                 break;
             }
             end -= 1;

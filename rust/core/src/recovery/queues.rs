@@ -79,7 +79,7 @@ fn recover_crashed(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
 /// Whether a unit agrees with the log. One whose record is gone with an expired file cannot be held
 /// against it, and stays.
 fn agrees(of: Recovered<'_>, queue: &ConsumeQueue, unit: &CqUnit, index: u64) -> Result<bool> {
-    let Some((offset, size)) = unit.place() else { return Ok(true) };
+    let Some((offset, size)) = unit.place() else { return Ok(unit.is_blank()) };
     if of.log.min_offset().is_none_or(|min| offset < min) {
         return Ok(true);
     }

@@ -93,3 +93,18 @@ fn what_was_in_memory_only_is_dispatched_again() {
     fill(&store, 30..31);
     assert_eq!(numbers(&store), (0..31).collect::<Vec<_>>());
 }
+
+/// A unit whose size is negative is none, and does not hide those that point behind the log.
+#[test]
+fn units_that_are_none_are_cut_with_those_behind_the_log() {
+    let root = tempfile::tempdir().unwrap();
+    closed(root.path(), 18);
+    let last = 17 * 179; // the place of the last record, whose log is cut there
+    patch(&crate::stores::log_file(root.path(), 0), last, |at| at.fill(0));
+    let negative = CqUnit { physical_offset: 1, size: -1, tags_code: 1 };
+    patch(&queue_file(root.path(), 200), 120, |at| at[..20].copy_from_slice(&negative.to_bytes()));
+    let store = open(root.path());
+    assert_eq!(store.find_consume_queue("t", 0).unwrap().max_offset_in_queue(), 17);
+    fill(&store, 17..19);
+    assert_eq!(numbers(&store), (0..19).collect::<Vec<_>>());
+}
