@@ -16,7 +16,6 @@ use parking_lot::Mutex;
 use crate::error::Result;
 use crate::format::cq_ext_unit::{CqExtUnit, is_ext_addr};
 use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
-use crate::format::message::FIXED_SIZE;
 use crate::fs::FileSystem;
 use crate::mmap::file_queue::Listing;
 use crate::mmap::mapped_file::MappedFile;
@@ -78,17 +77,6 @@ pub struct NewUnit {
     pub cq_offset: i64,
     /// Store time of the message, for the extension.
     pub store_timestamp: i64,
-}
-
-impl NewUnit {
-    /// Its index, where the queue can have reached it: a message has no more before it in its queue
-    /// than records fit before it into the log. Otherwise 0, which says nothing. No checksum covers
-    /// the offset in a record, and believing any would fill memory and disk with blanks.
-    #[must_use]
-    pub(crate) fn expected(&self) -> u64 {
-        let before = num::from_java_long(self.unit.physical_offset).unwrap_or(0) / FIXED_SIZE as u64;
-        num::from_java_long(self.cq_offset).filter(|&offset| offset <= before).unwrap_or(0)
-    }
 }
 
 impl ConsumeQueue {
@@ -167,7 +155,7 @@ impl ConsumeQueue {
         let state = &mut *guard;
         let current = (!state.units.is_empty()).then(|| state.units.end() / UNIT);
         let rule = PlaceRule { units_in_file: state.units.file_size() / UNIT, compat: self.compat };
-        let Some(place) = rule.place(num::java_long(new.expected()), current) else {
+        let Some(place) = rule.place(new.cq_offset, current) else {
             return Ok(PutUnit::Repeated);
         };
         if current.is_none() && place.index != 0 {

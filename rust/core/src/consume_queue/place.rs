@@ -2,6 +2,12 @@
 
 use crate::num;
 
+/// More blank units than these fill no gap: nothing covers the offset in a record, and believing any
+/// would fill memory and disk with blanks.
+const MAX_GAP: u64 = 1 << 24;
+/// Offsets whose place in the files no `long` can say are none.
+const MAX_OFFSET: u64 = 1 << 58;
+
 /// What decides beside the unit's own offset.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlaceRule {
@@ -25,19 +31,21 @@ impl PlaceRule {
     /// The place of a unit that says it has an offset, in a queue that ends at `current`, or that is
     /// empty. `None` where the queue has the unit already.
     ///
-    /// A unit with offset 0, or a negative one, goes to the queue's end. An empty queue whose first
+    /// A unit with offset 0, or one that no queue reaches, goes to the queue's end. An empty queue whose first
     /// message is not its number 0 begins with blank units, from its file's start on.
     pub(crate) const fn place(self, cq_offset: i64, current: Option<u64>) -> Option<UnitPlace> {
         let expected = match num::from_java_long(cq_offset) {
-            Some(offset) => offset,
-            None => 0,
+            Some(offset) if offset < MAX_OFFSET => offset,
+            _ => 0,
         };
         match current {
             None => {
                 let blanks_from = expected - expected % self.units_in_file;
                 Some(UnitPlace { blanks_from, index: expected })
             }
-            Some(end) if expected == 0 => Some(UnitPlace { blanks_from: end, index: end }),
+            Some(end) if expected == 0 || expected > end.saturating_add(MAX_GAP) => {
+                Some(UnitPlace { blanks_from: end, index: end })
+            }
             Some(end) if expected < end => None,
             Some(end) => {
                 let index = if self.compat { end } else { expected };

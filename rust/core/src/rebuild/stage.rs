@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::format::java_string;
 use crate::format::message::Check;
 use crate::log_view::LogView;
+use crate::num;
 
 /// What a range is to give.
 #[derive(Debug, Clone, Default)]
@@ -156,7 +157,7 @@ impl<'a> Staged<'a> {
 
     fn put(&mut self, queue: QueueRef<'_>, new: NewUnit, with_ext: bool) {
         let Some(queue) = self.queue(queue) else { return };
-        let cq_offset = new.expected();
+        let cq_offset = num::from_java_long(new.cq_offset).unwrap_or(0);
         let repeats = new.unit.end() <= queue.last_end;
         queue.last_end = new.unit.end();
         queue.units.extend_from_slice(&new.unit.to_bytes());

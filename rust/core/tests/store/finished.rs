@@ -3,9 +3,13 @@
 use mqstore_core::format::host::Host;
 use mqstore_core::format::message::blank;
 use mqstore_core::status::PutMessageStatus;
+use mqstore_core::store::Finishing;
 use mqstore_core::store::query::decode_record;
 
 use crate::stores::{bodies, fill, numbers, open, put, tree};
+
+const KEEPING: Finishing<'static> =
+    Finishing { store_host: None, keep_times: true, keep_offsets: false, topic: None };
 
 #[test]
 fn the_records_of_a_log_give_that_log_again() {
@@ -23,7 +27,7 @@ fn the_records_of_a_log_give_that_log_again() {
     let target = open(to.path());
     let bytes: Vec<&[u8]> = records.iter().map(|record| &record[..]).collect();
     let mut done = Vec::new();
-    target.append_records(&bytes, None, true, &mut done).unwrap();
+    target.append_records(&bytes, &KEEPING, &mut done).unwrap();
     assert_eq!((done.len(), numbers(&target).len()), (60, 60));
     source.close().unwrap();
     target.close().unwrap();
@@ -39,8 +43,9 @@ fn hosts_and_times_are_given_anew_and_blanks_end_files() {
     let record = store.record_at(0).unwrap().unwrap();
     store.clock.set(2_000_000);
     let host = Host { ip: "::9".parse().unwrap(), port: 5 };
+    let anew = Finishing { store_host: Some(host), ..Finishing::default() };
     let mut done = Vec::new();
-    store.append_records(&[&record, &blank(300), &record], Some(host), false, &mut done).unwrap();
+    store.append_records(&[&record, &blank(300), &record], &anew, &mut done).unwrap();
     assert_eq!(done[1].wrote_offset, 4096);
     let copy = store.record_at(4096).unwrap().unwrap();
     let copy = decode_record(&copy).unwrap();
@@ -61,7 +66,7 @@ fn a_damaged_record_is_refused_before_anything_is_appended() {
         (bit, damaged)
     }) {
         let mut done = Vec::new();
-        match store.append_records(&[&record, &damaged], None, true, &mut done) {
+        match store.append_records(&[&record, &damaged], &KEEPING, &mut done) {
             Ok(_) => assert_eq!(done.len(), 2, "bit {bit}"),
             Err(refusal) => {
                 assert_eq!(refusal.status, PutMessageStatus::MessageIllegal);
@@ -70,5 +75,5 @@ fn a_damaged_record_is_refused_before_anything_is_appended() {
         }
     }
     assert!(store.max_phy_offset() > end);
-    assert!(store.append_records(&[b"", &record[..50]], None, true, &mut Vec::new()).is_err());
+    assert!(store.append_records(&[b"", &record[..50]], &KEEPING, &mut Vec::new()).is_err());
 }
