@@ -110,14 +110,14 @@ def bytes_read(path: Path, *columns: str, **options: Any) -> tuple[int, int]:
 
 def test_what_is_not_asked_for_is_not_read(large: Path) -> None:
     size = sum(file.stat().st_size for file in (large / "commitlog").iterdir())
-    # Opening looks at the newest three of the log's files, bodies included.
-    opening = 3 << 20
     rows, everything = bytes_read(large)
     assert rows == 2000
     assert everything > size * 0.9
     without_bodies = bytes_read(large, "topic", "commit_log_offset", "keys", "properties")
     assert without_bodies[0] == 2000
-    assert without_bodies[1] - opening < size * 0.1
+    assert without_bodies[1] < size * 0.1
+    # Where queues or index are asked for, opening looks at the newest three of the log's files.
+    opening = 3 << 20
     with mqstore.open(large) as store:
         unique_key = next(iter(store.topic("topic-1").queue(2))).unique_key
     moment = dt.datetime.fromtimestamp(START_MS / 1000 + 3990, dt.UTC)

@@ -302,7 +302,7 @@ def test_killed_ten_times(spark: SparkSession, tmp_path: Path, seed: int) -> Non
     job = [sys.executable, "-c", _JOB, str(tmp_path / "store"), str(out)]
     with live_writer(tmp_path / "store") as put:
         for _ in range(10):
-            before, wanted = commits(out), chances.randrange(1, 4)
+            before, wanted = commits(out), chances.randrange(1, 3)
             process = subprocess.Popen(
                 job,
                 cwd=Path(__file__).parents[2],

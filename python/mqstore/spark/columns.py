@@ -44,7 +44,7 @@ from pyspark.sql.types import (
 
 from mqstore.spark.option_error import bad_option
 
-__all__ = ["BAD_RANGE", "BAD_RANGE_TYPE", "COLUMNS", "STORE", "check_schema", "schema"]
+__all__ = ["BAD_RANGE", "BAD_RANGE_TYPE", "COLUMNS", "STORE", "check_schema", "schema", "schema_of"]
 
 STORE = "store"
 BAD_RANGE = "bad_range"

@@ -10,14 +10,17 @@ pub mod layout;
 pub mod log_end;
 pub mod queues;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::checkpoint::StoreCheckpoint;
 use crate::commit_log::CommitLog;
+use crate::commit_log::scan::{self, ScanEnd};
 use crate::config::StoreConfig;
 use crate::consume_queue::table::QueueTable;
 use crate::dispatch::Gap;
 use crate::error::Result;
+use crate::format::message::Check;
 use crate::format::positions::DurablePositions;
 use crate::index::IndexService;
 use crate::index::file::IndexFile;
@@ -122,6 +125,33 @@ pub fn known_after_trim(of: Recovered<'_>, recovery: &Recovery) -> DurablePositi
         queues: known.queues.min(recovery.dispatch_from),
         index: known.index.min(index_from),
     }
+}
+
+/// Finds the end of a store that was closed from where its queues end, reading little of the log. Gives
+/// whether that can be believed: only zeros follow there.
+///
+/// # Errors
+/// Where queue or log can't be read.
+pub fn find_end_by_queues(of: Recovered<'_>) -> Result<bool> {
+    let files = of.log.files();
+    let Some(last) = files.last().filter(|_| of.state == StoreState::Closed) else { return Ok(false) };
+    of.log.set_end(last.end_offset(), 0);
+    let reached = queues::recover_closed(of, last.end_offset())?.dispatch_from;
+    if reached < last.file_from_offset() || reached == 0 {
+        return Ok(false);
+    }
+    let mut end = reached;
+    let walked = scan::scan(files, reached, u64::MAX, Check::BodyCrc, |offset, record, _| {
+        end = record.next_offset(offset);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    if let ScanEnd::Fault { offset, .. } = walked
+        && !(scan::is_zero(&last, offset, last.end_offset())?)
+    {
+        return Ok(false);
+    }
+    of.log.set_end(end, 0);
+    Ok(true)
 }
 
 /// Removes what stands behind the ends that were found, before anything new is written.

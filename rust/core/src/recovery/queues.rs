@@ -31,15 +31,15 @@ pub struct QueueEnds {
 pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
     let min_offset = of.log.min_offset().unwrap_or(0);
     let mut ends = match of.state {
-        StoreState::Closed => recover_closed(of, end)?,
+        StoreState::Closed => recover_closed(of, end.log_end)?,
         StoreState::Live(Some(published)) => {
-            QueueEnds { dispatch_from: published.dispatched, ..recover_closed(of, end)? }
+            QueueEnds { dispatch_from: published.dispatched, ..recover_closed(of, end.log_end)? }
         }
         StoreState::Live(None) => {
             // Units come in while one queue after the other is read. Those of records before the
             // last one seen in the first round are all there in the second.
-            let seen = recover_closed(of, end)?;
-            recover_closed(of, end)?;
+            let seen = recover_closed(of, end.log_end)?;
+            recover_closed(of, end.log_end)?;
             seen
         }
         StoreState::Crashed => recover_crashed(of, end)?,
@@ -49,12 +49,12 @@ pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
 }
 
 /// Dispatch begins where the last record ends that has a unit; earlier for a queue that lost files.
-fn recover_closed(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
+pub(super) fn recover_closed(of: Recovered<'_>, log_end: u64) -> Result<QueueEnds> {
     let mut ends = QueueEnds::default();
     let mut of_damaged = u64::MAX;
     for queue in of.queues.all() {
         let is_cut = queue.recover_clean(|unit, index| agrees(of, &queue, unit, index))?;
-        ends.is_cut |= is_cut | queue.cut_behind(end.log_end)?;
+        ends.is_cut |= is_cut | queue.cut_behind(log_end)?;
         if is_cut {
             of_damaged = of_damaged.min(queue.reached());
         }

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::Store;
+use crate::commit_log::Bodies;
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::consume_queue::ConsumeQueue;
 use crate::error::Result;
@@ -41,9 +42,10 @@ impl Store {
         };
         let mut at = self.known_boundary(file.file_from_offset(), offset)?;
         while at < offset {
-            let reached = scan::scan(files, at, end, Check::Structure, |found, _, _| {
-                Ok(if found >= offset { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-            })?;
+            let reached =
+                scan::scan_windows(files, at, end, Check::Structure, Bodies::Unwanted, |found, _, _, _| {
+                    Ok(if found >= offset { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                })?;
             at = match reached {
                 ScanEnd::Reached(found) | ScanEnd::Stopped(found) => return Ok(found.min(end)),
                 ScanEnd::Fault { offset: bad, .. } | ScanEnd::Missing(bad) if bad >= offset => {

@@ -101,7 +101,10 @@ impl Store {
             Some(log_end) => parts.log.set_end(log_end, 0),
             None => {
                 writer = lock::writer(&*fs, &config.lock_file(), &config.own_dir())?;
-                gaps = recovery::recover(recovered(&config, &parts, writer.as_ref(), false))?.gaps;
+                let of = recovered(&config, &parts, writer.as_ref(), false);
+                if !recovery::find_end_by_queues(of)? {
+                    gaps = recovery::recover(of)?.gaps;
+                }
             }
         }
         let mut store = Self::assemble(config, fs, clock, Mode::Read, parts);
