@@ -176,3 +176,18 @@ def diff(left: str, right: str, *, as_json: bool | None, **wanted: Any) -> None:
     call = ReaderCall(store=StoreCall.parse(left, ()), as_json=as_lines)
     if call.show(row.asDict() for row in found.toLocalIterator()):
         sys.exit(1)
+
+
+@spark.command
+@click.argument("stores", metavar="DIR...", nargs=-1, required=True)
+@click.option("--out", required=True, help="The folder of the tables.")
+@click.option("--topic", "topics", multiple=True, help="Only messages of this topic.")
+@click.option("--where", help="A SQL expression over the columns that holds.")
+@click.option("--follow", type=click.FloatRange(min=0), metavar="SECONDS", help="Go on, and look so often for more.")
+def dispatch(
+    stores: tuple[str, ...], out: str, topics: tuple[str, ...], where: str | None, follow: float | None
+) -> None:
+    """Keep Parquet tables by topic and day up to date; called again it goes on where it was."""
+    from mqstore.spark import tables  # noqa: PLC0415 - as pyspark
+
+    tables.dispatch(stores, out, topics=topics, where=where, follow_interval_s=follow)

@@ -1,0 +1,61 @@
+"""Tables that are kept up to date from stores: dispatch of messages into Parquet, by topic and day."""
+
+import json
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from pyspark.sql import SparkSession
+
+from mqstore.spark.columns import COLUMNS, schema
+from mqstore.spark.moving import by_day
+from mqstore.spark.session import spark_session
+
+__all__ = ["dispatch"]
+
+_CHECKPOINT = "_checkpoint"
+"""Below the tables' folder; Spark's readers pass over such a name."""
+
+
+def dispatch(
+    stores: str | Iterable[str],
+    out: str,
+    *,
+    topics: Iterable[str] = (),
+    where: str | None = None,
+    follow_interval_s: float | None = None,
+    spark: SparkSession | None = None,
+) -> None:
+    """Writes messages that are not in the tables yet to Parquet, in folders by topic and day (UTC).
+
+    What is in the tables is known by a checkpoint beside them: called again, this goes on where it
+    was, and each message is there once, whenever it was stopped.
+
+    Args:
+        stores: Folders of stores, or globs of them; always the same for the same tables.
+        out: The folder of the tables.
+        topics: Only messages of these topics; of all where none is given.
+        where: A SQL expression over the source's columns that holds.
+        follow_interval_s: Goes on until it is stopped, and looks for new messages so often; by default
+            it ends with what there is.
+        spark: The session; :func:`mqstore.spark.spark_session` by default.
+    """
+    session = spark or spark_session()
+    names = [name for name in COLUMNS if name not in {"raw_body", "bad_range"}]
+    reader = session.readStream.format("mqstore").schema(schema(*names)).option("startingOffsets", "earliest")
+    if wanted := ",".join(topics):
+        reader = reader.option("subscribe", wanted)
+    # A stream's reader takes one path: they go in as an option.
+    messages = reader.option("paths", json.dumps([stores] if isinstance(stores, str) else list(stores))).load()
+    if where is not None:
+        messages = messages.where(where)
+    writer = by_day(messages).writeStream.format("parquet").partitionBy("topic", "day").outputMode("append")
+    writer = writer.option("path", out).option("checkpointLocation", str(PurePosixPath(out, _CHECKPOINT)))
+    if follow_interval_s is None:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{round(follow_interval_s * 1000)} milliseconds")
+    query = writer.start()
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
