@@ -916,8 +916,16 @@ class LogView:
         """Files and folders that are not as they should be: path, what was expected, what was found."""
     def queue_files(self) -> list[tuple[str, int, int, int]]:
         """Topic, queue, first index, behind the last index, of every queue file."""
+    def units(self, topic: str, queue_id: int, first: int, count: int) -> list[tuple[int, int, int]]:
+        """Units as they lie in a queue's file: place in the log, size, tags code; none behind the file's end."""
     def index_file_count(self) -> int | None:
         """How many index files there are; ``None`` where messages are not indexed."""
+    def holes(self) -> list[tuple[int, int, str | None]]:
+        """Parts of the log that hold no record, each in one file: begin, end, what is wrong."""
+    def copy_repaired(self, folder: StrPath) -> list[tuple[int, int, str | None]]:
+        """Copies the log into a folder, its holes filled with records that no queue has; gives the holes."""
+    def repair_in_place(self, saved: StrPath) -> list[tuple[int, int, str | None]]:
+        """Saves what stands in the holes in a folder and fills them; gives the holes."""
     def check_log(self, begin: int, to: int) -> _LogChecked:
         """Checks the records of a range."""
     def check_queue(self, topic: str, queue_id: int, begin: int, to: int) -> tuple[int, int, int, _Findings]:

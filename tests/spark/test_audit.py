@@ -14,7 +14,7 @@ import mqstore
 from mqstore.cli.main import main
 from mqstore.errors import StoreNotFoundError
 from mqstore.spark.audit import audit
-from mqstore.spark.audit_html import MEANINGS
+from mqstore.verify.meanings import MEANINGS
 from tests.compat.goldens import GOLDENS, Golden
 from tests.spark.test_rebuild import SMALL, forged_record, make_store
 from tests.store_files import copy_store

@@ -19,9 +19,11 @@ from mqstore.cli.metrics import metrics
 from mqstore.cli.put import put
 from mqstore.cli.query import query
 from mqstore.cli.recover import recover
+from mqstore.cli.repair import repair
 from mqstore.cli.seek import seek
 from mqstore.cli.spark import spark
 from mqstore.cli.tail import tail
+from mqstore.cli.verify import verify
 from mqstore.errors import MQStoreError
 
 __all__ = ["main"]
@@ -39,7 +41,7 @@ class _StoreGroup(click.Group):
 
 @click.group(
     cls=_StoreGroup,
-    commands=[ls, get, find, seek, tail, du, groups, metrics, put, dump, query, recover, bench, spark],
+    commands=[ls, get, find, seek, tail, du, verify, repair, groups, metrics, put, dump, query, recover, bench, spark],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="mqstore")

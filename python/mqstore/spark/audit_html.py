@@ -4,12 +4,15 @@ import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from mqstore.verify.meanings import LOOK, MEANINGS, Meaning
 
 if TYPE_CHECKING:
-    from mqstore.spark.audit import Audit, Finding, StoreAudit
+    from mqstore.spark.audit import Audit
+    from mqstore.verify.findings import Finding, StoreAudit
 
-__all__ = ["MEANINGS", "audit_page"]
+__all__ = ["audit_page"]
 
 _MOST_BARS = 12
 _MOST_EXAMPLES = 20
@@ -17,82 +20,6 @@ _MOST_HOURS = 24 * 14
 _WIDTH = 640
 
 
-class Meaning(NamedTuple):
-    """What a kind of finding is to a person."""
-
-    title: str
-    means: str
-    to_do: str
-
-
-_REBUILD = "Rebuild queues and index from the log: mqstore spark rebuild."
-_LOOK = "Look at the other findings at this place; the log itself is not changed by a rebuild."
-
-MEANINGS: Mapping[str, Meaning] = {
-    "bad_record": Meaning(
-        "Parts of the log that are no record",
-        "Messages that stood there cannot be read. The log goes on behind them.",
-        "Restore these bytes from a replica, or live with the loss.",
-    ),
-    "bad_body": Meaning(
-        "Bodies that are not what was stored",
-        "A body's checksum does not agree: its bytes changed on the disk.",
-        "Restore the messages from a replica.",
-    ),
-    "offset_gap": Meaning(
-        "Queue offsets that no record has",
-        "Messages of the queue are missing from the log.",
-        "Expected where records are bad; otherwise compare with a replica: mqstore spark diff.",
-    ),
-    "offset_repeated": Meaning(
-        "Queue offsets that were there before",
-        "Two records claim the same place of a queue. One of them is not served.",
-        "Expected after a broker began a queue anew; otherwise look at both records.",
-    ),
-    "time_backwards": Meaning(
-        "Store times that run backwards",
-        "The broker's clock was set back. Look-ups by time can miss messages near there.",
-        "Nothing to repair.",
-    ),
-    "unit_missing": Meaning(
-        "Messages without their place in a queue",
-        "They are in the log, but consumers never get them.",
-        _REBUILD,
-    ),
-    "unit_wrong": Meaning(
-        "Places in a queue that lead to no message or another one",
-        "Consumers get nothing or a wrong message there.",
-        _REBUILD,
-    ),
-    "unit_dangling": Meaning(
-        "Places in a queue behind the log's end",
-        "The log lost its end, or the queues are of another store.",
-        _REBUILD,
-    ),
-    "unit_order": Meaning(
-        "Places in a queue out of the log's order",
-        "Consumers get messages in another order than they were put in.",
-        _REBUILD,
-    ),
-    "unit_repeated": Meaning("Places in a queue that are there twice", "Consumers get a message twice.", _REBUILD),
-    "unit_stray": Meaning(
-        "Places behind a queue's end", "A queue has a hole: what is behind it is never read.", _REBUILD
-    ),
-    "ext_wrong": Meaning("Extensions that do not agree", "Filtering by tag goes wrong for these messages.", _REBUILD),
-    "key_missing": Meaning("Messages whose keys are not in the index", "They are not found by their keys.", _REBUILD),
-    "entry_wrong": Meaning(
-        "Index entries whose message does not have their key",
-        "Looking up the key costs time and finds nothing there.",
-        _REBUILD,
-    ),
-    "index_header": Meaning("Index files whose header is wrong", "Look-ups by time may pass over the file.", _REBUILD),
-    "index_chain": Meaning("Index files whose chains are broken", "Keys in them are not found.", _REBUILD),
-    "stray": Meaning(
-        "Files that are not as they should be",
-        "A file is missing, has another size, or does not belong there. The Java store may refuse to start.",
-        "Move it out of the store, or restore it.",
-    ),
-}
 """What is wrong, in a person's words, by the kind of finding."""
 
 _STYLE = """
@@ -204,7 +131,7 @@ def _findings(store: "StoreAudit", findings: Sequence["Finding"]) -> str:
     order = [*MEANINGS]
     parts = ["<h3>What is wrong</h3>"]
     for kind in sorted(store.counts, key=lambda kind: order.index(kind) if kind in order else len(order)):
-        meaning = MEANINGS.get(kind, Meaning(kind, "", _LOOK))
+        meaning = MEANINGS.get(kind, Meaning(kind, "", LOOK))
         examples = by_kind.get(kind, [])
         parts.append(
             f"<details open><summary>{escape(meaning.title)}: "

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from mqstore import _native
 from mqstore.errors import StoreLayoutError
 from mqstore.options import StoreOptions, snake_case
-from mqstore.spark.plans import log_view, with_boundaries
 from mqstore.spark.session import spark_session
 from mqstore.spark.tasks import run_tasks
+from mqstore.verify.log_ranges import log_view, with_boundaries
 
 __all__ = ["Rebuilt", "rebuild"]
 

@@ -26,6 +26,7 @@ pub mod poison;
 pub mod published;
 pub mod rebuild;
 pub mod recovery;
+pub mod repair;
 pub mod retention;
 pub mod running_flags;
 pub mod schedule;

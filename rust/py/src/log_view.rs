@@ -1,5 +1,6 @@
 //! A store's log alone, and its derived files as they lie there.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use mqstore_core::clock::SystemClock;
@@ -11,6 +12,7 @@ use mqstore_core::format::cq_unit::CQ_STORE_UNIT_SIZE;
 use mqstore_core::fs::OsFileSystem;
 use mqstore_core::index::file::IndexFile;
 use mqstore_core::log_view::LogView as CoreLogView;
+use mqstore_core::repair::{self, Hole};
 use mqstore_core::verify::{self, Findings, LogChecked};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -90,9 +92,45 @@ impl LogView {
         Ok(queues.all().into_iter().flat_map(rows).collect())
     }
 
+    /// Place in the log, size and tags code of units as they lie in a queue's file; none behind its end.
+    fn units(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        first: u64,
+        count: usize,
+    ) -> PyResult<Vec<(i64, i32, i64)>> {
+        let units = detached(py, || {
+            let queue = self.queues()?.get(QueueRef { topic: topic.as_bytes(), queue_id });
+            queue.map_or(Ok(Vec::new()), |queue| queue.units(first, count))
+        })?;
+        Ok(units.into_iter().map(|unit| (unit.physical_offset, unit.size, unit.tags_code)).collect())
+    }
+
     /// How many index files there are; `None` where messages are not indexed.
     fn index_file_count(&self, py: Python<'_>) -> PyResult<Option<usize>> {
         Ok(detached(py, || self.index_files())?.map(|files| files.len()))
+    }
+
+    fn holes(&self, py: Python<'_>) -> PyResult<Vec<HoleRow>> {
+        Ok(hole_rows(&detached(py, || repair::holes(&self.core))?))
+    }
+
+    fn copy_repaired(&self, py: Python<'_>, folder: PathBuf) -> PyResult<Vec<HoleRow>> {
+        let copy = || {
+            let holes = repair::holes(&self.core)?;
+            repair::copy_log(&self.core, &holes, &OsFileSystem, &folder).map(|_| holes)
+        };
+        Ok(hole_rows(&detached(py, copy)?))
+    }
+
+    fn repair_in_place(&self, py: Python<'_>, saved: PathBuf) -> PyResult<Vec<HoleRow>> {
+        let fill = || {
+            let holes = repair::holes(&self.core)?;
+            repair::fill_in_place(&self.core, &holes, &OsFileSystem, &saved).map(|()| holes)
+        };
+        Ok(hole_rows(&detached(py, fill)?))
     }
 
     fn check_log(&self, py: Python<'_>, begin: u64, to: u64) -> PyResult<LogRow> {
@@ -148,6 +186,13 @@ impl LogView {
         *known = Some(files.clone());
         Ok(files)
     }
+}
+
+/// Begin, end, what is wrong there.
+type HoleRow = (u64, u64, Option<String>);
+
+fn hole_rows(holes: &[Hole]) -> Vec<HoleRow> {
+    holes.iter().map(|hole| (hole.from, hole.to, hole.fault.map(|fault| fault.to_string()))).collect()
 }
 
 /// The files, oldest first; `None` where messages are not indexed.

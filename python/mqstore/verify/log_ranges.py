@@ -1,4 +1,4 @@
-"""What rebuild and audit share: a log seen by every executor, divided into ranges."""
+"""A log divided into ranges that are looked at beside each other, in threads or in other processes."""
 
 import functools
 from collections.abc import Iterable

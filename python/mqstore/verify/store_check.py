@@ -1,0 +1,200 @@
+"""Checking one store: what is to be looked at, part by part, and what comes of it together."""
+
+import dataclasses
+import datetime as dt
+import os
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from mqstore import _native
+from mqstore.options import StoreOptions, snake_case
+from mqstore.verify.findings import Finding, StoreAudit
+from mqstore.verify.log_ranges import log_view, with_boundaries
+
+__all__ = ["StoreCheck", "Task", "check_part"]
+
+_RANGE_SIZE = 128 << 20
+_MOST_RANGES = 1024
+"""Ranges grow with the store, so that what is kept of them does not."""
+_UNITS_PER_TASK = 1 << 20
+_HOUR_MS = 3_600_000
+
+Task: TypeAlias = tuple[str, int, list[Any]]
+"""A kind, which store, and what of it."""
+
+
+def check_part(view: _native.LogView, task: Task) -> Any:
+    """Does a task by calls of the engine."""
+    kind, _, of = task
+    if kind == "log":
+        return view.check_log(*of)
+    if kind == "queues":
+        return [[*part, *view.check_queue(*part)] for part in of]
+    return view.check_index_file(*of)
+
+
+class StoreCheck:
+    """One store: what is to be checked, and what came of it."""
+
+    def __init__(self, path: str, given: Mapping[str, object], *, compat: bool) -> None:
+        """Lists a store's parts."""
+        options = StoreOptions.of(path, {snake_case(name): value for name, value in given.items()})
+        view = log_view(options, compat=compat)
+        self.options, self.compat = options, compat
+        self.begin, self.end = view.min_offset, view.end
+        self._view = view
+        self._index_file_count = view.index_file_count() if options.message_index_enable else None
+        self._strays = view.strays()
+        self._queues: set[tuple[str, int]] = set()
+        self._begins: list[int] = []
+        self._logs: dict[int, dict[str, Any]] = {}
+        self._counts: Counter[str] = Counter()
+        self._sums: Counter[str] = Counter()
+        self._findings: list[Finding] = []
+
+    def __getstate__(self) -> None:
+        """Only its parts and results go to other processes."""
+        raise TypeError("a check stays in the process that puts the results together")
+
+    def tasks(self, number: int, range_size: int | None) -> list[Task]:
+        """All checks, of about the same size each."""
+        step = range_size or max(_RANGE_SIZE, (self.end - self.begin) // _MOST_RANGES)
+        self._begins = self._view.divide(self.begin, self.end, step) if self.begin < self.end else []
+        tasks: list[Task] = [("index", number, [each]) for each in range(self._index_file_count or 0)]
+        tasks += self._log_tasks(number)
+        part: list[tuple[str, int, int, int]] = []
+        size = 0
+        for topic, queue_id, begin, to in self._view.queue_files():
+            self._queues.add((topic, queue_id))
+            for first in range(begin, to, _UNITS_PER_TASK):
+                part.append((topic, queue_id, first, min(to, first + _UNITS_PER_TASK)))
+                size += part[-1][3] - first
+                if size >= _UNITS_PER_TASK:
+                    tasks.append(("queues", number, part))
+                    part, size = [], 0
+        if part:
+            tasks.append(("queues", number, part))
+        return tasks
+
+    def _log_tasks(self, number: int) -> list[Task]:
+        ends = zip(self._begins, [*self._begins[1:], self.end], strict=True) if self._begins else ()
+        done = {begin: log["reached"] for begin, log in self._logs.items()}
+        return [("log", number, [begin, to]) for begin, to in ends if done.get(begin, -1) < to]
+
+    def again(self, number: int) -> list[Task]:
+        """Ranges that did not begin at a record: a body held bytes that look like one."""
+        pairs = zip(self._begins, self._begins[1:], strict=False)
+        broken = [
+            (after, self._logs[begin]["reached"]) for begin, after in pairs if self._logs[begin]["reached"] != after
+        ]
+        if not broken:
+            return []
+        self._begins = with_boundaries(self._begins, broken, self.end)
+        self._logs = {begin: log for begin, log in self._logs.items() if begin in set(self._begins)}
+        return self._log_tasks(number)
+
+    def take(self, task: Task, result: Any) -> None:
+        """What a task found."""
+        kind, _, of = task
+        if kind == "log":
+            self._logs[of[0]] = result
+        elif kind == "queues":
+            for *_, unit_count, expired_count, blank_count, found in result:
+                self._sums.update(unit_count=unit_count, expired_unit_count=expired_count, blank_unit_count=blank_count)
+                self._add(found)
+        else:
+            entry_count, _, found = result
+            self._sums.update(entry_count=entry_count)
+            self._add(found)
+
+    def _add(self, found: tuple[list[tuple[str, int]], list[tuple[Any, ...]]]) -> None:
+        counts, first = found
+        self._counts.update(dict(counts))
+        names = [each.name for each in dataclasses.fields(Finding)][1:]
+        store = self.options.store_path_root_dir
+        self._findings += [Finding(store=store, **dict(zip(names, row, strict=True))) for row in first]
+
+    def findings(self) -> list[Finding]:
+        """All that was found; what lies between two ranges comes out here."""
+        last: dict[tuple[str, int], tuple[int, int]] = {}
+        previous_time: int | None = None
+        for begin in self._begins:
+            log = self._logs[begin]
+            self._add(log["findings"])
+            self._sums.update(record_count=log["record_count"], key_count=log["key_count"])
+            if log["times"] is not None:
+                if previous_time is not None and log["times"][0] < previous_time:
+                    self._between("time_backwards", begin, f"expected a store time of at least {previous_time}")
+                previous_time = log["times"][1]
+            for topic, queue_id, first_place, last_place in log["spans"]:
+                before = last.get((topic, queue_id))
+                if before is not None:
+                    self._join(topic, queue_id, before[0], first_place)
+                    last_place = max(before, tuple(last_place))  # noqa: PLW2901 - the queue's, not the range's
+                last[topic, queue_id] = tuple(last_place)
+        for path, expected, found in self._strays:
+            self._tell("stray", path, f"expected {expected}, found {found}")
+        if self._index_file_count == 0 and self._sums["key_count"]:
+            count = self._sums["key_count"]
+            self._counts["key_missing"] += count - 1
+            self._tell("key_missing", os.path.join(self.options.store_path_root_dir, "index"), f"none of {count} keys")
+        return self._findings
+
+    def _join(self, topic: str, queue_id: int, last: int, place: tuple[int, int]) -> None:
+        first, phy_offset = place
+        if first == last + 1:
+            return
+        kind = "offset_gap" if first > last else "offset_repeated"
+        detail = f"{first - last - 1} offsets before it are in no record" if first > last else f"expected {last + 1}"
+        self._tell(kind, "", detail, topic=topic, queue_id=queue_id, queue_offset=first, phy_offset=phy_offset)
+
+    def _between(self, kind: str, phy_offset: int, detail: str) -> None:
+        self._tell(kind, "", detail, phy_offset=phy_offset)
+
+    def _tell(self, kind: str, path: str, detail: str, **place: Any) -> None:
+        self._counts[kind] += 1
+        known = {"topic": None, "queue_id": None, "queue_offset": None, "phy_offset": None} | place
+        store = self.options.store_path_root_dir
+        self._findings.append(Finding(store=store, kind=kind, path=path, detail=detail, **known))
+
+    def result(self) -> StoreAudit:
+        """The store as it is; to be asked after the findings."""
+        logs = [self._logs[begin] for begin in self._begins]
+        times = [log["times"] for log in logs if log["times"] is not None]
+        totals = {
+            "topic": _summed(logs, "by_topic", str),
+            "hour": _summed(logs, "by_hour", lambda hour: _time(hour * _HOUR_MS).isoformat()),
+            "host": _summed(logs, "by_host", str),
+            "size": _summed(logs, "by_size", lambda power: str(1 << power)),
+        }
+        return StoreAudit(
+            store=self.options.store_path_root_dir,
+            begin=self.begin,
+            end=self.end,
+            queue_count=len(self._queues),
+            first_store_time=_time(times[0][0]) if times else None,
+            last_store_time=_time(times[-1][1]) if times else None,
+            counts={kind: count for kind, count in sorted(self._counts.items()) if count},
+            totals=totals,
+            **self._sums,
+        )
+
+
+def _time(milliseconds: int) -> dt.datetime:
+    """A store time; one that no calendar has is cut to what it has."""
+    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    try:
+        return epoch + dt.timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return dt.datetime.max.replace(tzinfo=dt.UTC) if milliseconds > 0 else dt.datetime.min.replace(tzinfo=dt.UTC)
+
+
+def _summed(logs: list[dict[str, Any]], name: str, text: Any) -> dict[str, tuple[int, int]]:
+    counts: Counter[Any] = Counter()
+    sizes: Counter[Any] = Counter()
+    for log in logs:
+        for value, count, size in log[name]:
+            counts[value] += count
+            sizes[value] += size
+    return {text(value): (counts[value], sizes[value]) for value in sorted(counts)}

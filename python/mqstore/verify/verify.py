@@ -1,0 +1,55 @@
+"""Checking a store in the threads of one process."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+from mqstore.verify.findings import Finding, StoreAudit
+from mqstore.verify.log_ranges import log_view
+from mqstore.verify.store_check import StoreCheck, check_part
+
+__all__ = ["verify"]
+
+
+def verify(
+    store: str | os.PathLike[str],
+    *,
+    compat: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    range_size: int | None = None,
+    **options: object,
+) -> tuple[StoreAudit, list[Finding]]:
+    """Checks a store, and changes nothing in it.
+
+    Every record is checked by itself and in the order of its queue, every unit of a queue against its
+    record, every index entry against the keys of its message, and each of these the other way round.
+    A store that is being written to is checked up to where it is when this begins.
+
+    Args:
+        store: Its folder.
+        compat: The store closes gaps in a queue's offsets as 4.9.3 does.
+        progress: Is told how many parts are done, and of how many, after each.
+        range_size: About how many bytes of log a part has.
+        **options: RocketMQ's options, as the store's broker has them.
+
+    Returns:
+        What the store holds, and what is wrong: all of it is counted, the first of each kind in each part told.
+
+    Raises:
+        StoreNotFoundError: there is no store.
+        OptionError: an option does not exist or has a value that does not work.
+        StoreIOError: the operating system refused something.
+    """
+    check = StoreCheck(os.path.realpath(store), options, compat=compat)
+    view = log_view(check.options, compat=compat, end=check.end)
+    with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="verify") as threads:
+        tasks = check.tasks(0, range_size)
+        while tasks:
+            running = {threads.submit(check_part, view, task): task for task in tasks}
+            for number, done in enumerate(as_completed(running), 1):
+                check.take(running[done], done.result())
+                if progress is not None:
+                    progress(number, len(tasks))
+            tasks = check.again(0)
+    findings = check.findings()
+    return check.result(), findings

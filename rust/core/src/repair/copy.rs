@@ -1,0 +1,132 @@
+//! Writing the repaired log: into another folder, or where it is.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Hole;
+use crate::error::{Error, Result};
+use crate::format::file_name;
+use crate::fs::{FileHandle, FileSystem, OpenMode};
+use crate::lock::StoreLock;
+use crate::log_view::LogView;
+use crate::mmap::mapped_file::MappedFile;
+use crate::num;
+
+const STEP: usize = 1 << 20;
+
+/// Copies a log up to its end into an empty folder, its holes filled. Blocks that hold nothing take no
+/// space there either. Gives how many files were written.
+///
+/// # Errors
+/// Where a file can't be read or written; a file that is there already is an error.
+pub fn copy_log(view: &LogView, holes: &[Hole], fs: &dyn FileSystem, folder: &Path) -> Result<usize> {
+    fs.create_dir_all(folder).map_err(Error::io("make the folder", folder))?;
+    let file_size = view.files().file_size();
+    let mut from = view.min_offset();
+    let mut count = 0;
+    while from < view.end() {
+        let path = folder.join(file_name::from_offset(from));
+        let to = fs.open(&path, OpenMode::CreateNew).map_err(Error::io("create", &path))?;
+        to.set_len(file_size).map_err(Error::io("set the size of", &path))?;
+        if let Some(file) = view.files().find(from) {
+            copy_file(&file, &*to, &path, view.end())?;
+        }
+        fill(holes, from, file_size, &*to, &path)?;
+        to.sync_data().map_err(Error::io("flush", &path))?;
+        from += file_size;
+        count += 1;
+    }
+    fs.sync_dir(folder).map_err(Error::io("sync the folder", folder))?;
+    Ok(count)
+}
+
+fn copy_file(file: &Arc<MappedFile>, to: &dyn FileHandle, path: &Path, log_end: u64) -> Result<()> {
+    let from = file.handle()?;
+    let end = log_end.min(file.end_offset()) - file.file_from_offset();
+    let mut buffer = vec![0; STEP];
+    let mut at = 0;
+    while let Some(data) = from.next_data(at).map_err(Error::io("look for data in", file.path()))? {
+        at = at.max(data);
+        if at >= end {
+            break;
+        }
+        let wanted = num::index(end - at).min(STEP);
+        let room = buffer.get_mut(..wanted).unwrap_or_default();
+        let count = from.read_at(room, at).map_err(Error::io("read", file.path()))?;
+        if count == 0 {
+            break;
+        }
+        let found = buffer.get(..count).unwrap_or_default();
+        if found.iter().any(|&byte| byte != 0) {
+            to.write_at(found, at).map_err(Error::io("write", path))?;
+        }
+        at += num::offset(count);
+    }
+    Ok(())
+}
+
+fn fill(holes: &[Hole], file_from: u64, file_size: u64, to: &dyn FileHandle, path: &Path) -> Result<()> {
+    for hole in holes.iter().filter(|hole| (file_from..file_from + file_size).contains(&hole.from)) {
+        for (offset, bytes) in hole.filling(file_size) {
+            to.write_at(&bytes, offset - file_from).map_err(Error::io("write", path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Fills the holes of a log where it is, once what stands there is saved in a folder, a file a hole. The
+/// store's lock is held meanwhile.
+///
+/// # Errors
+/// [`Error::Locked`] where somebody has the store open for writing; [`Error::Layout`] where a whole file
+/// is missing, which takes another folder; where a file can't be read or written: what was saved by then
+/// is in the folder.
+pub fn fill_in_place(view: &LogView, holes: &[Hole], fs: &dyn FileSystem, saved: &Path) -> Result<()> {
+    let config = view.config();
+    let _lock = StoreLock::take(fs, &config.lock_file(), &config.own_dir())?;
+    fs.create_dir_all(saved).map_err(Error::io("make the folder", saved))?;
+    let mut files = Vec::new();
+    for hole in holes {
+        let file = view.files().find(hole.from).filter(|file| file.present_size() == file.file_size());
+        let Some(file) = file else {
+            let path = config.store_path_commit_log.first().cloned().unwrap_or_default();
+            return Err(Error::Layout {
+                path: path.join(file_name::from_offset(hole.from - hole.from % view.files().file_size())),
+                expected: format!("a file of {} bytes, to be repaired in place", view.files().file_size()),
+                found: "none, or a shorter one: repair into another folder".into(),
+            });
+        };
+        save(&file, hole, fs, saved)?;
+        files.push(file);
+    }
+    fs.sync_dir(saved).map_err(Error::io("sync the folder", saved))?;
+    for (hole, file) in holes.iter().zip(&files) {
+        let path = file.path();
+        let handle = fs.open(path, OpenMode::Write).map_err(Error::io("open", path))?;
+        for (offset, bytes) in hole.filling(file.file_size()) {
+            handle.write_at(&bytes, offset - file.file_from_offset()).map_err(Error::io("write", path))?;
+        }
+        handle.sync_data().map_err(Error::io("flush", path))?;
+    }
+    Ok(())
+}
+
+fn save(file: &Arc<MappedFile>, hole: &Hole, fs: &dyn FileSystem, saved: &Path) -> Result<()> {
+    let path = saved.join(file_name::from_offset(hole.from));
+    let to = fs.open(&path, OpenMode::CreateNew).map_err(Error::io("create", &path))?;
+    let from = file.handle()?;
+    let mut buffer = vec![0; STEP];
+    let mut at = 0;
+    while at < hole.size() {
+        let wanted = num::index(hole.size() - at).min(STEP);
+        let room = buffer.get_mut(..wanted).unwrap_or_default();
+        let position = hole.from - file.file_from_offset() + at;
+        let count = from.read_at(room, position).map_err(Error::io("read", file.path()))?;
+        if count == 0 {
+            break;
+        }
+        to.write_at(buffer.get(..count).unwrap_or_default(), at).map_err(Error::io("write", &path))?;
+        at += num::offset(count);
+    }
+    to.sync_data().map_err(Error::io("flush", &path))
+}

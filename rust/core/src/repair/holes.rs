@@ -1,0 +1,134 @@
+//! Where a log holds no record, and what can stand there instead.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::ControlFlow;
+
+use crate::commit_log::scan::{self, ScanEnd, check_topic};
+use crate::error::Result;
+use crate::format::host::Host;
+use crate::format::message::{
+    self, Check, END_FILE_MIN_BLANK_LENGTH, FIXED_SIZE, Place, RecordFault, RecordFields,
+};
+use crate::format::sys_flag;
+use crate::log_view::LogView;
+use crate::num;
+
+/// The topic of the records that fill holes: as short as one can be, since a hole can be as small as a
+/// record.
+const HOLE_TOPIC: &[u8] = b"-";
+/// Smallest record that fills a hole.
+const MIN_FILLER_SIZE: u64 = (FIXED_SIZE + HOLE_TOPIC.len()) as u64;
+/// The time of a hole before the first record, until that is found.
+const BEFORE_ALL: i64 = i64::MIN;
+/// Largest one: what every store takes as a message.
+const MAX_FILLER_SIZE: u64 = 4 << 20;
+
+/// A part of the log that holds no record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hole {
+    /// Where it begins.
+    pub from: u64,
+    /// Where records go on.
+    pub to: u64,
+    /// What is wrong at its begin; `None` where a file is missing.
+    pub fault: Option<RecordFault>,
+    /// Store time of the record before it, or behind it where there is none before.
+    pub store_timestamp: i64,
+}
+
+/// The holes of a log, each within one file. Bodies are checked.
+///
+/// # Errors
+/// Where a file can't be read.
+pub fn holes(view: &LogView) -> Result<Vec<Hole>> {
+    let mut found = Vec::new();
+    let mut position = view.min_offset();
+    let (mut first_time, mut time) = (None, None);
+    while position < view.end() {
+        let end = scan::scan(view.files(), position, view.end(), Check::BodyCrc, |_, record, _| {
+            time = Some(record.store_timestamp);
+            first_time = first_time.or(time);
+            Ok(match check_topic(record.topic) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            })
+        })?;
+        let (from, fault) = match end {
+            ScanEnd::Reached(_) => break,
+            ScanEnd::Stopped(offset) => (offset, None),
+            ScanEnd::Fault { offset, fault } => (offset, Some(fault)),
+            ScanEnd::Missing(offset) => (offset, None),
+        };
+        let to = scan::next_valid(view.files(), from, fault)?.unwrap_or(view.end()).min(view.end());
+        divide(view, &Hole { from, to, fault, store_timestamp: time.unwrap_or(BEFORE_ALL) }, &mut found);
+        position = to;
+    }
+    for hole in found.iter_mut().filter(|hole| hole.store_timestamp == BEFORE_ALL) {
+        hole.store_timestamp = first_time.unwrap_or(0);
+    }
+    Ok(found)
+}
+
+/// A hole over several files is one in each.
+fn divide(view: &LogView, hole: &Hole, found: &mut Vec<Hole>) {
+    let file_size = view.files().file_size();
+    let mut from = hole.from;
+    while from < hole.to {
+        let to = hole.to.min(from - from % file_size + file_size);
+        found.push(Hole { from, to, ..hole.clone() });
+        from = to;
+    }
+}
+
+impl Hole {
+    /// Its size.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.to - self.from
+    }
+
+    /// What fills it, in a file of this size: offsets of the log and the bytes that go there.
+    /// Everything else in the hole is the bodies of these records, and zeros.
+    #[must_use]
+    pub fn filling(&self, file_size: u64) -> Vec<(u64, Vec<u8>)> {
+        let file_end = self.from - self.from % file_size + file_size;
+        if self.to == file_end && self.size() >= END_FILE_MIN_BLANK_LENGTH as u64 {
+            return vec![(self.from, message::blank(num::index(self.size())).to_vec())];
+        }
+        let mut fillers = Vec::new();
+        let mut from = self.from;
+        while from < self.to {
+            let left = self.to - from;
+            // What a record leaves over has to be one itself.
+            let size =
+                if left <= MAX_FILLER_SIZE { left } else { MAX_FILLER_SIZE.min(left - MIN_FILLER_SIZE) };
+            fillers.extend(filler(from, size, self.store_timestamp).map(|bytes| (from, bytes)));
+            from += size;
+        }
+        fillers
+    }
+}
+
+/// A record of a size, its body zeros; `None` where no record is that small.
+fn filler(offset: u64, size: u64, store_timestamp: i64) -> Option<Vec<u8>> {
+    let body = vec![0; num::index(size.checked_sub(MIN_FILLER_SIZE)?)];
+    let nobody = Host { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0 };
+    let fields = RecordFields {
+        body_crc: message::body_crc(&body),
+        queue_id: 0,
+        flag: 0,
+        sys_flag: sys_flag::TRANSACTION_ROLLBACK_TYPE,
+        born_timestamp: store_timestamp,
+        born_host: nobody,
+        store_host: nobody,
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body: &body,
+        topic: HOLE_TOPIC,
+        properties: &[],
+    };
+    let mut bytes = Vec::with_capacity(num::index(size));
+    let place = Place { queue_offset: 0, physical_offset: offset, store_timestamp };
+    fields.write(place, |part| bytes.extend_from_slice(part));
+    Some(bytes)
+}

@@ -1,0 +1,183 @@
+"""Damaged stores: what verify says of them, and what repair makes of them."""
+
+import json
+import random
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mqstore
+from mqstore.verify import LostMessage, repair, verify
+from tests.command import mqstore_command, run_mqstore
+from tests.compat.java_store import JavaStore
+from tests.compat.naive_model import NaiveModel
+from tests.compat.streams import SMALL_FILES
+from tests.store_files import copy_store, index_contents, log_contents, queue_contents
+
+MESSAGES = 600
+LOG_FILE_SIZE = int(SMALL_FILES["mappedFileSizeCommitLog"])
+BODY_AT = 84 + 4
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> tuple[Path, list[int]]:
+    """A closed store of messages in two queues, and where each stands."""
+    path, rnd = tmp_path / "store", random.Random(7)
+    offsets = []
+    with mqstore.open(path, "rw", **SMALL_FILES) as opened:
+        for number in range(MESSAGES):
+            body = rnd.randbytes(rnd.randrange(600))
+            result = opened.put("t", body, keys=f"k{number}", queue_id=number % 2)
+            assert result.wrote_offset is not None
+            offsets.append(result.wrote_offset)
+    return path, offsets
+
+
+def overwrite(store: Path, offset: int, content: bytes) -> None:
+    """Overwrites bytes of the log."""
+    with (store / f"commitlog/{offset // LOG_FILE_SIZE * LOG_FILE_SIZE:020}").open("r+b") as file:
+        file.seek(offset % LOG_FILE_SIZE)
+        file.write(content)
+
+
+def flip_body(store: Path, offsets: list[int]) -> set[int]:
+    overwrite(store, offsets[100] + BODY_AT, b"\0" * 20 + b"\1")
+    return {100}
+
+
+def flip_size(store: Path, offsets: list[int]) -> set[int]:
+    overwrite(store, offsets[100] + 1, b"\1")
+    return {100}
+
+
+def zero_across_files(store: Path, offsets: list[int]) -> set[int]:
+    behind = next(number for number, offset in enumerate(offsets) if offset >= LOG_FILE_SIZE)
+    first, last = behind - 3, behind + 3
+    overwrite(store, offsets[first], bytes(LOG_FILE_SIZE - offsets[first]))
+    overwrite(store, LOG_FILE_SIZE, bytes(offsets[last] - LOG_FILE_SIZE))
+    return set(range(first, last))
+
+
+def lose_a_file(store: Path, offsets: list[int]) -> set[int]:
+    (store / f"commitlog/{LOG_FILE_SIZE:020}").unlink()
+    return {number for number, offset in enumerate(offsets) if LOG_FILE_SIZE <= offset < 2 * LOG_FILE_SIZE}
+
+
+def tear_the_end(store: Path, offsets: list[int]) -> set[int]:
+    overwrite(store, offsets[-1] + 10, bytes(30))
+    return {MESSAGES - 1}
+
+
+DAMAGES = [flip_body, flip_size, zero_across_files, lose_a_file, tear_the_end]
+Damage = Callable[[Path, list[int]], set[int]]
+
+
+def check_repaired(path: Path, offsets: list[int], lost: set[int]) -> None:
+    """Every message that was not damaged is where it was, by place, by queue and by key."""
+    left = [number for number in range(MESSAGES) if number not in lost]
+    with mqstore.open(path, **SMALL_FILES) as opened:
+        assert opened.report().is_whole
+        assert [found.commit_log_offset for found in opened.topic("t").queue(0)] == [
+            offsets[number] for number in left if number % 2 == 0
+        ]
+        for number in range(0, MESSAGES, 7):
+            found = opened.query_message("t", f"k{number}")
+            assert [message.commit_log_offset for message in found] == ([] if number in lost else [offsets[number]])
+    audit, findings = verify(path, **SMALL_FILES)
+    # What is gone stays gone: offsets that no record has. All else agrees.
+    assert {finding.kind for finding in findings} <= {"offset_gap"}
+    assert audit.record_count >= len(left)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("in_place", [False, True])
+def test_what_checks_out_is_kept_where_it_is(
+    java: JavaStore,
+    store: tuple[Path, list[int]],
+    tmp_path: Path,
+    damage: Damage,
+    in_place: bool,  # noqa: FBT001 (a case)
+) -> None:
+    path, offsets = store
+    lost = damage(path, offsets)
+    audit, _ = verify(path, **SMALL_FILES)
+    assert not audit.is_whole
+    if in_place and damage is lose_a_file:
+        with pytest.raises(mqstore.StoreLayoutError):
+            repair(path, **SMALL_FILES)
+        return
+    before = copy_store(path, tmp_path / "before")
+    done = repair(path, None if in_place else tmp_path / "whole", **SMALL_FILES)
+    assert set(done.lost) == {LostMessage(topic="t", queue_id=n % 2, queue_offset=n // 2) for n in lost}
+    assert done.message_count == MESSAGES - len(lost)
+    check_repaired(done.path, offsets, lost)
+    if in_place:
+        assert done.saved is not None
+        assert queue_contents(done.saved) == queue_contents(before)
+    else:
+        assert log_contents(path) == log_contents(before)
+        assert queue_contents(path) == queue_contents(before)
+    # The Java store loses nothing more.
+    with_java = NaiveModel.of(java.run("dump", copy_store(done.path, tmp_path / "java"), SMALL_FILES))
+    assert {offsets[number] for number in range(MESSAGES) if number not in lost} <= set(with_java.records)
+
+
+def test_a_whole_store_is_rebuilt_as_it_is(store: tuple[Path, list[int]], tmp_path: Path) -> None:
+    path, _ = store
+    audit, findings = verify(path, **SMALL_FILES)
+    assert (audit.is_whole, findings, audit.record_count) == (True, [], MESSAGES)
+    done = repair(path, tmp_path / "whole", **SMALL_FILES)
+    assert (done.lost, done.holes, done.message_count) == ((), (), MESSAGES)
+    assert log_contents(done.path) == log_contents(path)
+    assert queue_contents(done.path) == queue_contents(path)
+    assert index_contents(done.path) == index_contents(path)
+
+
+def test_derived_files_are_made_anew(store: tuple[Path, list[int]], tmp_path: Path) -> None:
+    path, offsets = store
+    unit = path / "consumequeue/t/0/00000000000000000000"
+    content = bytearray(unit.read_bytes())
+    content[45] ^= 4
+    unit.write_bytes(content)
+    (index,) = sorted((path / "index").iterdir())[:1]
+    index.write_bytes(bytes(index.stat().st_size))
+    audit, _ = verify(path, **SMALL_FILES)
+    assert {"unit_missing", "unit_wrong"} <= set(audit.counts)
+    done = repair(path, tmp_path / "whole", **SMALL_FILES)
+    assert not done.lost
+    check_repaired(done.path, offsets, set())
+
+
+def test_what_cannot_be_repaired_is_told(store: tuple[Path, list[int]], tmp_path: Path) -> None:
+    path, _ = store
+    with pytest.raises(mqstore.OptionError, match="does not exist yet"):
+        repair(path, tmp_path, **SMALL_FILES)
+    with mqstore.open(path, "rw", **SMALL_FILES), pytest.raises(mqstore.StoreLockedError):
+        repair(path, tmp_path / "whole", **SMALL_FILES)
+    with pytest.raises(mqstore.StoreNotFoundError):
+        verify(tmp_path / "nowhere")
+
+
+def test_the_commands(store: tuple[Path, list[int]], tmp_path: Path) -> None:
+    path, offsets = store
+    (total,) = (json.loads(line) for line in run_mqstore("verify", path, SMALL_FILES))
+    assert total["wrong"] == 0
+    damaged = copy_store(path, tmp_path / "damaged")
+    flip_body(damaged, offsets)
+    shown = run_and_fail("verify", damaged, SMALL_FILES)
+    assert json.loads(shown[0])["kind"] in {"bad_body", "bad_record"}
+    shown = run_and_fail("repair", damaged, SMALL_FILES, "--out", str(tmp_path / "whole"))
+    assert [json.loads(line) for line in shown] == [{"topic": "t", "queue": 0, "lost offset": 50}]
+    check_repaired(tmp_path / "whole", offsets, {100})
+
+
+def run_and_fail(command: str, directory: Path, options: dict[str, Any], *given: str) -> list[str]:
+    """Runs a command that has to end with 1, and gives the lines it printed."""
+    done = subprocess.run(
+        [*mqstore_command(command, directory, options), *given], capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 1, done.stderr
+    return done.stdout.splitlines()
