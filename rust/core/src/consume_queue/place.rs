@@ -2,9 +2,10 @@
 
 use crate::num;
 
-/// More blank units than these fill no gap: nothing covers the offset in a record, and believing any
-/// would fill memory and disk with blanks.
-const MAX_GAP: u64 = 1 << 24;
+/// More files of blank units than these, and so many units, fill no gap: nothing covers the offset in
+/// a record, and believing any would fill memory and disk with blanks.
+const MAX_GAP_FILES: u64 = 16;
+const MAX_GAP_UNITS: u64 = 1024;
 /// Offsets whose place in the files no `long` can say are none.
 const MAX_OFFSET: u64 = 1 << 58;
 
@@ -28,6 +29,10 @@ pub(crate) struct UnitPlace {
 }
 
 impl PlaceRule {
+    const fn max_gap(self) -> u64 {
+        self.units_in_file * MAX_GAP_FILES + MAX_GAP_UNITS
+    }
+
     /// The place of a unit that says it has an offset, in a queue that ends at `current`, or that is
     /// empty. `None` where the queue has the unit already.
     ///
@@ -43,7 +48,7 @@ impl PlaceRule {
                 let blanks_from = expected - expected % self.units_in_file;
                 Some(UnitPlace { blanks_from, index: expected })
             }
-            Some(end) if expected == 0 || expected > end.saturating_add(MAX_GAP) => {
+            Some(end) if expected == 0 || expected.saturating_sub(end) > self.max_gap() => {
                 Some(UnitPlace { blanks_from: end, index: end })
             }
             Some(end) if expected < end => None,
