@@ -34,7 +34,9 @@ test-python: $(VENV)/engine-dev
 
 # The long form of the crash tests. What fails is repeated with the MQSTORE_SEED that it prints.
 KILLS ?= 200
+RUNS ?= 80
 torture: $(VENV)/engine-dev
+	MQSTORE_RUNS=$(RUNS) cargo test -p mqstore-core --test crash -- --nocapture
 	MQSTORE_KILLS=$(KILLS) $(BIN)/pytest -q --timeout=0 tests/crash
 
 # Any bytes against each decoder and against recovery, FUZZ_SECONDS for each. Needs a nightly compiler

@@ -7,11 +7,35 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::config_file;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{CHECKPOINT_FIELDS_SIZE, CHECKPOINT_FILE_SIZE, CheckpointTimes};
 use crate::format::positions::{DurablePositions, POSITIONS_FILE_SIZE};
 use crate::fs::{FileSystem, OpenMode};
 use crate::num;
+use crate::published;
+
+/// What the last mqstore writer knew to be on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastPositions {
+    /// The store never had an mqstore writer: times tell.
+    Never,
+    /// The file is not there or not whole: of times, which can be that of many messages, nothing is believed.
+    Lost,
+    /// This.
+    Known(DurablePositions),
+}
+
+impl LastPositions {
+    /// The positions, where they are known.
+    #[must_use]
+    pub const fn known(self) -> Option<DurablePositions> {
+        match self {
+            Self::Known(positions) => Some(positions),
+            Self::Never | Self::Lost => None,
+        }
+    }
+}
 
 /// Times and positions, as they stand and as they are on the disk.
 #[derive(Debug)]
@@ -29,20 +53,23 @@ struct State {
 }
 
 impl StoreCheckpoint {
-    /// Reads a store's checkpoint. A missing or short file holds zeros.
+    /// Reads a store's checkpoint, and what an mqstore writer left beside it. A missing or short checkpoint
+    /// holds zeros.
     ///
     /// # Errors
     /// Where a file is there and can't be read.
-    pub fn load(
-        fs: Arc<dyn FileSystem>,
-        path: PathBuf,
-        own_dir: &Path,
-    ) -> Result<(Self, Option<DurablePositions>)> {
+    pub fn load(fs: Arc<dyn FileSystem>, path: PathBuf, own_dir: &Path) -> Result<(Self, LastPositions)> {
         let positions_path = own_dir.join("positions");
         let times = read::<CHECKPOINT_FIELDS_SIZE>(&*fs, &path)?;
         let times = times.and_then(|bytes| CheckpointTimes::read(&bytes)).unwrap_or_default();
         let positions = read::<POSITIONS_FILE_SIZE>(&*fs, &positions_path)?;
-        let positions = positions.and_then(|bytes| DurablePositions::read(&bytes));
+        let positions = match positions.and_then(|bytes| DurablePositions::read(&bytes)) {
+            Some(positions) => LastPositions::Known(positions),
+            None if is_there(&*fs, &positions_path)? || is_there(&*fs, &published::path(own_dir))? => {
+                LastPositions::Lost
+            }
+            None => LastPositions::Never,
+        };
         let state = Mutex::new(State { times, positions: DurablePositions::default() });
         Ok((Self { fs, path, positions_path, state }, positions))
     }
@@ -91,11 +118,14 @@ impl StoreCheckpoint {
     /// Where a file can't be written.
     pub fn flush(&self) -> Result<()> {
         let state = self.state.lock();
-        self.write(&self.path, &state.times.to_bytes(), CHECKPOINT_FILE_SIZE)?;
-        self.write(&self.positions_path, &state.positions.to_bytes(), POSITIONS_FILE_SIZE)
+        self.write_times(&state.times.to_bytes())?;
+        // Without positions a store could not tell a power cut from damage.
+        config_file::swap(&*self.fs, &self.positions_path, &state.positions.to_bytes())
     }
 
-    fn write(&self, path: &Path, bytes: &[u8], file_size: usize) -> Result<()> {
+    fn write_times(&self, bytes: &[u8]) -> Result<()> {
+        let path = &self.path;
+        let file_size = CHECKPOINT_FILE_SIZE;
         let handle = self.fs.open(path, OpenMode::Create).map_err(Error::io("open", path))?;
         let found = handle.metadata().map_err(Error::io("look at", path))?;
         if found.len != num::offset(file_size) {
@@ -107,6 +137,10 @@ impl StoreCheckpoint {
         handle.write_at(bytes, 0).map_err(Error::io("write", path))?;
         handle.sync_data().map_err(Error::io("flush", path))
     }
+}
+
+fn is_there(fs: &dyn FileSystem, path: &Path) -> Result<bool> {
+    Ok(fs.metadata(path).map_err(Error::io("look at", path))?.is_some())
 }
 
 fn read<const N: usize>(fs: &dyn FileSystem, path: &Path) -> Result<Option<[u8; N]>> {

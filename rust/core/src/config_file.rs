@@ -17,14 +17,21 @@ pub fn replace(fs: &dyn FileSystem, path: &Path, content: &[u8]) -> Result<()> {
     if let Some(folder) = path.parent() {
         make_folder(fs, folder)?;
     }
-    let before = read(fs, path)?;
-    let new = beside(path, ".tmp");
-    write(fs, &new, content)?;
-    if let Some(before) = before.filter(|before| !before.is_empty()) {
+    if let Some(before) = read(fs, path)?.filter(|before| !before.is_empty()) {
         let (bak, bak_new) = (beside(path, ".bak"), beside(path, ".bak.tmp"));
         write(fs, &bak_new, &before)?;
         fs.rename(&bak_new, &bak).map_err(Error::io("rename to", bak))?;
     }
+    swap(fs, path, content)
+}
+
+/// Replaces a file's content without keeping the one before. The folder is there.
+///
+/// # Errors
+/// As for [`replace`].
+pub fn swap(fs: &dyn FileSystem, path: &Path, content: &[u8]) -> Result<()> {
+    let new = beside(path, ".tmp");
+    write(fs, &new, content)?;
     fs.rename(&new, path).map_err(Error::io("rename to", path))?;
     match path.parent() {
         Some(folder) => fs.sync_dir(folder).map_err(Error::io("sync the folder", folder)),
@@ -51,11 +58,13 @@ pub fn read(fs: &dyn FileSystem, path: &Path) -> Result<Option<Vec<u8>>> {
 
 fn write(fs: &dyn FileSystem, path: &Path, content: &[u8]) -> Result<()> {
     let handle = fs.open(path, OpenMode::Create).map_err(Error::io("create", path))?;
-    handle
-        .set_len(0)
-        .and_then(|()| handle.write_at(content, 0))
-        .and_then(|()| handle.sync_data())
-        .map_err(Error::io("write", path))
+    let written =
+        handle.set_len(0).and_then(|()| handle.write_at(content, 0)).and_then(|()| handle.sync_data());
+    if written.is_err() {
+        // The next attempt begins with a file of which no sync has failed.
+        let _already_failing = fs.remove_file(path);
+    }
+    written.map_err(Error::io("write", path))
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

@@ -23,7 +23,6 @@ use crate::format::message::{Check, Record, RecordFault};
 use crate::format::properties::DispatchProperties;
 use crate::format::sys_flag;
 use crate::index::IndexService;
-use crate::index::file::IndexFile;
 use crate::num;
 
 /// Where delayed messages wait.
@@ -83,8 +82,6 @@ pub struct Dispatcher {
     passing: Mutex<()>,
     arrivals: Mutex<Vec<Arrival>>,
     gaps: Mutex<Vec<Gap>>,
-    /// Index files that have become full and are not on the disk yet.
-    filled: Mutex<Vec<Arc<IndexFile>>>,
 }
 
 /// The queue that the last record went to: the next one often goes to it or has its topic.
@@ -133,12 +130,6 @@ impl Dispatcher {
     #[must_use]
     pub fn gaps(&self) -> Vec<Gap> {
         self.gaps.lock().clone()
-    }
-
-    /// Index files that have become full since the last call.
-    #[must_use]
-    pub fn take_filled(&self) -> Vec<Arc<IndexFile>> {
-        std::mem::take(&mut *self.filled.lock())
     }
 
     /// Dispatches up to the log's end, or up to the confirm offset. Gives how many messages.
@@ -321,9 +312,7 @@ impl Derived for ToStore<'_> {
         store_timestamp: i64,
     ) -> Result<()> {
         let Some(index) = self.targets.index else { return Ok(()) };
-        let outcome = index.build_index(hashes, offset, store_timestamp)?;
-        self.dispatcher.filled.lock().extend(outcome.filled);
-        Ok(())
+        index.build_index(hashes, offset, store_timestamp)
     }
 }
 

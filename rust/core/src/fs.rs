@@ -120,7 +120,7 @@ pub trait FileHandle: Send + Sync + fmt::Debug {
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>>;
     /// Maps its first `len` bytes.
     fn map(&self, len: usize, writable: bool) -> io::Result<Region>;
-    /// Brings a range of a mapping of this file to the disk.
+    /// Brings a range of a mapping of this file, and the file's length, to the disk.
     fn flush_mapped(&self, region: &Region, offset: usize, len: usize) -> io::Result<()>;
     /// Makes the pages of a range of a mapping present and writable ahead of their use.
     fn populate(&self, region: &Region, offset: usize, len: usize) -> io::Result<()>;

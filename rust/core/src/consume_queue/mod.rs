@@ -318,6 +318,12 @@ impl ConsumeQueue {
         state.ext.as_mut().map_or(Ok(()), |ext| ext.units.destroy())
     }
 
+    /// Removes files of the extension that are there though the queue is new: a crash took its own.
+    fn discard_orphaned_ext(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        state.ext.as_mut().filter(|ext| !ext.units.is_empty()).map_or(Ok(()), |ext| ext.units.destroy())
+    }
+
     /// Touches every page of the queue's files, so that the first look-ups find them in memory.
     ///
     /// # Errors

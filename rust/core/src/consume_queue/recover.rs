@@ -44,8 +44,13 @@ impl ConsumeQueue {
             }
             end -= 1;
         }
+        let has_orphaned_ext = end == start && self.has_ext();
         self.set_end(end)?;
-        Ok(end < low || self.has_half_made())
+        Ok(end < low || has_orphaned_ext || self.has_half_made())
+    }
+
+    fn has_ext(&self) -> bool {
+        self.state.lock().ext.as_ref().is_some_and(|ext| !ext.units.is_empty())
     }
 
     /// Whether the unit's part in the extension is there, where it has one.

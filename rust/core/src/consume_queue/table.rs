@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 
 use super::tailed_files::TailedFiles;
@@ -207,6 +207,7 @@ impl QueueTable {
             return Ok(Arc::clone(found));
         }
         let made = self.make(&topic, queue.queue_id, &Listing::default())?;
+        made.discard_orphaned_ext()?;
         queues.insert(decoded.into(), Arc::clone(&made));
         Ok(made)
     }
@@ -296,8 +297,8 @@ impl QueueTable {
     /// Where the disk did not take it.
     pub fn flush(&self, least_pages: u64) -> Result<()> {
         let mut queues = std::mem::take(&mut *self.unflushed.lock());
-        queues.sort_by_key(|queue| Arc::as_ptr(queue).addr());
-        queues.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        let mut seen = HashSet::new();
+        queues.retain(|queue| seen.insert(Arc::as_ptr(queue).addr()));
         let (due, later): (Vec<_>, Vec<_>) = queues.into_iter().partition(|queue| {
             let state = queue.state.lock();
             least_pages == 0 || state.units.has_unflushed_pages(least_pages)

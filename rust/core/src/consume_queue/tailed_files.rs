@@ -202,8 +202,13 @@ impl TailedFiles {
         if self.memory_only {
             return Ok(());
         }
-        self.files.remove_half_made()?;
-        self.files.delete(&self.files_from(end))?;
+        let later = self.files_from(end);
+        if !later.is_empty() || self.files.has_half_made() {
+            self.files.remove_half_made()?;
+            self.files.delete(&later)?;
+            // Back after a power cut they would be believed where the positions have moved on.
+            self.files.sync_dirs()?;
+        }
         if let Some(last) = self.files.last() {
             last.zero_from(end - last.file_from_offset())?;
         }
@@ -243,13 +248,8 @@ impl TailedFiles {
 
     /// Removes everything.
     pub(crate) fn destroy(&mut self) -> Result<()> {
+        let files = self.files_from(0);
         self.set_end(0);
-        let files = self.files.files();
-        if self.memory_only {
-            self.files.forget(&files);
-        } else {
-            self.files.delete(&files)?;
-        }
-        Ok(())
+        if self.memory_only { Ok(()) } else { self.files.delete(&files) }
     }
 }

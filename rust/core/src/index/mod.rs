@@ -37,6 +37,8 @@ pub struct IndexService {
     memory_only: bool,
     files: RwLock<Arc<Vec<Arc<IndexFile>>>>,
     half_made: Mutex<HalfMade>,
+    /// Files that have become full and are not on the disk yet.
+    filled: Mutex<Vec<Arc<IndexFile>>>,
 }
 
 /// Files that a crash left before they were made.
@@ -54,13 +56,6 @@ pub struct IndexLoad {
     pub faults: Vec<Stray>,
 }
 
-/// What became of a message's keys.
-#[derive(Debug, Default)]
-pub struct IndexOutcome {
-    /// A file that has become full and has to be brought to the disk.
-    pub filled: Option<Arc<IndexFile>>,
-}
-
 impl IndexService {
     /// The service over a folder, without any file yet.
     #[must_use]
@@ -71,7 +66,16 @@ impl IndexService {
         shape: IndexShape,
         memory_only: bool,
     ) -> Self {
-        Self { fs, clock, folder, shape, memory_only, files: RwLock::default(), half_made: Mutex::default() }
+        Self {
+            fs,
+            clock,
+            folder,
+            shape,
+            memory_only,
+            files: RwLock::default(),
+            half_made: Mutex::default(),
+            filled: Mutex::default(),
+        }
     }
 
     /// Opens the files that are there, oldest name first. One that cannot be used is named and left
@@ -122,17 +126,22 @@ impl IndexService {
         self.half_made.lock().first
     }
 
-    /// Removes files that a crash left before they were made.
+    /// Removes files that are not to be trusted, and those that a crash left before they were made. Back
+    /// after a power cut they would be believed where the positions have moved on.
     ///
     /// # Errors
     /// Where one can't be removed.
-    pub fn remove_half_made(&self) -> Result<()> {
+    pub fn trim(&self, dropped: &[Arc<IndexFile>]) -> Result<()> {
+        self.delete(dropped)?;
         let mut half_made = self.half_made.lock();
+        if dropped.is_empty() && half_made.paths.is_empty() {
+            return Ok(());
+        }
         for path in &half_made.paths {
             self.fs.remove_file(path).map_err(Error::io("remove", path))?;
         }
         *half_made = HalfMade::default();
-        Ok(())
+        self.fs.sync_dir(&self.folder).map_err(Error::io("sync the folder", &self.folder))
     }
 
     /// The files, oldest first.
@@ -157,21 +166,26 @@ impl IndexService {
         hashes: impl Iterator<Item = u32>,
         phy_offset: u64,
         store_timestamp: i64,
-    ) -> Result<IndexOutcome> {
-        let mut outcome = IndexOutcome::default();
-        let mut file = self.writable_file(&mut outcome)?;
+    ) -> Result<()> {
+        let mut file = self.writable_file()?;
         let end = num::from_java_long(file.header().end_phy_offset).unwrap_or(0);
         if phy_offset < end {
-            return Ok(outcome);
+            return Ok(());
         }
         let known = if phy_offset == end { self.keys_known_of(phy_offset) } else { 0 };
         for hash in hashes.skip(known) {
             if file.put_key(hash, phy_offset, store_timestamp)? == PutKey::Full {
-                file = self.writable_file(&mut outcome)?;
+                file = self.writable_file()?;
                 file.put_key(hash, phy_offset, store_timestamp)?;
             }
         }
-        Ok(outcome)
+        Ok(())
+    }
+
+    /// The files that have become full since the last call, which have to be brought to the disk.
+    #[must_use]
+    pub fn take_filled(&self) -> Vec<Arc<IndexFile>> {
+        std::mem::take(&mut *self.filled.lock())
     }
 
     /// How many keys of the last message are in the index, over the last two files.
@@ -182,7 +196,7 @@ impl IndexService {
     }
 
     /// The last file, or a new one where it is full. Source: `getAndCreateLastIndexFile`.
-    fn writable_file(&self, outcome: &mut IndexOutcome) -> Result<Arc<IndexFile>> {
+    fn writable_file(&self) -> Result<Arc<IndexFile>> {
         let last = self.files.read().last().cloned();
         if let Some(last) = last.as_ref().filter(|last| !last.is_write_full() && self.takes_keys(last)) {
             return Ok(Arc::clone(last));
@@ -199,7 +213,7 @@ impl IndexService {
         let mut next = Vec::clone(&files);
         next.push(Arc::clone(&file));
         *files = Arc::new(next);
-        outcome.filled = last.filter(|last| last.is_write_full());
+        self.filled.lock().extend(last.filter(|last| last.is_write_full()));
         Ok(file)
     }
 

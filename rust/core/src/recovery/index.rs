@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::log_end::LogEnd;
 use super::{Recovered, StoreState};
+use crate::checkpoint::LastPositions;
 use crate::error::Result;
-use crate::format::positions::DurablePositions;
 use crate::index::file::IndexFile;
 use crate::num;
 
@@ -54,8 +54,10 @@ pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<(Vec<Arc<IndexFile>>, 
 fn was_flushed(of: Recovered<'_>, file: &IndexFile) -> bool {
     let header = file.header();
     let covered = of.checkpoint.times().index_msg_timestamp;
-    let is_reached = |positions: DurablePositions| header.end_phy_offset <= num::java_long(positions.index);
-    file.index_count() >= file.shape().index_num
-        && header.end_timestamp <= covered
-        && of.positions.is_none_or(is_reached)
+    let is_reached = match of.positions {
+        LastPositions::Never => true,
+        LastPositions::Lost => false,
+        LastPositions::Known(positions) => header.end_phy_offset <= num::java_long(positions.index),
+    };
+    file.index_count() >= file.shape().index_num && header.end_timestamp <= covered && is_reached
 }

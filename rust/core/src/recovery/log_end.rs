@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::{Recovered, StoreState};
+use crate::checkpoint::LastPositions;
 use crate::commit_log::CommitLog;
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::config::OnDamage;
@@ -16,7 +17,7 @@ use crate::dispatch::Gap;
 use crate::error::{Error, Result};
 use crate::format::be;
 use crate::format::message::{
-    Check, MAGIC_CODE_AT, MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2, RecordFault, SYS_FLAG_AT,
+    Check, MAGIC_CODE_AT, MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2, Record, RecordFault, SYS_FLAG_AT,
     store_timestamp_at,
 };
 use crate::mmap::file_queue::FileQueue;
@@ -95,6 +96,12 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
     let mut position = walked_from;
     loop {
         let end = scan::scan(files, position, u64::MAX, check, |offset, record, _| {
+            // The body's CRC does not cover them.
+            if may_be_lost(of, offset)
+                && has_lost_sector(record.properties, properties_at(files, offset, record))
+            {
+                return Ok(ControlFlow::Break(()));
+            }
             found.log_end = record.next_offset(offset);
             found.last_store_timestamp = record.store_timestamp;
             Ok(ControlFlow::Continue(()))
@@ -102,8 +109,13 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
         let (bad, fault) = match end {
             ScanEnd::Fault { offset, fault } => (offset, Some(fault)),
             ScanEnd::Missing(offset) => (offset, None),
+            ScanEnd::Stopped(lost) => {
+                found.log_end = found.log_end.max(file_start(files, lost));
+                found.is_cut = true;
+                return Ok(found);
+            }
             // The blank at the end of the last file does not count, as in 4.9.3.
-            ScanEnd::Reached(_) | ScanEnd::Stopped(_) => {
+            ScanEnd::Reached(_) => {
                 found.log_end = found.log_end.max(last_file);
                 return Ok(found);
             }
@@ -131,22 +143,36 @@ fn is_being_written(of: Recovered<'_>, files: &FileQueue, bad: u64) -> bool {
     matches!(of.state, StoreState::Live(_)) && matches!(scan::size_at(files, bad), Ok(Some(_)))
 }
 
-/// Whether a bad record is one that never got to the disk, though some behind it may have: a power cut
-/// takes any of the pages, or of their sectors, that were not flushed. Behind the last position that is
-/// known to be flushed a sector, or what the record has of one, then reads as the zeros that were there
-/// before. What was flushed stands before all that was not, so nothing that was promised is behind.
+/// Whether what stands at an offset may not have got to the disk, though some behind it may have: a power
+/// cut takes any of the pages, or of their sectors, that were not flushed.
+fn may_be_lost(of: Recovered<'_>, offset: u64) -> bool {
+    of.state == StoreState::Crashed && of.positions.known().is_some_and(|known| offset >= known.log)
+}
+
+/// Whether a bad record is one that did not get to the disk. What was flushed stands before all that was
+/// not, so nothing that was promised is behind.
 fn is_lost(of: Recovered<'_>, files: &FileQueue, bad: u64) -> Result<bool> {
-    if of.state != StoreState::Crashed || of.positions.is_none_or(|known| bad < known.log) {
-        return Ok(false);
-    }
-    let Some(file) = files.find(bad) else { return Ok(false) };
+    let Some(file) = files.find(bad).filter(|_| may_be_lost(of, bad)) else { return Ok(false) };
     let position = bad - file.file_from_offset();
     let size = be::i32_at(&file.slice(position, 4)?, 0).and_then(num::from_java_int).unwrap_or(0);
-    let first_sector = SECTOR_SIZE - position % SECTOR_SIZE;
-    let record = file.slice(position, u64::from(size).max(first_sector))?;
-    let (first, others) = record.split_at_checked(num::index(first_sector)).unwrap_or((&record, &[]));
-    let is_zero = |sector: &[u8]| sector.iter().all(|&byte| byte == 0);
-    Ok(is_zero(first) || others.chunks(num::index(SECTOR_SIZE)).any(is_zero))
+    let least = SECTOR_SIZE - position % SECTOR_SIZE;
+    let record = file.slice(position, u64::from(size).max(least))?;
+    Ok(has_lost_sector(&record, position))
+}
+
+/// Whether a sector, or what some bytes at a position of their file have of one, reads as the zeros that
+/// were there before.
+fn has_lost_sector(bytes: &[u8], position: u64) -> bool {
+    let in_first = num::index(SECTOR_SIZE - position % SECTOR_SIZE);
+    let (first, others) = bytes.split_at_checked(in_first).unwrap_or((bytes, &[]));
+    let is_zero = |sector: &[u8]| !sector.is_empty() && sector.iter().all(|&byte| byte == 0);
+    is_zero(first) || others.chunks(num::index(SECTOR_SIZE)).any(is_zero)
+}
+
+/// The position in its file at which a record's properties begin: they end with it.
+fn properties_at(files: &FileQueue, offset: u64, record: &Record<'_>) -> u64 {
+    let before = u64::from(record.total_size).saturating_sub(num::offset(record.properties.len()));
+    offset % files.file_size() + before
 }
 
 /// A store that is opened for writing is not cut where valid records would go, unless the user says so.
@@ -200,13 +226,15 @@ fn start_file(of: Recovered<'_>, files: &[Arc<MappedFile>]) -> Result<Option<Arc
             break;
         }
     }
-    if let (Some(positions), Some(by_time)) = (of.positions, start) {
-        let by_position =
-            files.iter().rev().find(|file| file.file_from_offset() <= positions.log).or(files.first());
-        let earlier = by_position.filter(|file| file.file_from_offset() < by_time.file_from_offset());
-        start = earlier.or(start);
-    }
-    Ok(start.cloned())
+    let known = match of.positions {
+        LastPositions::Never => return Ok(start.cloned()),
+        LastPositions::Lost => 0,
+        LastPositions::Known(positions) => positions.log,
+    };
+    let by_position = files.iter().rev().find(|file| file.file_from_offset() <= known).or(files.first());
+    let by_time = start.map_or(0, |file| file.file_from_offset());
+    let earlier = by_position.filter(|file| file.file_from_offset() < by_time);
+    Ok(earlier.or(start).cloned())
 }
 
 /// The store time of a file's first message; `None` where it begins with none.

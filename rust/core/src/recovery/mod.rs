@@ -13,7 +13,7 @@ pub mod queues;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::checkpoint::StoreCheckpoint;
+use crate::checkpoint::{LastPositions, StoreCheckpoint};
 use crate::commit_log::CommitLog;
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::config::StoreConfig;
@@ -43,7 +43,7 @@ pub struct Recovered<'a> {
     /// The checkpoint.
     pub checkpoint: &'a StoreCheckpoint,
     /// What the last mqstore writer knew to be on the disk.
-    pub positions: Option<DurablePositions>,
+    pub positions: LastPositions,
     /// How the store was left.
     pub state: StoreState,
     /// Whether the store is opened for writing.
@@ -111,14 +111,15 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
 /// Whether a store without the mark of an unclean stop has lost that mark: neither did an mqstore writer
 /// write its positions when it closed the store, nor RocketMQ its checkpoint.
 fn was_killed(of: Recovered<'_>, end: &LogEnd) -> bool {
-    of.positions.is_some_and(|positions| positions.log < end.log_end)
+    of.positions.known().is_none_or(|positions| positions.log < end.log_end)
+        && of.positions != LastPositions::Never
         && of.checkpoint.times().logics_msg_timestamp < end.last_store_timestamp
 }
 
 /// What stays known to be on the disk when what stands behind the ends is removed.
 #[must_use]
 pub fn known_after_trim(of: Recovered<'_>, recovery: &Recovery) -> DurablePositions {
-    let known = of.positions.unwrap_or_default();
+    let known = of.positions.known().unwrap_or_default();
     let index_from = recovery.index_from.unwrap_or(recovery.dispatch_from);
     DurablePositions {
         log: known.log.min(recovery.log_end),
@@ -164,8 +165,7 @@ pub fn trim(of: Recovered<'_>, recovery: &Recovery) -> Result<()> {
         queue.trim()?;
     }
     if let Some(index) = of.index {
-        index.remove_half_made()?;
-        index.delete(&recovery.dropped)?;
+        index.trim(&recovery.dropped)?;
     }
     Ok(())
 }

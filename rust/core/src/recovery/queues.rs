@@ -2,6 +2,7 @@
 
 use super::log_end::LogEnd;
 use super::{Recovered, StoreState};
+use crate::checkpoint::LastPositions;
 use crate::config::StoreConfig;
 use crate::consume_queue::ConsumeQueue;
 use crate::dispatch::multi_queues;
@@ -66,7 +67,11 @@ pub(super) fn recover_closed(of: Recovered<'_>, log_end: u64) -> Result<QueueEnd
 
 /// Gives up to where the queues are known to be whole.
 fn recover_crashed(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
-    let known = of.positions.map_or(end.walked_from, |positions| positions.queues.min(end.walked_from));
+    let known = match of.positions {
+        LastPositions::Never => end.walked_from,
+        LastPositions::Lost => 0,
+        LastPositions::Known(positions) => positions.queues.min(end.walked_from),
+    };
     let mut dispatch_from = known;
     for queue in of.queues.all() {
         if let Some(earlier) = queue.recover_up_to(known)? {

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::follow::Follow;
 use super::replication::Replication;
 use super::{Notes, Store};
-use crate::checkpoint::StoreCheckpoint;
+use crate::checkpoint::{LastPositions, StoreCheckpoint};
 use crate::clock::Clock;
 use crate::commit_log::CommitLog;
 use crate::commit_log::topic_queue::QueueRef;
@@ -16,7 +16,6 @@ use crate::config::StoreConfig;
 use crate::consume_queue::table::QueueTable;
 use crate::dispatch::Dispatcher;
 use crate::error::{Error, Result};
-use crate::format::positions::DurablePositions;
 use crate::fs::{FileSystem, OpenMode, make_folder};
 use crate::index::IndexService;
 use crate::lock::{self, StoreLock, Writer};
@@ -56,7 +55,7 @@ struct Parts {
     queues: QueueTable,
     index: Option<IndexService>,
     checkpoint: StoreCheckpoint,
-    positions: Option<DurablePositions>,
+    positions: LastPositions,
     notes: Notes,
 }
 
@@ -325,7 +324,7 @@ fn open_for_writing(
     parts.checkpoint.set_positions(known);
     if recovery.must_trim {
         // What is put where something was cut is not on the disk just because that was.
-        if parts.positions.is_some_and(|positions| positions != known) {
+        if parts.positions.known().is_some_and(|positions| positions != known) {
             parts.checkpoint.flush()?;
         }
         recovery::trim(of, &recovery)?;

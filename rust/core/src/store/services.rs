@@ -8,6 +8,7 @@ use crate::consume_queue::ConsumeQueue;
 use crate::error::Result;
 use crate::format::index::IndexHeader;
 use crate::format::positions::DurablePositions;
+use crate::index::IndexService;
 use crate::num;
 
 impl Store {
@@ -79,16 +80,16 @@ impl Store {
 
     /// Index files that became full are brought to the disk, and then the checkpoint says so.
     fn flush_filled_index_files(&self) -> Result<()> {
-        for filled in self.dispatcher.take_filled() {
-            self.derived_poison.watch("flush", filled.flush())?;
-            let IndexHeader { end_timestamp, end_phy_offset, .. } = filled.header();
+        let filled: Vec<_> = self.index.iter().flat_map(IndexService::take_filled).collect();
+        for file in &filled {
+            self.derived_poison.watch("flush", file.flush())?;
+            let IndexHeader { end_timestamp, end_phy_offset, .. } = file.header();
             if !self.derived_poison.is_set() {
                 self.checkpoint.set_index_msg_timestamp(end_timestamp);
                 self.checkpoint.advance_index_position(num::from_java_long(end_phy_offset).unwrap_or(0));
             }
-            self.checkpoint.flush()?;
         }
-        Ok(())
+        if filled.is_empty() { Ok(()) } else { self.checkpoint.flush() }
     }
 
     /// Brings log, queues and index to the disk, then the checkpoint: each time and position is read

@@ -1,0 +1,225 @@
+//! What must hold of what is left of a store.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mqstore_core::clock::ManualClock;
+use mqstore_core::commit_log::scan::{ScanEnd, scan};
+use mqstore_core::config::StoreConfig;
+use mqstore_core::error::Result;
+use mqstore_core::format::index::key_hash;
+use mqstore_core::format::message::Check;
+use mqstore_core::fs::OsFileSystem;
+use mqstore_core::index::KeyQuery;
+use mqstore_core::store::query::decode_record;
+use mqstore_core::store::{Mode, Store};
+
+use crate::workload::{Acknowledged, Put, config_path};
+
+/// What is known of a store at a moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    /// Messages that must be there.
+    pub(crate) promised: Vec<Acknowledged>,
+    /// Messages that are in the log, flushed or not, at the end of a life.
+    pub(crate) appended: Vec<Acknowledged>,
+    /// Messages that may be there: what was ever put and not found missing since.
+    pub(crate) tried: HashMap<String, Put>,
+    /// What `config/topics.json` can hold.
+    pub(crate) configs: Vec<Vec<u8>>,
+    /// Whether it is certain that there is such a file.
+    pub(crate) has_config: bool,
+}
+
+/// A message as a store has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) name: String,
+    pub(crate) topic: String,
+    pub(crate) queue_id: i32,
+    pub(crate) offset: u64,
+    pub(crate) size: u32,
+    pub(crate) queue_offset: i64,
+}
+
+impl Found {
+    /// It, as the put that left it would have told.
+    pub(crate) fn acknowledged(&self, tried: &HashMap<String, Put>) -> Acknowledged {
+        Acknowledged {
+            put: tried[&self.name].clone(),
+            offset: self.offset,
+            end: self.offset + u64::from(self.size),
+            queue_offset: self.queue_offset,
+        }
+    }
+}
+
+/// Opens a store at a fixed time.
+pub(crate) fn open(config: &StoreConfig, mode: Mode) -> Result<Arc<Store>> {
+    let clock = Arc::new(ManualClock::at(1_800_000_000_000));
+    Store::open(config.clone(), Arc::new(OsFileSystem), clock, mode)
+}
+
+/// Looks at a store that a crash left as a reader, then as a writer, and once more. Gives what it has.
+pub(crate) fn check(config: &StoreConfig, known: &Known) -> Vec<Found> {
+    let reader = open(config, Mode::Read);
+    // Before the first opening came to its end there may be no log yet, and nothing was promised.
+    if let Ok(reader) = reader {
+        check_store(&reader, known);
+        reader.close().unwrap();
+    } else {
+        assert!(known.promised.is_empty(), "{:?}", reader.err());
+    }
+    let store = open(config, Mode::ReadWrite).unwrap();
+    let found = check_store(&store, known);
+    check_index_entries(&store, &found);
+    assert_eq!(store.gaps(), [], "nothing is passed over");
+    store.close().unwrap();
+    check_config(config, known);
+    let before = contents(config);
+    let store = open(config, Mode::ReadWrite).unwrap();
+    assert_eq!(found, check_store(&store, known));
+    store.close().unwrap();
+    let after = contents(config);
+    let differs = |path: &&PathBuf| before.get(*path) != after.get(*path);
+    let changed: Vec<_> = before.keys().chain(after.keys()).filter(differs).collect();
+    assert!(changed.is_empty(), "opening again changed {changed:?}");
+    found
+}
+
+/// A store has what was promised and nothing that was not put, and finds each message by its queue and
+/// its key.
+pub(crate) fn check_store(store: &Arc<Store>, known: &Known) -> Vec<Found> {
+    let found = messages(store, known);
+    let by_name: HashMap<&str, &Found> = found.iter().map(|found| (found.name.as_str(), found)).collect();
+    assert_eq!(by_name.len(), found.len(), "no message is there twice");
+    for promised in &known.promised {
+        let found = by_name.get(promised.put.name.as_str());
+        let found = found.unwrap_or_else(|| panic!("{promised:?} is lost"));
+        assert_eq!((found.offset, found.queue_offset), (promised.offset, promised.queue_offset));
+    }
+    check_queues(store, &found);
+    for found in &found {
+        let query = KeyQuery {
+            topic: found.topic.as_bytes(),
+            key: found.name.as_bytes(),
+            max_num: 10,
+            begin: 0,
+            end: i64::MAX,
+        };
+        let by_key = store.query_message(&query).unwrap();
+        let offsets: Vec<_> =
+            by_key.iter().map(|bytes| decode_record(bytes).unwrap().physical_offset).collect();
+        assert_eq!(offsets, [found.offset as i64], "{found:?} by its key");
+    }
+    assert_eq!(store.rejected_count(), 0, "{:?}", store.rejected());
+    found
+}
+
+fn messages(store: &Store, known: &Known) -> Vec<Found> {
+    let mut found = Vec::new();
+    let mut position = store.first_offset();
+    let gaps = store.gaps();
+    while position < store.max_phy_offset() {
+        let log = store.log();
+        let end = scan(log.files(), position, store.max_phy_offset(), Check::BodyCrc, |offset, record, _| {
+            let name = record.body.split(|&byte| byte == b'|').next().unwrap();
+            let name = String::from_utf8(name.to_vec()).unwrap();
+            let put = known.tried.get(&name).unwrap_or_else(|| panic!("{name} was never put"));
+            assert_eq!(put.body(), record.body);
+            assert_eq!(put.properties(), record.properties);
+            assert_eq!((put.topic.as_bytes(), put.queue_id), (record.topic, record.queue_id));
+            found.push(Found {
+                name,
+                topic: put.topic.to_owned(),
+                queue_id: record.queue_id,
+                offset,
+                size: record.total_size,
+                queue_offset: record.queue_offset,
+            });
+            Ok(ControlFlow::Continue(()))
+        });
+        let end = end.unwrap();
+        position = match end {
+            ScanEnd::Reached(offset) | ScanEnd::Stopped(offset) => offset.max(position + 1),
+            ScanEnd::Fault { offset, .. } | ScanEnd::Missing(offset) => {
+                let gap = gaps.iter().find(|gap| gap.from == offset);
+                gap.unwrap_or_else(|| panic!("{end:?} is no known gap: {gaps:?}")).to
+            }
+        };
+    }
+    found
+}
+
+/// Each queue has a unit for each message of the log, in order, and no others.
+fn check_queues(store: &Store, found: &[Found]) {
+    let mut expected: BTreeMap<(String, i32), BTreeMap<u64, (u64, u32)>> = BTreeMap::new();
+    for found in found {
+        let queue = expected.entry((found.topic.clone(), found.queue_id)).or_default();
+        queue.insert(found.queue_offset as u64, (found.offset, found.size));
+    }
+    let mut units: BTreeMap<(String, i32), BTreeMap<u64, (u64, u32)>> = BTreeMap::new();
+    for queue in store.queues().all() {
+        let (min, max) = (queue.min_offset_in_queue(), queue.max_offset_in_queue());
+        for index in min..max {
+            let unit = queue.unit(index).unwrap().unwrap();
+            let Some(place) = unit.place() else { continue };
+            let tags_code = queue.tags_code(&unit).unwrap();
+            assert_eq!(tags_code, Some(i64::from(mqstore_core::format::java_string::hash_code(b"TagA"))));
+            units.entry((queue.topic().to_owned(), queue.queue_id())).or_default().insert(index, place);
+        }
+    }
+    assert_eq!(units, expected);
+}
+
+/// The index has each message's key once, and no others.
+fn check_index_entries(store: &Store, found: &[Found]) {
+    let mut entries = Vec::new();
+    for file in store.index().unwrap().files().iter() {
+        entries.extend((1..file.index_count()).map(|number| {
+            let entry = file.entry(number).unwrap();
+            (entry.phy_offset, entry.key_hash)
+        }));
+    }
+    let expected: Vec<_> = found
+        .iter()
+        .map(|found| {
+            let hash = key_hash(found.topic.as_bytes(), found.name.as_bytes());
+            (found.offset as i64, i32::try_from(hash).unwrap())
+        })
+        .collect();
+    assert_eq!(entries, expected);
+}
+
+fn check_config(config: &StoreConfig, known: &Known) {
+    let path = config_path(&config.store_path_root_dir);
+    match std::fs::read(&path) {
+        Ok(content) => assert!(known.configs.contains(&content), "{content:?} was never written"),
+        Err(error) => assert!(!known.has_config, "{path:?}: {error}"),
+    }
+}
+
+/// The files of log, queues and index; log files with nothing in them do not count.
+fn contents(config: &StoreConfig) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for folder in ["commitlog", "consumequeue", "consumequeue_ext", "index", "config"] {
+        collect(&config.store_path_root_dir.join(folder), &mut found);
+    }
+    found.retain(|path, content| {
+        !path.starts_with(&config.store_path_commit_log[0]) || content.iter().any(|&byte| byte != 0)
+    });
+    found
+}
+
+fn collect(folder: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else {
+            found.insert(path.clone(), std::fs::read(&path).unwrap());
+        }
+    }
+}

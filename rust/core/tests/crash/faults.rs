@@ -1,0 +1,141 @@
+//! File operations that fail: each call of each kind, once or from then on.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use mqstore_core::fs::FileSystem;
+
+use crate::check::{Known, check};
+use crate::disk::RecordedDisk;
+use crate::faulty::{FAULTS, Fault, FaultyFileSystem};
+use crate::image;
+use crate::power_cuts::{repeatable, try_step};
+use crate::workload::{Driven, KINDS, Kind, Step, config, steps};
+use crate::{scratch, setting};
+
+const STEPS: usize = 45;
+/// Of the calls of a kind so many fail, one a run, unless all do.
+const CALLS: u64 = 6;
+
+/// Says what was done when it failed.
+struct Doing(String);
+
+impl Drop for Doing {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.0);
+        }
+    }
+}
+
+/// Lets a store live while calls fail, then looks at what it left: as it is, and as power cuts leave it.
+fn survive(folder: &Path, kind: Kind, fault: &Arc<Fault>, seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (root, copy) = (folder.join("store"), folder.join("image"));
+    std::fs::create_dir_all(&root).unwrap();
+    let known = begin(&root, kind, &mut random);
+    let disk = RecordedDisk::new(&root, random.u64(..), 40, known);
+    let inner = disk.file_system();
+    let fs: Arc<dyn FileSystem> = Arc::new(FaultyFileSystem { fs: inner, fault: Arc::clone(fault) });
+    drive(&root, kind, &disk, &fs, &mut random);
+    let mut all = disk.known();
+    all.promised = std::mem::take(&mut all.appended);
+    for capture in disk.captures() {
+        image::make(&capture, &copy, &mut random);
+        check(&config(&copy, kind), &capture.known);
+        std::fs::remove_dir_all(&copy).unwrap();
+    }
+    check(&config(&root, kind), &all);
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
+/// Half of the stores are new, the others were left by a crash.
+fn begin(root: &Path, kind: Kind, random: &mut fastrand::Rng) -> Known {
+    let disk = RecordedDisk::new(root, random.u64(..), 0, Known::default());
+    if random.bool() {
+        drive(root, kind, &disk, &disk.file_system(), random);
+        let capture = disk.captures().pop().unwrap();
+        std::fs::remove_dir_all(root).unwrap();
+        image::make(&capture, root, random);
+    }
+    let mut known = disk.known();
+    known.appended.clone_from(&known.promised);
+    known
+}
+
+/// Opens a store, makes steps whether or not they fail, and at times closes it.
+fn drive(
+    root: &Path,
+    kind: Kind,
+    disk: &RecordedDisk<Known>,
+    fs: &Arc<dyn FileSystem>,
+    random: &mut fastrand::Rng,
+) {
+    let life = disk.known().tried.len();
+    let mut now_ms = 1_700_000_000_000 + life as i64;
+    let driven = match Driven::open(config(root, kind), Arc::clone(fs), now_ms) {
+        Ok(driven) => driven,
+        Err(error) => {
+            assert!(error.to_string().contains(&*root.to_string_lossy()), "{error} names no file");
+            return;
+        }
+    };
+    // Reading fails too, and says so; what is known is what is known.
+    let mut acknowledged = disk.known().promised;
+    for step in steps(life, STEPS, random) {
+        now_ms += random.i64(0..3);
+        disk.know(|known| try_step(known, &step));
+        let was_poisoned = driven.store.log().is_poisoned();
+        let outcome = driven.make(&step, &**fs, now_ms);
+        let is_put = matches!(step, Step::Put(_));
+        if let Ok(outcome) = outcome {
+            if is_put && was_poisoned {
+                assert!(outcome.refusal.is_some() && outcome.done.is_empty(), "a failed flush is final");
+            }
+            acknowledged.extend(outcome.done);
+            if let (Step::Config(content), None) = (&step, outcome.refusal) {
+                disk.know(|known| {
+                    known.configs = vec![content.clone()];
+                    known.has_config = true;
+                });
+            }
+        }
+        let flushed = driven.store.log().flushed_offset();
+        disk.know(|known| {
+            known.promised = acknowledged.iter().filter(|done| done.end <= flushed).cloned().collect();
+        });
+    }
+    let is_closed = random.bool() && driven.store.close().is_ok();
+    // What was not committed goes with the process.
+    let end = if is_closed { u64::MAX } else { driven.store.log().max_offset() };
+    drop(driven);
+    let all = acknowledged.into_iter().filter(|done| done.end <= end).collect();
+    disk.know(|known| known.appended = all);
+}
+
+#[test]
+fn a_call_that_fails_loses_nothing() {
+    let mut count = 0;
+    repeatable(1, |seed| {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let folder = scratch();
+        for (at, &(call, error)) in FAULTS.iter().enumerate() {
+            let kind = KINDS[(at + random.usize(..KINDS.len())) % KINDS.len()];
+            let life = random.u64(..);
+            let harmless = Fault::new(call, error, usize::MAX, 0);
+            survive(folder.path(), kind, &harmless, life);
+            let calls = harmless.seen_count();
+            for _ in 0..setting("MQSTORE_CALLS", CALLS).min(calls as u64) {
+                let let_through = random.usize(..calls);
+                for failing in [1, usize::MAX] {
+                    let fault = Fault::new(call, error, let_through, failing);
+                    let _told = Doing(format!("{kind:?}: {call:?} {let_through}: {error}, {failing} times"));
+                    survive(folder.path(), kind, &fault, life);
+                    assert!(fault.failed_count() > 0);
+                    count += 1;
+                }
+            }
+        }
+    });
+    println!("{count} lives with faults");
+}

@@ -1,0 +1,230 @@
+//! What the stores of these tests are filled with, by one thread, so that it can be repeated.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mqstore_core::clock::ManualClock;
+use mqstore_core::commit_log::{Appended, Wait};
+use mqstore_core::config::StoreConfig;
+use mqstore_core::error::Result;
+use mqstore_core::format::host::Host;
+use mqstore_core::format::index::IndexShape;
+use mqstore_core::fs::FileSystem;
+use mqstore_core::store::{Mode, NewMessage, Properties, PutRefusal, PutStep, Store};
+
+/// The topics.
+pub(crate) const TOPICS: [&str; 2] = ["orders", "payments"];
+/// Queues of each.
+const QUEUES: i32 = 2;
+
+/// How a store is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Passes flush now and then.
+    Asynchronous,
+    /// Each put is flushed before it is acknowledged.
+    Synchronous,
+    /// Puts go through locked memory first.
+    Transient,
+    /// Queues have an extension.
+    Extension,
+}
+
+/// All kinds.
+pub(crate) const KINDS: [Kind; 4] = [Kind::Asynchronous, Kind::Synchronous, Kind::Transient, Kind::Extension];
+
+/// The options: files so small that each life rolls all of them.
+pub(crate) fn config(root: &Path, kind: Kind) -> StoreConfig {
+    StoreConfig {
+        mapped_file_size_commit_log: 8192,
+        mapped_file_size_consume_queue: 200,
+        mapped_file_size_consume_queue_ext: 512,
+        index_shape: IndexShape { hash_slot_num: 7, index_num: 25 },
+        enable_consume_queue_ext: kind == Kind::Extension,
+        transient_store_pool_enable: kind == Kind::Transient,
+        transient_store_pool_size: 3,
+        sync_flush: kind == Kind::Synchronous,
+        ..StoreConfig::new(root)
+    }
+}
+
+/// A message, which can be made again from its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Put {
+    pub(crate) name: String,
+    pub(crate) topic: &'static str,
+    pub(crate) queue_id: i32,
+}
+
+impl Put {
+    /// Its body says its name; some are mostly zeros, as what was never written is.
+    pub(crate) fn body(&self) -> Vec<u8> {
+        let seed = self.name.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        let mut random = fastrand::Rng::with_seed(seed);
+        let size = if random.u8(..8) == 0 { random.usize(..3000) } else { random.usize(..300) };
+        let is_zero = random.u8(..4) == 0;
+        let mut body = format!("{}|", self.name).into_bytes();
+        body.extend((0..size).map(|_| if is_zero { 0 } else { random.u8(..) }));
+        body
+    }
+
+    /// Its only key is its name.
+    pub(crate) fn properties(&self) -> Vec<u8> {
+        format!("KEYS\u{1}{}\u{2}TAGS\u{1}TagA\u{2}", self.name).into_bytes()
+    }
+}
+
+fn message<'a>(put: &'a Put, body: &'a [u8], properties: &'a [u8]) -> NewMessage<'a> {
+    let host = Host { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), port: 0 };
+    NewMessage {
+        topic: put.topic.as_bytes(),
+        queue_id: put.queue_id,
+        flag: 0,
+        sys_flag: 0,
+        born_timestamp: 1,
+        born_host: host,
+        store_host: host,
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body,
+        properties: Properties::Raw(properties),
+    }
+}
+
+/// A message in the log, and up to where the log has to be flushed for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Acknowledged {
+    pub(crate) put: Put,
+    pub(crate) offset: u64,
+    pub(crate) end: u64,
+    pub(crate) queue_offset: i64,
+}
+
+impl Acknowledged {
+    fn new(put: Put, appended: Appended) -> Self {
+        let end = appended.wrote_offset + u64::from(appended.wrote_bytes);
+        Self { put, offset: appended.wrote_offset, end, queue_offset: appended.logics_offset }
+    }
+}
+
+/// A step of a store's life.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Messages, in one call.
+    Put(Vec<Put>),
+    FlushLog,
+    Dispatch,
+    FlushQueues,
+    FlushEverything,
+    Commit,
+    EndFile,
+    Config(Vec<u8>),
+}
+
+/// The steps of a life, by chance.
+pub(crate) fn steps(life: usize, count: usize, random: &mut fastrand::Rng) -> Vec<Step> {
+    let mut number = 0;
+    let mut put = |random: &mut fastrand::Rng| {
+        number += 1;
+        let topic = TOPICS[random.usize(..TOPICS.len())];
+        Put { name: format!("{life}.{number}"), topic, queue_id: random.i32(0..QUEUES) }
+    };
+    (0..count)
+        .map(|at| match random.u8(..40) {
+            0 | 1 => Step::FlushLog,
+            2..6 => Step::Dispatch,
+            6 | 7 => Step::FlushQueues,
+            8 => Step::FlushEverything,
+            9 => Step::Commit,
+            10 if random.bool() => Step::EndFile,
+            11 => Step::Config(format!("{{\"life\": {life}, \"step\": {at}}}").into_bytes()),
+            12..16 => {
+                let size = random.usize(2..9);
+                Step::Put((0..size).map(|_| put(random)).collect())
+            }
+            _ => Step::Put(vec![put(random)]),
+        })
+        .collect()
+}
+
+/// What happened to a step.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// Messages that are in the log.
+    pub(crate) done: Vec<Acknowledged>,
+    /// Why a put was refused.
+    pub(crate) refusal: Option<PutRefusal>,
+}
+
+/// A store and its clock, which moves on when it is told to.
+pub(crate) struct Driven {
+    pub(crate) store: Arc<Store>,
+    clock: Arc<ManualClock>,
+}
+
+/// The path of the file that is replaced.
+pub(crate) fn config_path(root: &Path) -> std::path::PathBuf {
+    root.join("config").join("topics.json")
+}
+
+impl Driven {
+    /// Opens a store for writing.
+    pub(crate) fn open(config: StoreConfig, fs: Arc<dyn FileSystem>, now_ms: i64) -> Result<Self> {
+        let clock = Arc::new(ManualClock::at(now_ms));
+        let clock_of_store: Arc<ManualClock> = Arc::clone(&clock);
+        let store = Store::open(config, fs, clock_of_store, Mode::ReadWrite)?;
+        Ok(Self { store, clock })
+    }
+
+    /// Makes a step at a time. With synchronous flush, what it gives as done is flushed.
+    pub(crate) fn make(&self, step: &Step, fs: &dyn FileSystem, now_ms: i64) -> Result<Outcome> {
+        self.clock.set(now_ms);
+        match step {
+            Step::Put(puts) => return self.put(puts),
+            Step::FlushLog => _ = self.store.flush_commit_log(0)?,
+            Step::Dispatch => _ = self.store.reput()?,
+            Step::FlushQueues => self.store.flush_consume_queues(0)?,
+            Step::FlushEverything => self.store.flush_everything()?,
+            Step::Commit => _ = self.store.log().commit(0)?,
+            Step::EndFile => {
+                // A refusal is a put's to tell.
+                let _refused = self.store.log().end_file(Wait::Block);
+                self.store.log().allocate_pass(Duration::ZERO)?;
+            }
+            Step::Config(content) => {
+                let path = config_path(self.store.path());
+                mqstore_core::config_file::replace(fs, &path, content)?;
+            }
+        }
+        Ok(Outcome::default())
+    }
+
+    fn put(&self, puts: &[Put]) -> Result<Outcome> {
+        let contents: Vec<_> = puts.iter().map(|put| (put.body(), put.properties())).collect();
+        let messages: Vec<_> = puts
+            .iter()
+            .zip(&contents)
+            .map(|(put, (body, properties))| message(put, body, properties))
+            .collect();
+        let mut appended = Vec::new();
+        let mut outcome = Outcome::default();
+        let wait_for = match self.store.put_many(&messages, &mut appended, Wait::Block) {
+            PutStep::Done(done) => done.wait_for,
+            PutStep::WouldBlock => panic!("a put that may wait does"),
+            PutStep::Refused(refusal) => {
+                outcome.refusal = Some(refusal);
+                None
+            }
+        };
+        if let Some(end) = wait_for {
+            // The service's pass, which this put waits for.
+            self.store.group_commit(Duration::ZERO)?;
+            assert!(self.store.log().wait_flushed(end, Duration::ZERO)?, "a pass flushes everything");
+        }
+        outcome.done =
+            puts.iter().cloned().zip(appended).map(|(put, at)| Acknowledged::new(put, at)).collect();
+        Ok(outcome)
+    }
+}
