@@ -37,7 +37,10 @@ pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<(Vec<Arc<IndexFile>>, 
         behind_end || is_unmade || (of.state == StoreState::Crashed && !was_flushed(of, file))
     };
     let first_doubtful = files.iter().enumerate().position(|(at, file)| is_doubtful(at, file));
-    let Some(at) = first_doubtful.into_iter().chain(index.first_half_made()).min() else {
+    // After an unclean stop what the kept files do not reach is indexed again, though no other file may be
+    // left: recovery can have been cut off behind dropping them.
+    let end_of_kept = (of.state == StoreState::Crashed).then_some(files.len());
+    let Some(at) = first_doubtful.into_iter().chain(index.first_half_made()).chain(end_of_kept).min() else {
         return Ok((Vec::new(), None));
     };
     let (kept, dropped) = files.split_at_checked(at).unwrap_or((&[], &files));
