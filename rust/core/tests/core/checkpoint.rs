@@ -6,7 +6,9 @@ use mqstore_core::format::positions::DurablePositions;
 use crate::stores::fs;
 
 fn load(root: &std::path::Path) -> (StoreCheckpoint, Option<DurablePositions>) {
-    StoreCheckpoint::load(fs(), root.join("checkpoint"), &root.join("mqstore")).unwrap()
+    let (checkpoint, positions) =
+        StoreCheckpoint::load(fs(), root.join("checkpoint"), &root.join("mqstore")).unwrap();
+    (checkpoint, positions.known())
 }
 
 #[test]

@@ -10,7 +10,8 @@ fn names(index: &IndexService) -> Vec<String> {
 }
 
 fn build(index: &IndexService, hashes: &[u32], offset: u64) -> bool {
-    index.build_index(hashes.iter().copied(), offset, 1000 + offset.cast_signed()).unwrap().filled.is_some()
+    index.build_index(hashes.iter().copied(), offset, 1000 + offset.cast_signed()).unwrap();
+    !index.take_filled().is_empty()
 }
 
 fn key_count(index: &IndexService) -> u32 {
