@@ -93,8 +93,14 @@ def test_the_real_store_reads_what_a_killed_writer_left(name: str, java: JavaSto
     for life in range(2):
         killed.live(life)
         as_left = copy_store(killed.store, tmp_path / f"as left {life}")
+        files = (path for path in as_left.glob("co*/**/*") if path.is_file())
+        has_empty_file = any(path.stat().st_size == 0 for path in files)
         dumped = java.start("dump", as_left, options)
         killed.check()
+        if has_empty_file:
+            # One that was just being made: 4.9.3 refuses it until mqstore has recovered the store.
+            assert dumped.wait() != 0
+            continue
         model = NaiveModel.of(dumped.lines())
         assert sorted(model.records) == sorted(place.offset for place in killed.known.values())
         for place in killed.known.values():
