@@ -124,7 +124,8 @@ class StoreFigures:
 
     @classmethod
     def of(cls, store: "MessageStore") -> Self:
-        """The figures of a store now."""
+        """The figures of a store now; what was put counts in its queue."""
+        store._catch_up()
         sizes = {(topic, queue_id): size for topic, queue_id, size in store._dispatched_sizes()}
         put_times, put_size, put_failed, distribution, put_max_us = store._put_figures()
         found, miss, transfered, get_max_us = store._get_figures()

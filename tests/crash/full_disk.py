@@ -1,0 +1,50 @@
+"""Fills the disk that a store lies on, makes room again and goes on; run by ``test_full_disk``.
+
+``python -m tests.crash.full_disk DIRECTORY`` with a small file system of its own at the directory.
+"""
+
+import sys
+from pathlib import Path
+
+import mqstore
+from mqstore import DiskFullError
+from tests.crash.checks import check_messages, check_stays
+from tests.crash.killing import Acknowledged
+from tests.crash.stream import body_of
+from tests.crash.test_sigkill import SMALL
+
+_BALLAST_SIZE = 200_000
+_MOST_PUTS = 100_000
+
+
+def _put(store: mqstore.MessageStore, name: str) -> Acknowledged:
+    done = store.put("orders", body_of(name), keys=name, queue_id=0)
+    return Acknowledged(name, "orders", 0, done.wrote_offsets[0], done.logics_offsets[0])
+
+
+def main() -> None:
+    """Ends well where nothing was lost."""
+    disk = Path(sys.argv[1])
+    ballast = disk / "ballast"
+    ballast.write_bytes(b"x" * _BALLAST_SIZE)
+    acks = []
+    with mqstore.open(disk / "store", "rw", **SMALL) as store:
+        try:
+            for number in range(_MOST_PUTS):
+                acks.append(_put(store, f"0.0.{number}"))
+        except DiskFullError as error:
+            assert "commitlog" in str(error), error
+        else:
+            raise AssertionError("the disk never became full")
+        ballast.unlink()
+        acks += [_put(store, f"0.0.{number}") for number in range(len(acks), len(acks) + 100)]
+        known = check_messages(store, acks, {})
+        assert len(known) == len(acks)
+    for mode in ("r", "rw"):
+        with mqstore.open(disk / "store", mode, **SMALL) as store:
+            check_messages(store, acks, known)
+    check_stays(disk / "store", SMALL)
+
+
+if __name__ == "__main__":
+    main()
