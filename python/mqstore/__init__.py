@@ -38,9 +38,17 @@ from mqstore.errors import (
     UnsupportedStoreError,
 )
 from mqstore.options import StoreOptions, parse_conf
-from mqstore.services import CleanFilesService, HAClient, HAService, ScheduleMessageService, ServiceThread
+from mqstore.services import (
+    CleanFilesService,
+    HAClient,
+    HAService,
+    ScheduleMessageService,
+    ServiceThread,
+    TransactionalMessageCheckService,
+)
 from mqstore.status import GetMessageStatus, PutMessageStatus
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig
+from mqstore.store.half_messages import LocalTransactionState
 from mqstore.store.message_store import MessageStore
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.queue import Queue, Topic
@@ -48,6 +56,8 @@ from mqstore.store.replication import Replication, SlaveConnection
 from mqstore.store.report import Gap, Rejected, StoreReport, Stray
 from mqstore.store.retention import Retention, TopicUsage
 from mqstore.store.selection import QueueRange, Selection
+from mqstore.store.transaction import PreparedMessage, Transaction
+from mqstore.store.transactional_messages import CheckListener
 
 __all__ = [
     "Arrival",
@@ -59,6 +69,7 @@ __all__ = [
     "Gap",
     "GetMessageResult",
     "GetMessageStatus",
+    "LocalTransactionState",
     "MQStoreError",
     "Message",
     "MessageExtBatch",
@@ -67,6 +78,7 @@ __all__ = [
     "MessageStore",
     "OffsetOutOfRangeError",
     "OptionError",
+    "PreparedMessage",
     "PutError",
     "PutMessageResult",
     "PutMessageStatus",
@@ -93,6 +105,7 @@ __all__ = [
     "SubscriptionGroupConfig",
     "Topic",
     "TopicUsage",
+    "Transaction",
     "UnsupportedStoreError",
     "open",
 ]
@@ -112,6 +125,7 @@ def open(
     schedule_messages: bool = False,
     replication: bool = False,
     retention: bool | Retention = False,
+    check_transactions: CheckListener | None = None,
     **options: object,
 ) -> MessageStore:
     """Opens a store.
@@ -141,6 +155,8 @@ def open(
             this machine alone by default, and ``haListenPort``.
         retention: Delete what has expired (``fileReservedTime``, ``deleteWhen``, ``diskMaxUsedSpaceRatio``), and
             take no messages while the disk is full; for ``"rw"``. A :class:`Retention` says what is kept beyond.
+        check_transactions: Decides on prepared messages that nobody ended, at once and each
+            ``transactionCheckInterval``; for ``"rw"``. See :meth:`MessageStore.check_transactions`.
         **options: RocketMQ's options, in its spelling or in Python's.
 
     Raises:
@@ -160,6 +176,7 @@ def open(
         HAService: replication,
         ScheduleMessageService: schedule_messages,
         CleanFilesService: bool(retention),
+        TransactionalMessageCheckService: check_transactions is not None,
     }
     services = [service for service, wanted in asked.items() if wanted]
     if services and mode == "r":
@@ -182,6 +199,7 @@ def open(
         store_host=store_host or f"{chosen.broker_ip1}:{chosen.listen_port}",
         services=services,
         retention=retention if isinstance(retention, Retention) else None,
+        check_listener=check_transactions,
     )
 
 

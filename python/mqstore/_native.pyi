@@ -653,6 +653,13 @@ class Store:
         """Removes log, queues and index."""
     def _stop_passes(self) -> None:
         """Lets the passes that wait come back soon."""
+    def _queue_for(self, topic: str, queue_id: int | None) -> int:
+        """The queue that a put to a topic goes to; the topic's queues take turns.
+
+        Raises:
+            MessageIllegalError: it cannot be a topic.
+            ValueError: the queue is negative.
+        """
     def _set_write_queue_nums(self, topic: str, write_queue_nums: int) -> None:
         """Sets how many queues of a topic take turns."""
     def _reput(self) -> int:

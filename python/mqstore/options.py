@@ -200,6 +200,9 @@ class StoreOptions:
     default_topic_queue_nums: int = field(default=8, metadata={"broker": True})
     long_polling_enable: bool = field(default=True, metadata={"broker": True})
     short_polling_time_mills: int = field(default=1000, metadata={"broker": True})
+    transaction_time_out: int = field(default=6000, metadata={"broker": True})
+    transaction_check_max: int = field(default=15, metadata={"broker": True})
+    transaction_check_interval: int = field(default=60_000, metadata={"broker": True})
     # ---- mqstore
     disk_space_warning_level_ratio: int = 90
     """Percent of the disk above which no message is taken, where retention runs. A JVM property in 4.9.3."""

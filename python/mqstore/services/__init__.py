@@ -12,6 +12,7 @@ from mqstore.services.ha import HAClient, HAService
 from mqstore.services.reput import ReputMessageService
 from mqstore.services.schedule import ScheduleMessageService
 from mqstore.services.service import ServiceThread
+from mqstore.services.transaction_check import TransactionalMessageCheckService
 
 __all__ = [
     "AllocateMappedFileService",
@@ -25,4 +26,5 @@ __all__ = [
     "ReputMessageService",
     "ScheduleMessageService",
     "ServiceThread",
+    "TransactionalMessageCheckService",
 ]

@@ -16,7 +16,7 @@ from mqstore._native import Arrival, Message, PutMessageResult
 from mqstore.consumer import AllocateMessageQueue, ConsumeFromWhere, Consumer, MessageModel, allocate_averagely
 from mqstore.consumer.manager import ConsumerManager
 from mqstore.consumer.settings import ConsumerSettings, one_of
-from mqstore.errors import StoreClosedError
+from mqstore.errors import ReadOnlyError, StoreClosedError
 from mqstore.options import StoreOptions
 from mqstore.services import (
     AllocateMappedFileService,
@@ -30,13 +30,16 @@ from mqstore.services import (
 )
 from mqstore.store.figures import StoreFigures
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
+from mqstore.store.operations import StoreOperations
 from mqstore.store.queue import Topic
 from mqstore.store.replication import Replication
 from mqstore.store.report import Gap, Rejected, StoreReport, Stray
-from mqstore.store.retention import FileCleaner, Retention, TopicUsage
+from mqstore.store.retention import FileCleaner, Retention
 from mqstore.store.selection import QueueRange, Selection
 from mqstore.store.times import Time, to_ms
 from mqstore.store.topics import TopicConfigManager
+from mqstore.store.transaction import Transaction
+from mqstore.store.transactional_messages import CheckListener, TransactionalMessages
 from mqstore.store.waiting import AsyncStore, MessageWaiters, OffsetWaiters, wait_in_thread
 
 __all__ = ["MessageStore"]
@@ -45,7 +48,7 @@ _log = logging.getLogger("mqstore")
 _open_stores: "weakref.WeakSet[MessageStore]" = weakref.WeakSet()
 
 
-class MessageStore(_native.Store):
+class MessageStore(StoreOperations):
     """An open store. Made by :func:`mqstore.open`.
 
     It has 4.9.3's operations under their names in Python's spelling, and shorter ways beside them.
@@ -58,6 +61,8 @@ class MessageStore(_native.Store):
     """``"r"`` or ``"rw"``."""
     compat: bool
     """Whether it gives 4.9.3's answers where the two differ visibly."""
+    store_host: str
+    """Where messages that are put here are stored."""
 
     def __new__(
         cls,
@@ -72,6 +77,7 @@ class MessageStore(_native.Store):
         store_host: str,
         services: Sequence[type[ServiceThread]] = (),  # noqa: ARG004 - __init__ starts them
         retention: Retention | None = None,  # noqa: ARG004 - __init__ takes it
+        check_listener: CheckListener | None = None,  # noqa: ARG004 - __init__ takes it
     ) -> Self:
         """Opens the engine: recovery, and dispatch of what is missing."""
         store = super().__new__(
@@ -83,7 +89,7 @@ class MessageStore(_native.Store):
             store_host=store_host,
             sync_flush_timeout_ms=options.sync_flush_timeout,
         )
-        store.options, store.mode, store.compat = options, mode, compat
+        store.options, store.mode, store.compat, store.store_host = options, mode, compat, store_host
         return store
 
     def __init__(
@@ -92,6 +98,7 @@ class MessageStore(_native.Store):
         *,
         services: Sequence[type[ServiceThread]] = (),
         retention: Retention | None = None,
+        check_listener: CheckListener | None = None,
         **_given: object,
     ) -> None:
         """Starts the services: those without which nothing works, and those that are asked for."""
@@ -104,6 +111,8 @@ class MessageStore(_native.Store):
         self.aio = AsyncStore(self)
         self.replication = Replication(self)
         self._topics: TopicConfigManager | None = None
+        self._check_listener = check_listener
+        self._transactions = TransactionalMessages(weakref.proxy(self))
         self._cleaner = FileCleaner(weakref.proxy(self), retention or Retention())
         self.consumers = ConsumerManager(self)
         if self.compat:
@@ -254,6 +263,34 @@ class MessageStore(_native.Store):
             return 1
         return self._topics.get_or_add(topic, self.options.default_topic_queue_nums).write_queue_nums
 
+    def transaction(self, group: str = "DEFAULT_PRODUCER") -> Transaction:
+        """Messages that become visible together with something else that is done, or never.
+
+        Leaving the block commits them; an exception rolls them back.
+
+        Args:
+            group: The group of producers, which whoever decides on messages in doubt finds in ``PGROUP``.
+        """
+        return Transaction(self, group)
+
+    def check_transactions(self, listener: CheckListener) -> int:
+        """Lets the listener decide on prepared messages in doubt: those that nobody has ended.
+
+        Messages younger than ``transactionTimeOut`` are left to who prepared them. One that is asked for more
+        than ``transactionCheckMax`` times goes to ``TRANS_CHECK_MAX_TIME_TOPIC``.
+
+        Args:
+            listener: Gets a message as it stands in the half topic and gives its :class:`LocalTransactionState`.
+                What it raises is logged, and the message stays in doubt.
+
+        Returns:
+            How many messages it was asked for.
+
+        Raises:
+            PutError: the store takes no messages.
+        """
+        return self._transactions.check(listener)
+
     # ---- reading ----------------------------------------------------------------------------
 
     def topic(self, name: str) -> Topic:
@@ -343,16 +380,6 @@ class MessageStore(_native.Store):
             rejected_count=self.rejected_count,
         )
 
-    def topic_usage(self) -> list[TopicUsage]:
-        """What each topic takes, found from its queues without reading the log.
-
-        A message that was dispatched to further queues counts for each; one that is in no queue for none.
-
-        Raises:
-            StoreIOError: a queue could not be read.
-        """
-        return [TopicUsage(*row) for row in self._topic_usage()]
-
     def execute_delete_files_manually(self) -> int:
         """Deletes what has expired now, whatever the hour; gives how many files of the log.
 
@@ -365,12 +392,36 @@ class MessageStore(_native.Store):
         """
         return self._cleaner.clean_now()
 
+    def handle_schedule_message_service(self, broker_role: str) -> None:
+        """Lets delayed messages be delivered, or on a slave no longer. Source: ``handleScheduleMessageService``.
+
+        Raises:
+            OptionError: there is no such role.
+            ReadOnlyError: the store was opened to read.
+        """
+        StoreOptions.of(self.path, {"broker_role": broker_role})
+        if self.mode != "rw":
+            raise ReadOnlyError(f"{self.path} was opened to read")
+        with self._closing:
+            service = self._schedule_service()
+            if broker_role == "SLAVE" and service is not None:
+                service.stop()
+                service.join_stopped()
+                self._services.remove(service)
+                service.closing(self)
+            elif broker_role != "SLAVE" and service is None and not self.is_closed:
+                started = ScheduleMessageService(self)
+                self._services.append(started)
+                started.start()
+
+    def _schedule_service(self) -> ScheduleMessageService | None:
+        """The service that delivers delayed messages, where it runs."""
+        return next((service for service in self._services if isinstance(service, ScheduleMessageService)), None)
+
     def _delay_offsets(self) -> dict[int, int] | None:
         """Where each delay level goes on; ``None`` where the store does not deliver."""
-        for service in self._services:
-            if isinstance(service, ScheduleMessageService):
-                return service.offset_table
-        return None
+        service = self._schedule_service()
+        return None if service is None else service.offset_table
 
     def figures(self) -> StoreFigures:
         """What the store has done since it was opened, and how far behind it is."""

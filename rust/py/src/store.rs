@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 
 use crate::arguments;
 use crate::clock::PyClock;
-use crate::errors::{IntoPyResult, detached};
+use crate::errors::{IntoPyResult, detached, refusal_to_py};
 use crate::options::EngineOptions;
 
 /// A part of a store: the log's end where it is known, topics or all.
@@ -168,6 +168,13 @@ impl Store {
         if let Some(client) = self.core.ha_client() {
             client.wake();
         }
+    }
+
+    /// The queue that a put to a topic goes to.
+    fn _queue_for(slf: &Bound<'_, Self>, topic: &str, queue_id: Option<i32>) -> PyResult<i32> {
+        let checked = slf.get().core.check_topic(topic.as_bytes());
+        checked.map_err(|refusal| refusal_to_py(slf.py(), &refusal))?;
+        Self::round_of(slf, topic)?.queue(queue_id)
     }
 
     /// The number of queues that a put to a topic goes round.

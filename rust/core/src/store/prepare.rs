@@ -72,7 +72,11 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn check_topic(&self, topic: &[u8]) -> Checked<()> {
+    /// Whether a topic can be stored.
+    ///
+    /// # Errors
+    /// The refusal that a put to it gets.
+    pub fn check_topic(&self, topic: &[u8]) -> Checked<()> {
         if topic.len() > MAX_TOPIC_LENGTH {
             let reason = format!(
                 "a topic has at most {MAX_TOPIC_LENGTH} bytes of UTF-8, this one has {}",

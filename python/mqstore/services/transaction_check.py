@@ -1,0 +1,20 @@
+"""Asking back for prepared messages in doubt. Source: ``TransactionalMessageCheckService``."""
+
+from typing import TYPE_CHECKING
+
+from mqstore.services.service import ServiceThread
+
+if TYPE_CHECKING:
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["TransactionalMessageCheckService"]
+
+
+class TransactionalMessageCheckService(ServiceThread):
+    """Lets the listener that the store was opened with decide on messages in doubt."""
+
+    def make_pass(self, store: "MessageStore") -> None:
+        """Checks at once, so that what a crash left is decided soon, and after each interval."""
+        if store._check_listener is not None and not store.options.is_slave:
+            store.check_transactions(store._check_listener)
+        self.wait(store.options.transaction_check_interval)

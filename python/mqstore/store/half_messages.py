@@ -1,0 +1,117 @@
+"""What the messages of a transaction are to the store: halves, what says that they are done with, commits.
+
+Source: ``TransactionalMessageBridge``, ``EndTransactionProcessor``.
+"""
+
+import contextlib
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from mqstore._native import Message, PutMessageResult
+from mqstore.errors import MessageIllegalError, MQStoreError, PutError, ServiceNotAvailableError
+from mqstore.status import PutMessageStatus
+from mqstore.store.messages import MessageExtBrokerInner
+
+if TYPE_CHECKING:
+    from mqstore.store.message_store import MessageStore
+
+__all__ = [
+    "CHECK_MAX_TIME_TOPIC",
+    "GROUP",
+    "HALF_TOPIC",
+    "OP_TOPIC",
+    "TRANSACTION_TYPE",
+    "LocalTransactionState",
+    "final_message",
+    "illegal",
+    "number",
+    "stored",
+    "stored_message",
+]
+
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+GROUP = "CID_RMQ_SYS_TRANS"
+TRANSACTION_TYPE = 0x3 << 2
+_COMMIT_TYPE = 0x2 << 2
+_STORED = {
+    PutMessageStatus.PUT_OK,
+    PutMessageStatus.FLUSH_DISK_TIMEOUT,
+    PutMessageStatus.FLUSH_SLAVE_TIMEOUT,
+    PutMessageStatus.SLAVE_NOT_AVAILABLE,
+}
+
+
+class LocalTransactionState(StrEnum):
+    """What became of the work that a prepared message stands for."""
+
+    COMMIT_MESSAGE = "COMMIT_MESSAGE"
+    """It was done: the message goes to its topic."""
+    ROLLBACK_MESSAGE = "ROLLBACK_MESSAGE"
+    """It was not: nobody ever sees the message."""
+    UNKNOW = "UNKNOW"
+    """That cannot be said yet: it is asked for again."""
+
+
+def final_message(half: Message, *, multi_dispatch: bool) -> MessageExtBrokerInner:
+    """What a commit puts to the message's topic. Source: ``endMessageTransaction``.
+
+    Its properties are encoded before ``REAL_TOPIC``, ``REAL_QID`` and ``TRAN_MSG`` are taken away, and
+    again without them where the message goes to further queues.
+    """
+    properties = half.properties
+    topic, queue_id = properties.get("REAL_TOPIC"), number(properties.get("REAL_QID"), -1)
+    if topic is None or queue_id < 0:
+        raise MQStoreError(f"expected REAL_TOPIC and REAL_QID, found {properties!r} in {half!r}")
+    if multi_dispatch and "INNER_MULTI_DISPATCH" in properties:
+        for name in ("REAL_TOPIC", "REAL_QID", "TRAN_MSG"):
+            properties.pop(name, None)
+    return MessageExtBrokerInner(
+        topic=topic,
+        queue_id=queue_id,
+        body=bytes(half.raw_body),
+        properties=properties,
+        flag=half.flag,
+        sys_flag=half.sys_flag | _COMMIT_TYPE,
+        born_timestamp=half.born_timestamp,
+        born_host=half.born_host,
+        store_host=half.store_host,
+        reconsume_times=half.reconsume_times,
+        prepared_transaction_offset=half.commit_log_offset,
+    )
+
+
+def stored(result: PutMessageResult) -> PutMessageResult:
+    """A put's result, where the message is in the log."""
+    if result.status in _STORED:
+        return result
+    kind = {
+        PutMessageStatus.SERVICE_NOT_AVAILABLE: ServiceNotAvailableError,
+        PutMessageStatus.MESSAGE_ILLEGAL: MessageIllegalError,
+    }.get(result.status, PutError)
+    error = kind(result.reason or result.status)
+    error.status = result.status
+    raise error
+
+
+def stored_message(store: "MessageStore", result: PutMessageResult) -> Message:
+    """The message that a put stored."""
+    found = None if result.wrote_offset is None else store.look_message_by_offset(result.wrote_offset)
+    if found is None:
+        raise MQStoreError(f"expected the message that was put at {result.wrote_offset} in the log, found none")
+    return found
+
+
+def illegal(reason: str) -> MessageIllegalError:
+    """The error for a message that cannot be one of a transaction."""
+    error = MessageIllegalError(reason)
+    error.status = PutMessageStatus.MESSAGE_ILLEGAL
+    return error
+
+
+def number(text: str | None, otherwise: int) -> int:
+    """A property that is a number; what is missing or none gives the other."""
+    with contextlib.suppress(ValueError, TypeError):
+        return int(text or "")
+    return otherwise

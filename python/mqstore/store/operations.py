@@ -1,0 +1,90 @@
+"""4.9.3's operations on a running store that are neither puts nor gets. Source: ``MessageStore``.
+
+``docs/operations.md`` has all operations, one by one.
+"""
+
+from typing import TYPE_CHECKING
+
+from mqstore import _native
+from mqstore.options import StoreOptions
+from mqstore.store.retention import TopicUsage, disk_used_ratio
+
+if TYPE_CHECKING:
+    from mqstore.services import ScheduleMessageService
+
+__all__ = ["StoreOperations"]
+
+_OS_PAGE_CACHE_BUSY_LIMIT_MS = 10_000_000
+"""An append that seems to take longer was not timed at all."""
+
+
+class StoreOperations(_native.Store):
+    """What is asked of a running store, and what is told to it."""
+
+    options: StoreOptions
+    """What it was opened with."""
+
+    def _schedule_service(self) -> "ScheduleMessageService | None":
+        """The service that delivers delayed messages, where it runs."""
+        raise NotImplementedError
+
+    def topic_usage(self) -> list[TopicUsage]:
+        """What each topic takes, found from its queues without reading the log.
+
+        A message that was dispatched to further queues counts for each; one that is in no queue for none.
+
+        Raises:
+            StoreIOError: a queue could not be read.
+        """
+        return [TopicUsage(*row) for row in self._topic_usage()]
+
+    def is_os_page_cache_busy(self) -> bool:
+        """Whether an append takes so long that puts are refused meanwhile. Source: ``isOSPageCacheBusy``."""
+        return self.options.os_page_cache_busy_time_out_mills < self.lock_time_mills() < _OS_PAGE_CACHE_BUSY_LIMIT_MS
+
+    def is_transient_store_pool_deficient(self) -> bool:
+        """Whether no buffer of the pool is free. Source: ``isTransientStorePoolDeficient``."""
+        return self.remain_transient_store_buffer_numbs() == 0
+
+    def reset_write_offset(self, phy_offset: int) -> bool:
+        """Whether the log could end at an offset: at most two files before its end.
+
+        As in 4.9.3, whose loop over the files begins at their front and looks backwards, nothing is moved.
+        Source: ``resetWriteOffset``.
+        """
+        return self.get_max_phy_offset() - phy_offset <= 2 * self._log_file_size
+
+    def clean_unused_lmq_topic(self, topic: str) -> bool:
+        """Removes a light queue; gives whether there was one. Source: ``cleanUnusedLmqTopic``.
+
+        Raises:
+            ReadOnlyError: the store was opened to read.
+        """
+        return self._destroy_queue(topic, 0)
+
+    def get_runtime_info(self) -> dict[str, str]:
+        """How the store is, as text by 4.9.3's names. Source: ``getRuntimeInfo``.
+
+        Raises:
+            OSError: a disk cannot be looked at.
+        """
+        ratios = {path: disk_used_ratio(path) for path in self.options.commit_log_paths()}
+        info = {f"commitLogDiskRatio_{path}": str(ratio) for path, ratio in ratios.items()}
+        info["commitLogDiskRatio"] = str(min(ratios.values()))
+        info["consumeQueueDiskRatio"] = str(disk_used_ratio(self.options.store_path_root_dir))
+        service = self._schedule_service()
+        if service is not None:
+            for level, offset in service.offset_table.items():
+                end = self.get_max_offset_in_queue("SCHEDULE_TOPIC_XXXX", level - 1)
+                info[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
+        info["commitLogMinOffset"] = str(self.get_min_phy_offset())
+        info["commitLogMaxOffset"] = str(self.get_max_phy_offset())
+        return info
+
+    def get_running_data_info(self) -> str:
+        """How the store is, a value a line. Source: ``getRunningDataInfo``.
+
+        Raises:
+            OSError: a disk cannot be looked at.
+        """
+        return "".join(f"{name}: {value}\n" for name, value in self.get_runtime_info().items())

@@ -1,0 +1,159 @@
+"""Transactions, as 4.9.3's broker has them on its store.
+
+A prepared message goes to a topic of its own, where nobody reads it: a half. A commit puts it to its
+topic, and either end puts the half's queue offset to a second topic, which says that it is done with.
+What is neither is in doubt, and asked back for.
+Source: ``TransactionalMessageBridge``, ``TransactionalMessageServiceImpl``, ``EndTransactionProcessor``,
+``DefaultTransactionalMessageCheckListener``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from mqstore._native import PutMessageResult
+from mqstore.errors import MQStoreError
+from mqstore.store.half_messages import HALF_TOPIC, TRANSACTION_TYPE, illegal, stored_message
+
+if TYPE_CHECKING:
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["PreparedMessage", "Transaction"]
+
+_END_OF_FILE_SIZE = 8
+
+
+@dataclass(frozen=True)
+class PreparedMessage:
+    """A message of a transaction that has not ended."""
+
+    transaction_id: str
+    """Its unique key."""
+    topic: str
+    queue_id: int
+    commit_log_offset: int
+    """Where its half stands in the log."""
+    queue_offset: int
+    """The half's, in the half topic."""
+
+
+class Transaction:
+    """Messages that become visible together with something else that is done, or never.
+
+    Made by :meth:`MessageStore.transaction`. Each message is prepared when it is put. They are committed
+    one after another: a crash in between leaves the rest in doubt, for the check to decide.
+    """
+
+    def __init__(self, store: "MessageStore", group: str) -> None:
+        """A transaction without messages."""
+        self._store, self._group = store, group
+        self._prepared: list[PreparedMessage] = []
+        self._has_ended = False
+
+    @property
+    def prepared(self) -> list[PreparedMessage]:
+        """The messages that were prepared and are neither committed nor rolled back."""
+        return list(self._prepared)
+
+    def put(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        queue_id: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        **given: Any,
+    ) -> PreparedMessage:
+        """Prepares a message; takes what :meth:`MessageStore.put` takes, a delay aside, as in 4.9.3.
+
+        Raises:
+            ValueError: the transaction has ended.
+            MessageIllegalError: the message cannot be stored, or is delayed.
+            PutError: it was not prepared.
+        """
+        if self._has_ended:
+            raise ValueError("the transaction has ended")
+        own = dict(properties or {})
+        if "DELAY" in own or given.get("delay_time_level"):
+            raise illegal("a message of a transaction cannot be delayed")
+        real_queue_id = self._store._queue_for(topic, queue_id)
+        own |= {
+            "TRAN_MSG": "true",
+            "PGROUP": self._group,
+            "REAL_TOPIC": topic,
+            "REAL_QID": str(real_queue_id),
+        }
+        given["sys_flag"] = given.get("sys_flag", 0) & ~TRANSACTION_TYPE
+        return self._put_half(topic, real_queue_id, body, own, given)
+
+    def _put_half(
+        self, topic: str, queue_id: int, body: bytes, properties: dict[str, str], given: dict[str, Any]
+    ) -> PreparedMessage:
+        store = self._store
+        if store._topics is not None:
+            store._topics.get_or_add(HALF_TOPIC, 1)
+        unconfirmed: MQStoreError | None = None
+        try:
+            result = store.put(HALF_TOPIC, body, queue_id=0, properties=properties, **given)
+        except MQStoreError as error:
+            # One that is stored but not confirmed has to be ended as the others.
+            given_back = getattr(error, "result", None)
+            if not isinstance(given_back, PutMessageResult):
+                raise
+            result, unconfirmed = given_back, error
+        half = stored_message(store, result)
+        found = PreparedMessage(half.unique_key or "", topic, queue_id, half.commit_log_offset, half.queue_offset)
+        self._check_final_size(found, half.store_size)
+        self._prepared.append(found)
+        store._transactions.prepared(found.commit_log_offset)
+        if unconfirmed is not None:
+            raise unconfirmed
+        return found
+
+    def _check_final_size(self, half: PreparedMessage, half_size: int) -> None:
+        """Refuses a message now that could not be committed later, since its topic is longer than the halves'."""
+        size = half_size + len(half.topic.encode()) - len(HALF_TOPIC)
+        largest = min(self._store.options.max_message_size, self._store._log_file_size - _END_OF_FILE_SIZE)
+        if size > largest:
+            self._store._transactions.end(half.commit_log_offset, commit=False)
+            raise illegal(f"the message has {size} bytes when it is committed, {largest} can be stored")
+
+    def commit(self) -> None:
+        """Lets the messages be seen, in the order in which they were put.
+
+        Raises:
+            PutError: one could not be put to its topic. It and those behind it stay prepared: commit again, roll
+                back, or leave them to the check.
+        """
+        self._end(commit=True)
+
+    def rollback(self) -> None:
+        """Lets the messages never be seen.
+
+        Raises:
+            PutError: that could not be written for one. It and those behind it stay prepared.
+        """
+        self._end(commit=False)
+
+    def _end(self, *, commit: bool) -> None:
+        self._has_ended = True
+        while self._prepared:
+            self._store._transactions.end_prepared(self._prepared[0].commit_log_offset, commit=commit)
+            self._prepared.pop(0)
+
+    def __enter__(self) -> Self:
+        """The transaction itself."""
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        """Commits what is left, or rolls it back where the block raised."""
+        if error is None:
+            self.commit()
+            return
+        try:
+            self.rollback()
+        except MQStoreError as failed:
+            error.add_note(f"what was prepared stays in doubt: {failed}")

@@ -1,0 +1,155 @@
+"""Ending prepared messages, and asking back for those in doubt.
+
+Source: ``TransactionalMessageServiceImpl``, ``EndTransactionProcessor``.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mqstore._native import Message, PutMessageResult
+from mqstore.errors import MQStoreError
+from mqstore.store.half_check import HalfCheck
+from mqstore.store.half_messages import (
+    HALF_TOPIC,
+    OP_TOPIC,
+    LocalTransactionState,
+    final_message,
+    stored,
+    stored_message,
+)
+from mqstore.store.messages import MessageExtBrokerInner
+
+if TYPE_CHECKING:
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["CheckListener", "TransactionalMessages"]
+
+
+CheckListener = Callable[[Message], LocalTransactionState]
+"""Decides on a message in doubt, which it gets as it stands in the half topic: its properties
+``REAL_TOPIC``, ``REAL_QID``, ``UNIQ_KEY``, ``PGROUP`` and ``TRANSACTION_CHECK_TIMES`` say what it is."""
+
+
+class TransactionalMessages:
+    """Ends prepared messages, and asks back for those in doubt."""
+
+    def __init__(self, store: "MessageStore") -> None:
+        """The transactions of a store."""
+        self._store = store
+        self._checking = threading.Lock()
+        self._ending = threading.RLock()
+        self._live: dict[int, int | LocalTransactionState] = {}
+        """Where the halves of transactions of this process stand by now, or what a check has decided, by where
+        they were prepared."""
+        self._ended: set[int] | None = None
+        """The halves that have ended since the check that is under way began."""
+
+    def prepared(self, commit_log_offset: int) -> None:
+        """A transaction of this process has prepared a message."""
+        with self._ending:
+            self._live[commit_log_offset] = commit_log_offset
+
+    def end_prepared(self, commit_log_offset: int, *, commit: bool) -> None:
+        """Ends a message of a transaction of this process, wherever checks have put its half meanwhile.
+
+        Raises:
+            MQStoreError: a check has decided otherwise.
+            PutError: the message or its end could not be put.
+        """
+        with self._ending:
+            now_at = self._live.get(commit_log_offset, commit_log_offset)
+            if isinstance(now_at, LocalTransactionState):
+                del self._live[commit_log_offset]
+                was_committed = now_at is LocalTransactionState.COMMIT_MESSAGE
+                if was_committed != commit:
+                    done = "committed" if was_committed else "rolled back"
+                    raise MQStoreError(f"the message prepared at {commit_log_offset} was {done} by a check already")
+                return
+            self.end(now_at, commit=commit)
+            self._live.pop(commit_log_offset, None)
+
+    def _moved(self, before: int, after: int | LocalTransactionState) -> None:
+        """A check has put a half back, or has ended it."""
+        for prepared_at, now_at in self._live.items():
+            if now_at == before:
+                self._live[prepared_at] = after
+                return
+
+    def put_back(self, half: Message, message: MessageExtBrokerInner) -> PutMessageResult | None:
+        """Puts a half behind the others; ``None`` where it has ended meanwhile."""
+        with self._ending:
+            if self._ended is not None and half.commit_log_offset in self._ended:
+                return None
+            result = stored(self._store.put_message(message))
+            self._moved(half.commit_log_offset, stored_message(self._store, result).commit_log_offset)
+            return result
+
+    def decide(self, half: Message, state: LocalTransactionState) -> None:
+        """Ends a half as a listener said, unless it has ended meanwhile."""
+        with self._ending:
+            if state is LocalTransactionState.UNKNOW:
+                return
+            if self._ended is None or half.commit_log_offset not in self._ended:
+                self.end(half.commit_log_offset, commit=state is LocalTransactionState.COMMIT_MESSAGE)
+                self._moved(half.commit_log_offset, state)
+
+    def end(self, commit_log_offset: int, *, commit: bool) -> None:
+        """Commits a half or rolls it back.
+
+        Raises:
+            MQStoreError: there is no half.
+            PutError: the message or its end could not be put.
+        """
+        half = self._store.look_message_by_offset(commit_log_offset)
+        if half is None or half.topic != HALF_TOPIC:
+            raise MQStoreError(f"expected a prepared message at {commit_log_offset} in the log, found {half!r}")
+        with self._ending:
+            if commit:
+                stored(self._store.put_message(final_message(half, multi_dispatch=self._multi_dispatch)))
+            self._delete_prepared(half)
+            if self._ended is not None:
+                self._ended.add(commit_log_offset)
+
+    @property
+    def _multi_dispatch(self) -> bool:
+        return self._store.options.enable_multi_dispatch
+
+    def _delete_prepared(self, half: Message) -> None:
+        """Says that a half is done with. Source: ``addRemoveTagInTransactionOp``, ``makeOpMessageInner``."""
+        host = self._store.store_host
+        stored(
+            self._store.put_message(
+                MessageExtBrokerInner(
+                    topic=OP_TOPIC,
+                    queue_id=half.queue_id,
+                    body=str(half.queue_offset).encode(),
+                    properties={"TAGS": "d", "WAIT": "true"},
+                    born_host=host,
+                    store_host=host,
+                )
+            )
+        )
+
+    # ---- checking -----------------------------------------------------------------------------
+
+    def check(self, listener: CheckListener) -> int:
+        """Asks the listener for every message in doubt that is due; gives how many it was asked for.
+
+        Source: ``TransactionalMessageServiceImpl.check``.
+        """
+        store = self._store
+        with self._checking:
+            with self._ending:
+                self._ended = set()
+                store._catch_up()
+            offsets = store.consumers.offsets
+            queues = [queue_id for topic, queue_id, *_ in store._queues() if topic == HALF_TOPIC]
+            try:
+                return sum(HalfCheck(self, offsets, queue_id).run(listener) for queue_id in queues)
+            finally:
+                self._ended = None
+                if queues:
+                    # What an offset says is done has to be on the disk before it.
+                    store._flush_commit_log(0)
+                    offsets.persist()

@@ -1,0 +1,64 @@
+"""4.9.3's operations on a running store."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import mqstore
+from mqstore.services import ScheduleMessageService
+from tests.store.conftest import Opener
+from tests.waiting import wait_until
+
+TABLE = Path(__file__).parents[2] / "docs" / "operations.md"
+
+
+def test_every_operation_of_the_table_is_there(store: mqstore.MessageStore) -> None:
+    text = TABLE.read_text(encoding="utf-8")
+    names = re.findall(r"`store\.((?:aio\.)?\w+)", text)
+    assert len(set(names)) > 40
+    for name in names:
+        holder, _, method = name.rpartition(".")
+        assert hasattr(getattr(store, holder) if holder else store, method), name
+
+
+def test_how_a_store_is(open_store: Opener) -> None:
+    store = open_store(schedule_messages=True, messageDelayLevel="0s 1h")
+    store.put("t", b"", delay_time_level=1)
+    store.put("t", b"", delay_time_level=2)
+    wait_until(lambda: "scheduleMessageOffset_1" in store.get_runtime_info())
+    info = store.get_runtime_info()
+    assert info["scheduleMessageOffset_1"] == "1,1"
+    assert info["commitLogMinOffset"] == "0"
+    assert info["commitLogMaxOffset"] == str(store.get_max_phy_offset())
+    assert 0 < float(info["commitLogDiskRatio"]) <= 1
+    assert f"commitLogMaxOffset: {info['commitLogMaxOffset']}\n" in store.get_running_data_info()
+
+
+def test_what_can_be_asked(open_store: Opener) -> None:
+    store = open_store(enable_lmq=True, enable_multi_dispatch=True)
+    assert not store.is_os_page_cache_busy()
+    assert not store.is_transient_store_pool_deficient()
+    store.put_many("t", [bytes(900)] * 300, queue_id=0)
+    end = store.get_max_phy_offset()
+    assert store.reset_write_offset(end - 2 * 65_536)
+    assert not store.reset_write_offset(end - 2 * 65_536 - 1)
+    assert store.get_max_phy_offset() == end
+    store.put("t", b"", properties={"INNER_MULTI_DISPATCH": "%LMQ%a"})
+    assert "%LMQ%a" in store.topics()
+    assert store.clean_unused_lmq_topic("%LMQ%a")
+    assert not store.clean_unused_lmq_topic("%LMQ%a")
+    assert "%LMQ%a" not in store.topics()
+
+
+def test_delivery_stops_and_goes_on_with_the_role(open_store: Opener) -> None:
+    store = open_store(schedule_messages=True, messageDelayLevel="0s")
+    store.handle_schedule_message_service("SLAVE")
+    store.handle_schedule_message_service("SLAVE")
+    assert not [service for service in store._services if isinstance(service, ScheduleMessageService)]
+    store.put("t", b"", delay_time_level=1)
+    store.handle_schedule_message_service("ASYNC_MASTER")
+    store.handle_schedule_message_service("SYNC_MASTER")
+    wait_until(lambda: len(store.topic("t")) == 1)
+    with pytest.raises(mqstore.OptionError):
+        store.handle_schedule_message_service("MASTER")

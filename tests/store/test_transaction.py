@@ -1,0 +1,299 @@
+"""Transactions."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mqstore
+from mqstore import LocalTransactionState, Message
+from mqstore.store.half_messages import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
+from tests.store.conftest import Opener
+from tests.store_files import copy_store
+from tests.waiting import wait_until
+
+COMMIT = LocalTransactionState.COMMIT_MESSAGE
+ROLLBACK = LocalTransactionState.ROLLBACK_MESSAGE
+UNKNOW = LocalTransactionState.UNKNOW
+
+
+class Clock:
+    """A clock that moves a millisecond each time it is looked at."""
+
+    def __init__(self) -> None:
+        """Some day in 2026."""
+        self.now_ms = 1_780_000_000_000
+
+    def __call__(self) -> int:
+        """The time in milliseconds."""
+        self.now_ms += 1
+        return self.now_ms
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock in the test's hand."""
+    return Clock()
+
+
+def bodies(store: mqstore.MessageStore, topic: str = "orders") -> list[bytes]:
+    """The bodies of a topic's messages, by queue."""
+    return [bytes(message.body) for message in store.topic(topic)]
+
+
+def answers(*states: LocalTransactionState) -> tuple[list[Message], Callable[[Message], LocalTransactionState]]:
+    """A listener that gives these answers, and what it was asked for."""
+    asked: list[Message] = []
+    left = list(states)
+
+    def listener(message: Message) -> LocalTransactionState:
+        asked.append(message)
+        return left.pop(0)
+
+    return asked, listener
+
+
+def test_messages_are_seen_when_the_block_ends(store: mqstore.MessageStore) -> None:
+    with store.transaction("billing") as transaction:
+        prepared = transaction.put("orders", b"first", queue_id=3, tags="T", keys="K", flag=5, properties={"p": "v"})
+        transaction.put("orders", b"second", queue_id=3)
+        assert bodies(store) == []
+        assert transaction.prepared[0] == prepared
+    assert transaction.prepared == []
+    first, second = store.topic("orders").queue(3)
+    assert (bytes(first.body), bytes(second.body)) == (b"first", b"second")
+    assert (first.tags, first.keys, first.flag, first.sys_flag) == ("T", ("K",), 5, 8)
+    assert first.unique_key == prepared.transaction_id
+    assert first.prepared_transaction_offset == prepared.commit_log_offset
+    assert first.properties | {"p": "v", "PGROUP": "billing", "TRAN_MSG": "true"} == first.properties
+    assert [message.commit_log_offset for message in store.query_message("orders", "K")] == [first.commit_log_offset]
+    assert bodies(store, OP_TOPIC) == [b"0", b"1"]
+
+
+def test_an_exception_rolls_back(store: mqstore.MessageStore) -> None:
+    def fail() -> None:
+        with store.transaction() as transaction:
+            transaction.put("orders", b"never", queue_id=0)
+            raise RuntimeError("work failed")
+
+    with pytest.raises(RuntimeError, match="work failed"):
+        fail()
+    assert bodies(store) == []
+    assert bodies(store, OP_TOPIC) == [b"0"]
+    asked, listener = answers()
+    assert store.check_transactions(listener) == 0
+    assert asked == []
+
+
+def test_a_transaction_ends_once(store: mqstore.MessageStore) -> None:
+    with store.transaction() as transaction:
+        transaction.put("orders", b"a", queue_id=0)
+        transaction.commit()
+        transaction.commit()
+        with pytest.raises(ValueError, match="has ended"):
+            transaction.put("orders", b"b")
+    assert bodies(store) == [b"a"]
+    with pytest.raises(mqstore.MQStoreError, match="expected a prepared message"):
+        store._transactions.end(store.topic("orders").queue(0)[0].commit_log_offset, commit=True)
+
+
+@pytest.mark.parametrize(
+    ("topic", "given"),
+    [("a/b", {}), ("t" * 128, {}), ("t", {"delay_time_level": 1}), ("t", {"properties": {"DELAY": "1"}})],
+)
+def test_what_could_never_be_committed_is_refused_at_once(
+    store: mqstore.MessageStore, topic: str, given: dict[str, Any]
+) -> None:
+    with pytest.raises(mqstore.MessageIllegalError), store.transaction() as transaction:
+        transaction.put(topic, b"", **given)
+    assert bodies(store, HALF_TOPIC) == []
+
+
+def test_a_message_that_fits_as_a_half_alone_is_refused_at_once(open_store: Opener) -> None:
+    store = open_store(maxMessageSize=1000)
+    with store.transaction() as transaction:
+        transaction.put("t", bytes(100), queue_id=0)
+    (half,) = store.topic(HALF_TOPIC).queue(0)
+    fitting = 1000 - (half.store_size - 100)
+    with store.transaction() as transaction:
+        transaction.put("t", bytes(fitting), queue_id=0)
+        with pytest.raises(mqstore.MessageIllegalError, match="when it is committed"):
+            transaction.put("t" * len(HALF_TOPIC) + "t", bytes(fitting - len(HALF_TOPIC)), queue_id=0)
+    assert [len(body) for body in bodies(store, "t")] == [100, fitting]
+    assert bodies(store, OP_TOPIC) == [b"0", b"2", b"1"]
+
+
+def test_what_a_crash_left_in_doubt_is_asked_for(open_store: Opener, clock: Clock, tmp_path: Path) -> None:
+    store = open_store(clock=clock)
+    transaction = store.transaction("billing")
+    for body in (b"done", b"not done", b"not known"):
+        transaction.put("orders", body, queue_id=1, flag=9)
+    with store.transaction() as ended:
+        ended.put("orders", b"committed", queue_id=0)
+    store.flush()
+    copy_store(tmp_path / "store", tmp_path / "crashed")
+    store = open_store("crashed", clock=clock)
+    asked, listener = answers(COMMIT, ROLLBACK, UNKNOW)
+    assert store.check_transactions(listener) == 0  # too young to be asked for
+    clock.now_ms += 6000
+    assert store.check_transactions(listener) == 3
+    assert [bytes(message.body) for message in asked] == [b"done", b"not done", b"not known"]
+    found = asked[0].properties
+    assert (found["REAL_TOPIC"], found["PGROUP"], found["TRANSACTION_CHECK_TIMES"]) == ("orders", "billing", "1")
+    assert bodies(store) == [b"committed", b"done"]
+    assert store.topic("orders").queue(1)[0].flag == 9
+    # The one that is not known is asked for again, and nothing else is, by this store or the next.
+    store.close()
+    store = open_store("crashed", clock=clock)
+    asked, listener = answers(COMMIT)
+    assert store.check_transactions(listener) == 1
+    assert asked[0].properties["TRANSACTION_CHECK_TIMES"] == "2"
+    assert bodies(store) == [b"committed", b"done", b"not known"]
+    assert store.check_transactions(answers()[1]) == 0
+    offsets = json.loads((store.path / "config" / "consumerOffset.json").read_text().replace("0:", '"0":'))
+    ends = {topic: store.topic(topic).queue(0).max_offset for topic in (HALF_TOPIC, OP_TOPIC)}
+    assert offsets["offsetTable"] == {f"{topic}@CID_RMQ_SYS_TRANS": {"0": end} for topic, end in ends.items()}
+
+
+def test_a_message_nobody_decides_on_is_given_up(open_store: Opener, clock: Clock) -> None:
+    store = open_store(clock=clock, transactionCheckMax=3)
+    store.transaction().put("orders", b"in doubt", queue_id=0, tags="T")
+    asked, listener = answers(UNKNOW, UNKNOW, UNKNOW)
+    for _ in range(5):
+        clock.now_ms += 6000
+        store.check_transactions(listener)
+    assert len(asked) == 3
+    (dead,) = store.topic(CHECK_MAX_TIME_TOPIC)
+    assert bytes(dead.body) == b"in doubt"
+    assert (dead.tags, dead.properties["REAL_TOPIC"]) == ("T", "orders")
+    assert bodies(store) == []
+
+
+def test_a_message_older_than_messages_are_kept_is_given_up(open_store: Opener, clock: Clock) -> None:
+    store = open_store(clock=clock)
+    store.transaction().put("orders", b"in doubt", queue_id=0)
+    clock.now_ms += 73 * 3_600_000
+    assert store.check_transactions(answers()[1]) == 0
+    assert bodies(store, CHECK_MAX_TIME_TOPIC) == [b"in doubt"]
+
+
+def test_a_message_with_an_immunity_of_its_own_waits_for_it(open_store: Opener, clock: Clock) -> None:
+    store = open_store(clock=clock)
+    immune = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "60"}
+    ended = store.transaction()
+    ended.put("orders", b"ended", queue_id=0, properties=immune)
+    store.transaction().put("orders", b"in doubt", queue_id=0, properties=immune)
+    store.transaction().put("orders", b"others go on", queue_id=0)
+    clock.now_ms += 10_000
+    asked, listener = answers(ROLLBACK, COMMIT)
+    assert store.check_transactions(listener) == 1
+    assert bytes(asked[0].body) == b"others go on"
+    # It was put back behind the others; its producer ends it by where it was first.
+    store._transactions.end(ended.prepared[0].commit_log_offset, commit=True)
+    clock.now_ms += 10_000
+    assert store.check_transactions(listener) == 0
+    clock.now_ms += 50_000
+    assert store.check_transactions(listener) == 1
+    assert bytes(asked[1].body) == b"in doubt"
+    assert bodies(store) == [b"ended", b"in doubt"]
+    assert store.check_transactions(listener) == 0
+
+
+def test_a_transaction_that_takes_longer_than_a_check_is_committed_once(open_store: Opener, clock: Clock) -> None:
+    store = open_store(clock=clock)
+    with store.transaction() as transaction:
+        transaction.put("orders", b"a", queue_id=0)
+        clock.now_ms += 6000
+        assert store.check_transactions(answers(UNKNOW)[1]) == 1
+        assert store.check_transactions(answers(UNKNOW)[1]) == 1
+    assert bodies(store) == [b"a"]
+    assert store.check_transactions(answers()[1]) == 0
+    # It ends while the listener thinks about it.
+    transaction = store.transaction()
+    transaction.put("orders", b"b", queue_id=0)
+    clock.now_ms += 6000
+
+    def slow(_message: Message) -> LocalTransactionState:
+        transaction.commit()
+        return COMMIT
+
+    assert store.check_transactions(slow) == 1
+    assert bodies(store) == [b"a", b"b"]
+    assert store.check_transactions(answers()[1]) == 0
+
+
+def test_what_a_check_has_decided_is_not_decided_again(open_store: Opener, clock: Clock) -> None:
+    store = open_store(clock=clock)
+    same, other = store.transaction(), store.transaction()
+    same.put("orders", b"a", queue_id=0)
+    other.put("orders", b"b", queue_id=0)
+    clock.now_ms += 6000
+    assert store.check_transactions(answers(COMMIT, ROLLBACK)[1]) == 2
+    same.commit()
+    with pytest.raises(mqstore.MQStoreError, match="rolled back by a check"):
+        other.commit()
+    assert bodies(store) == [b"a"]
+
+
+def test_a_listener_that_fails_leaves_the_message_in_doubt(
+    open_store: Opener, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(clock=clock)
+    for body in (b"a", b"b"):
+        store.transaction().put("orders", body, queue_id=0)
+
+    def failing(message: Message) -> LocalTransactionState:
+        if bytes(message.body) == b"a":
+            raise RuntimeError("no answer")
+        return COMMIT
+
+    clock.now_ms += 6000
+    assert store.check_transactions(failing) == 2
+    assert bodies(store) == [b"b"]
+    assert "no answer" in caplog.text
+    assert store.check_transactions(answers(COMMIT)[1]) == 1
+    assert bodies(store) == [b"b", b"a"]
+
+
+def test_a_check_that_a_full_disk_interrupts_repeats_nothing(open_store: Opener, clock: Clock) -> None:
+    store = open_store(clock=clock)
+    for body in (b"a", b"b", b"c"):
+        store.transaction().put("orders", body, queue_id=0)
+    clock.now_ms += 6000
+    asked: list[bytes] = []
+
+    def filling(message: Message) -> LocalTransactionState:
+        asked.append(bytes(message.body))
+        store._set_disk_full(len(asked) == 2)
+        return COMMIT
+
+    with pytest.raises(mqstore.ServiceNotAvailableError):
+        store.check_transactions(filling)
+    store._set_disk_full(full=False)
+    while store.check_transactions(filling):
+        pass
+    assert asked == [b"a", b"b", b"c", b"b"]
+    assert bodies(store) == [b"a", b"c", b"b"]
+
+
+def test_what_says_of_nothing_that_it_is_done_holds_nobody_up(open_store: Opener, clock: Clock) -> None:
+    store = open_store(clock=clock)
+    store.put(OP_TOPIC, b"not a number", tags="d", queue_id=0)
+    store.put(OP_TOPIC, b"0", tags="other", queue_id=0)
+    store.transaction().put("orders", b"a", queue_id=0)
+    clock.now_ms += 6000
+    assert store.check_transactions(answers(COMMIT)[1]) == 1
+    assert bodies(store) == [b"a"]
+
+
+def test_the_service_decides_when_a_store_is_opened(open_store: Opener, clock: Clock) -> None:
+    store = open_store(clock=clock)
+    store.transaction().put("orders", b"a", queue_id=0)
+    store.close()
+    clock.now_ms += 6000
+    store = open_store(clock=clock, check_transactions=lambda _message: COMMIT)
+    wait_until(lambda: bodies(store) == [b"a"])
+    with pytest.raises(mqstore.OptionError, match="TransactionalMessageCheckService"):
+        open_store(mode="r", check_transactions=lambda _message: COMMIT)
