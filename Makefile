@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: test test-rust test-python torture bench bench-compare lint demo wheel clean fuzz
+.PHONY: test test-rust test-python torture soak bench bench-compare lint demo wheel clean fuzz
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -53,6 +53,11 @@ fuzz:
 # The main job, end to end, on a store that Java wrote.
 demo: $(VENV)/engine-release
 	$(BIN)/python demo/demo.py
+
+# Puts, consumers, delays, retention and a slave at once, for ten minutes: memory flat, no lag at the end.
+SOAK ?= --seconds 600
+soak: $(VENV)/engine-release
+	$(BIN)/python -m tests.soak.soak $(SOAK)
 
 # Benches: the codecs by criterion, the library by pytest-benchmark. SHORT=1 sees that they run, and times nothing.
 bench: $(VENV)/engine-release

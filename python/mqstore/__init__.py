@@ -149,7 +149,7 @@ def open(
         born_host: Where messages that are put come from; ``127.0.0.1:0`` by default.
         store_host: Where they are stored: ``brokerIP1`` and ``listenPort`` by default.
         schedule_messages: Deliver delayed messages when they are due; for ``"rw"``. Otherwise they wait
-            until the store is opened with it.
+            until the store is opened with it. A slave leaves it to its master.
         replication: Let slaves follow this store, and where ``brokerRole`` is ``SLAVE`` follow the
             master at ``haMasterAddress``; for ``"rw"``. It listens at ``ha_listen_host``, which is
             this machine alone by default, and ``haListenPort``.
@@ -172,20 +172,20 @@ def open(
         raise _bad_option("mode", mode, '"r" or "rw"')
     if on_damage not in {"raise", "truncate"}:
         raise _bad_option("on_damage", on_damage, '"raise" or "truncate"')
+    from_conf = StoreOptions.of(path, parse_conf(conf), lenient=True) if conf is not None else None
+    given = options if from_conf is None else _beside(from_conf) | options
+    chosen = StoreOptions.of(path, given)
     asked: dict[type[ServiceThread], bool] = {
         HAService: replication,
-        ScheduleMessageService: schedule_messages,
+        HAClient: replication and chosen.is_slave,
+        # What is delivered comes from the master, as everything does.
+        ScheduleMessageService: schedule_messages and not chosen.is_slave,
         CleanFilesService: bool(retention),
         TransactionalMessageCheckService: check_transactions is not None,
     }
     services = [service for service, wanted in asked.items() if wanted]
     if services and mode == "r":
         raise _bad_option("mode", mode, f'"rw", without which there is no {services[0].__name__}')
-    from_conf = StoreOptions.of(path, parse_conf(conf), lenient=True) if conf is not None else None
-    given = options if from_conf is None else _beside(from_conf) | options
-    chosen = StoreOptions.of(path, given)
-    if replication and chosen.is_slave:
-        services.append(HAClient)
     if pread is None:
         pread = mode == "r" and _needs_pread(chosen)
     return MessageStore(

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,6 +110,16 @@ def test_a_slave_becomes_the_master(pair: Pair) -> None:
     new_slave = pair.slave_of(new_master, "master")
     wait_equal(new_master, new_slave)
     pair.check_equal("slave", "master")
+
+
+def test_delayed_messages_are_the_masters_to_deliver(pair: Pair) -> None:
+    given: dict[str, Any] = {"schedule_messages": True, "messageDelayLevel": "1s"}
+    master = pair.open("master", **given)
+    slave = pair.slave_of(master, **given)
+    master.put("orders", b"later", delay_time_level=1, queue_id=0)
+    assert slave.wait_for_message("orders", 0, 0, timeout=30)
+    wait_equal(master, slave)
+    pair.check_equal("master", "slave")
 
 
 def test_a_slave_follows_another_master_when_told(pair: Pair) -> None:

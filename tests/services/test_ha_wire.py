@@ -6,8 +6,11 @@ import pytest
 
 import mqstore
 from tests.services.ha_peers import REPORT, Pair, RawMaster, put_some, records, wait_equal
+from tests.store.conftest import SMALL
 from tests.store_files import copy_store, log_contents, queue_contents
 from tests.waiting import wait_until
+
+BLANK_MAGIC_CODE = bytes.fromhex("cbd43194")
 
 # ---- a slave that is none ------------------------------------------------------------------------
 
@@ -50,6 +53,19 @@ def test_a_silent_slave_is_let_go(pair: Pair, caplog: pytest.LogCaptureFixture) 
     master = pair.open("master", haHousekeepingInterval=100)
     assert pair.raw_slave(master).is_closed()
     wait_until(lambda: "haHousekeepingInterval" in caplog.text)
+
+
+def test_connections_have_a_bound(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    master = pair.open("master")
+    slaves = [pair.raw_slave(master) for _ in range(64)]
+    wait_until(lambda: len(master.replication.slaves) == len(slaves))
+    assert pair.raw_slave(master).is_closed()
+    wait_until(lambda: "there are 64 connections already" in caplog.text)
+    slaves.pop().socket.close()
+    wait_until(lambda: len(master.replication.slaves) == len(slaves))
+    late = pair.raw_slave(master)
+    late.report(0)
+    wait_until(lambda: any(it.request_offset == 0 for it in master.replication.slaves))
 
 
 def test_reports_come_in_pieces(pair: Pair) -> None:
@@ -169,6 +185,29 @@ def test_a_record_that_is_not_whole_is_not_there_yet(
     pair.close()
     assert log_contents(pair.path(name)) == log_contents(tmp_path / "source")
     assert queue_contents(pair.path(name)) == queue_contents(tmp_path / "source")
+
+
+def test_the_blank_that_ends_a_file_comes_in_pieces(pair: Pair, raw_master: RawMaster, tmp_path: Path) -> None:
+    with mqstore.open(tmp_path / "source", "rw", **SMALL) as store:
+        put_some(store, 250)
+        first = bytes(store.get_commit_log_data(0))
+        second = bytes(store.get_commit_log_data(len(first)))
+    blank = first.rindex(BLANK_MAGIC_CODE) - 4
+    cut = blank + 12
+    assert cut < len(first)
+    slave = pair.slave_of(raw_master.address)
+    raw_master.accept()
+    raw_master.send(0, cut, first[:cut])
+    assert raw_master.reported() == cut
+    assert slave.topics()
+    assert slave.dispatch_behind_bytes() == cut - blank
+    raw_master.send(cut, len(first) - cut, first[cut:])
+    raw_master.send(len(first), len(second), second)
+    wait_until(lambda: slave.get_max_phy_offset() == len(first + second) and not slave.dispatch_behind_bytes())
+    assert not slave.report().gaps
+    pair.close()
+    assert log_contents(pair.path("slave")) == log_contents(tmp_path / "source")
+    assert queue_contents(pair.path("slave")) == queue_contents(tmp_path / "source")
 
 
 def test_a_silent_master_is_let_go(pair: Pair, raw_master: RawMaster, caplog: pytest.LogCaptureFixture) -> None:
