@@ -6,6 +6,8 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 import mqstore
 from mqstore import DiskFullError
 from tests.crash.checks import check_messages, check_stays
@@ -22,20 +24,20 @@ def _put(store: mqstore.MessageStore, name: str) -> Acknowledged:
     return Acknowledged(name, "orders", 0, done.wrote_offsets[0], done.logics_offsets[0])
 
 
+def _put_until_full(store: mqstore.MessageStore, acks: list[Acknowledged]) -> None:
+    while len(acks) < _MOST_PUTS:
+        acks.append(_put(store, f"0.0.{len(acks)}"))
+
+
 def main() -> None:
     """Ends well where nothing was lost."""
     disk = Path(sys.argv[1])
     ballast = disk / "ballast"
     ballast.write_bytes(b"x" * _BALLAST_SIZE)
-    acks = []
+    acks: list[Acknowledged] = []
     with mqstore.open(disk / "store", "rw", **SMALL) as store:
-        try:
-            for number in range(_MOST_PUTS):
-                acks.append(_put(store, f"0.0.{number}"))
-        except DiskFullError as error:
-            assert "commitlog" in str(error), error
-        else:
-            raise AssertionError("the disk never became full")
+        with pytest.raises(DiskFullError, match="commitlog"):
+            _put_until_full(store, acks)
         ballast.unlink()
         acks += [_put(store, f"0.0.{number}") for number in range(len(acks), len(acks) + 100)]
         known = check_messages(store, acks, {})

@@ -294,7 +294,7 @@ def commits(out: Path) -> int:
     return len([file for file in (out / "checkpoint" / "commits").glob("*") if file.name.isdigit()])
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_killed_ten_times(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     chances = random.Random(seed)
     out = tmp_path / "out"
