@@ -45,7 +45,9 @@ fn a_file_that_was_cut_off_since_is_an_error_and_no_crash() {
         assert!(matches!(file.slice(0, 1), Err(Error::Io { operation: "map", .. })));
     }
     let (_root, file) = file_with(&[7; 40], 100, Access::Read);
-    assert_eq!(file.slice(30, 50).unwrap().len(), 10);
+    assert_eq!(file.slice(30, 10).unwrap().len(), 10);
+    let error = file.slice(30, 50).unwrap_err().to_string();
+    assert!(error.contains("100 bytes") && error.contains("40 bytes"), "{error}");
 }
 
 #[test]
