@@ -5,6 +5,7 @@ The first attempt after delay level 3, the next after 4, and so on; after ``retr
 """
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mqstore._native import Message, PutMessageResult
@@ -56,16 +57,11 @@ def send_message_back(
     store.consumers.topics.get_or_add(topic, queue_nums)
     properties |= {"DELAY": str(level), "WAIT": "false"}
     result = store.put_message(
-        MessageExtBrokerInner(
+        replace(
+            MessageExtBrokerInner.like(message),
             topic=topic,
             queue_id=random.randrange(queue_nums),  # noqa: S311 - any queue will do
-            body=bytes(message.raw_body),
             properties=properties,
-            flag=message.flag,
-            sys_flag=message.sys_flag,
-            born_timestamp=message.born_timestamp,
-            born_host=message.born_host,
-            store_host=message.store_host,
             reconsume_times=message.reconsume_times + 1,
         )
     )

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mqstore._native import Message, PutMessageResult
@@ -152,19 +153,9 @@ class HalfCheck:
 
     def _put_back(self, half: Message, properties: Mapping[str, str]) -> PutMessageResult | None:
         """Source: ``renewHalfMessageInner``, which forgets flag and reconsume times."""
-        is_compat = self._store.compat
-        again = MessageExtBrokerInner(
-            topic=half.topic,
-            queue_id=half.queue_id,
-            body=bytes(half.raw_body),
-            properties=properties,
-            sys_flag=half.sys_flag,
-            born_timestamp=half.born_timestamp,
-            born_host=half.born_host,
-            store_host=half.store_host,
-            flag=0 if is_compat else half.flag,
-            reconsume_times=0 if is_compat else half.reconsume_times,
-        )
+        again = replace(MessageExtBrokerInner.like(half), properties=properties)
+        if self._store.compat:
+            again = replace(again, flag=0, reconsume_times=0)
         return self._messages.put_back(half, again)
 
     def _renew(self, half: Message) -> Message | None:
@@ -186,16 +177,5 @@ class HalfCheck:
     def _discard(self, half: Message, properties: Mapping[str, str]) -> None:
         """Puts a half that nobody could decide on where it can be found. Source: ``resolveDiscardMsg``."""
         _log.error("%s: %r goes to %s: nobody decided on it", self._store.path, half, CHECK_MAX_TIME_TOPIC)
-        dead = MessageExtBrokerInner(
-            topic=CHECK_MAX_TIME_TOPIC,
-            queue_id=0,
-            body=bytes(half.raw_body),
-            properties=properties,
-            flag=half.flag,
-            sys_flag=half.sys_flag,
-            born_timestamp=half.born_timestamp,
-            born_host=half.born_host,
-            store_host=half.store_host,
-            reconsume_times=half.reconsume_times,
-        )
+        dead = replace(MessageExtBrokerInner.like(half), topic=CHECK_MAX_TIME_TOPIC, queue_id=0, properties=properties)
         stored(self._store.put_message(dead))

@@ -4,6 +4,7 @@ Source: ``TransactionalMessageBridge``, ``EndTransactionProcessor``.
 """
 
 import contextlib
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -67,17 +68,12 @@ def final_message(half: Message, *, multi_dispatch: bool) -> MessageExtBrokerInn
     if multi_dispatch and "INNER_MULTI_DISPATCH" in properties:
         for name in ("REAL_TOPIC", "REAL_QID", "TRAN_MSG"):
             properties.pop(name, None)
-    return MessageExtBrokerInner(
+    return replace(
+        MessageExtBrokerInner.like(half),
         topic=topic,
         queue_id=queue_id,
-        body=bytes(half.raw_body),
         properties=properties,
-        flag=half.flag,
         sys_flag=half.sys_flag | _COMMIT_TYPE,
-        born_timestamp=half.born_timestamp,
-        born_host=half.born_host,
-        store_host=half.store_host,
-        reconsume_times=half.reconsume_times,
         prepared_transaction_offset=half.commit_log_offset,
     )
 

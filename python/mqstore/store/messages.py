@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
+
+from mqstore._native import Message
 
 __all__ = ["MessageExtBatch", "MessageExtBrokerInner"]
 
@@ -26,6 +29,22 @@ class MessageExtBrokerInner:
     store_host: str | None = None
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
+
+    @classmethod
+    def like(cls, stored: Message) -> Self:
+        """A message with all that a stored one has but its place in a transaction."""
+        return cls(
+            topic=stored.topic,
+            queue_id=stored.queue_id,
+            body=bytes(stored.raw_body),
+            properties=stored.properties,
+            flag=stored.flag,
+            sys_flag=stored.sys_flag,
+            born_timestamp=stored.born_timestamp,
+            born_host=stored.born_host,
+            store_host=stored.store_host,
+            reconsume_times=stored.reconsume_times,
+        )
 
 
 @dataclass(kw_only=True)

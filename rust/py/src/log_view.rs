@@ -26,6 +26,7 @@ pub struct LogView {
     pub(crate) core: CoreLogView,
     queues: Mutex<Option<Arc<QueueTable>>>,
     index_files: Mutex<Option<IndexFiles>>,
+    holes: Mutex<Option<Arc<Vec<Hole>>>>,
 }
 
 #[pymethods]
@@ -34,7 +35,12 @@ impl LogView {
     #[pyo3(signature = (options, end=None))]
     fn new(py: Python<'_>, options: EngineOptions, end: Option<u64>) -> PyResult<Self> {
         let open = || CoreLogView::open(options.into(), Arc::new(OsFileSystem), Arc::new(SystemClock), end);
-        Ok(Self { core: detached(py, open)?, queues: Mutex::default(), index_files: Mutex::default() })
+        Ok(Self {
+            core: detached(py, open)?,
+            queues: Mutex::default(),
+            index_files: Mutex::default(),
+            holes: Mutex::default(),
+        })
     }
 
     #[getter]
@@ -114,12 +120,12 @@ impl LogView {
     }
 
     fn holes(&self, py: Python<'_>) -> PyResult<Vec<HoleRow>> {
-        Ok(hole_rows(&detached(py, || repair::holes(&self.core))?))
+        Ok(hole_rows(&detached(py, || self.known_holes())?))
     }
 
     fn copy_repaired(&self, py: Python<'_>, folder: PathBuf) -> PyResult<Vec<HoleRow>> {
         let copy = || {
-            let holes = repair::holes(&self.core)?;
+            let holes = self.known_holes()?;
             repair::copy_log(&self.core, &holes, &OsFileSystem, &folder).map(|_| holes)
         };
         Ok(hole_rows(&detached(py, copy)?))
@@ -127,7 +133,7 @@ impl LogView {
 
     fn repair_in_place(&self, py: Python<'_>, saved: PathBuf) -> PyResult<Vec<HoleRow>> {
         let fill = || {
-            let holes = repair::holes(&self.core)?;
+            let holes = self.known_holes()?;
             repair::fill_in_place(&self.core, &holes, &OsFileSystem, &saved).map(|()| holes)
         };
         Ok(hole_rows(&detached(py, fill)?))
@@ -174,6 +180,17 @@ impl LogView {
         let queues = Arc::new(self.core.queues()?);
         *known = Some(Arc::clone(&queues));
         Ok(queues)
+    }
+
+    /// The holes, looked for once: that reads the whole log.
+    fn known_holes(&self) -> CoreResult<Arc<Vec<Hole>>> {
+        let mut known = self.holes.lock();
+        if let Some(holes) = &*known {
+            return Ok(Arc::clone(holes));
+        }
+        let holes = Arc::new(repair::holes(&self.core)?);
+        *known = Some(Arc::clone(&holes));
+        Ok(holes)
     }
 
     /// The index files, opened once.

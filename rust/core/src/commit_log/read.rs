@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::{CommitLog, without_bodies};
 use crate::error::Result;
 use crate::format::be;
-use crate::format::cq_unit::CqUnit;
 use crate::format::message::{SYS_FLAG_AT, store_timestamp_at};
 use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::slice::Slice;
@@ -76,9 +75,7 @@ impl RecordReader<'_> {
         let (_, window) = self.last.insert((file, window));
         Ok((at + size as usize <= window.len()).then_some((window, at)))
     }
-}
 
-impl RecordReader<'_> {
     /// The store time of the record at an offset; `None` where none can be read.
     ///
     /// # Errors
@@ -89,37 +86,21 @@ impl RecordReader<'_> {
         Ok(store_timestamp_of(record))
     }
 
-    /// Has the processor fetch the first bytes at some offsets, as [`RecordReader::touch`] does.
+    /// Has the processor fetch the first and last bytes at some places, given as offset and size, that
+    /// are about to be looked at: beside each other, where each would otherwise wait for its own memory.
+    /// Does nothing for files that are not mapped.
     ///
     /// # Errors
     /// Where a file can't be mapped.
-    pub fn touch_heads(&mut self, offsets: &[u64]) -> Result<()> {
-        let mut sum = 0;
-        for &offset in offsets {
-            let Some((window, at)) = self.find(offset, 1)? else { continue };
-            sum ^= window.get(at).copied().unwrap_or(0);
-            if self.last.as_ref().is_some_and(|(file, _)| file.is_read()) {
-                break;
-            }
+    pub fn touch(&mut self, places: impl Iterator<Item = (u64, u32)>) -> Result<()> {
+        if !self.log.files.is_mapped() {
+            return Ok(());
         }
-        black_box(sum);
-        Ok(())
-    }
-
-    /// Has the processor fetch the heads and ends of records that are about to be looked at: beside
-    /// each other, where each would otherwise wait for its own memory.
-    ///
-    /// # Errors
-    /// Where a file can't be mapped.
-    pub fn touch(&mut self, units: &[CqUnit]) -> Result<()> {
         let mut sum = 0;
-        for (offset, size) in units.iter().filter_map(CqUnit::place) {
+        for (offset, size) in places {
             let Some((window, at)) = self.find(offset, size)? else { continue };
             let bytes = window.get(at..at + size as usize).unwrap_or_default();
             sum ^= bytes.first().copied().unwrap_or(0) ^ bytes.last().copied().unwrap_or(0);
-            if self.last.as_ref().is_some_and(|(file, _)| file.is_read()) {
-                break;
-            }
         }
         black_box(sum);
         Ok(())

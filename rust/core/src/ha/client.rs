@@ -1,6 +1,6 @@
 //! A slave: asks its master for the log and appends what it gets. Source: `HAService.HAClient`.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::bell::Bell;
 use super::wire::{self, HEADER_SIZE, Header, MAX_FRAME_SIZE, REPORT_SIZE, WireFault};
-use super::{Ended, Event};
+use super::{Ended, Event, check_silence, read_some};
 use crate::commit_log::CommitLog;
 use crate::error::{Error, Result};
 
@@ -229,23 +229,13 @@ impl Link {
         self.send_report(log, options)?;
         while Instant::now() < end {
             let free = self.buffer.get_mut(self.filled..).unwrap_or_default();
-            match self.stream.read(free) {
-                Ok(0) => return Err(Ended::ByPeer),
-                Ok(count) => {
-                    self.filled += count;
-                    self.last_read = Instant::now();
-                    has_appended |= self.take_frames(log)?;
-                    self.send_report(log, options)?;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
+            let Some(count) = read_some(&mut self.stream, free)? else { break };
+            self.filled += count;
+            self.last_read = Instant::now();
+            has_appended |= self.take_frames(log)?;
+            self.send_report(log, options)?;
         }
-        let silent = self.last_read.elapsed();
-        if silent > options.housekeeping_interval {
-            return Err(Ended::Silent { silent, allowed: options.housekeeping_interval });
-        }
+        check_silence(self.last_read, options.housekeeping_interval)?;
         Ok(has_appended)
     }
 

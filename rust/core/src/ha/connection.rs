@@ -1,14 +1,14 @@
 //! A master's connection to one slave: reads its reports, sends it the log. Source: `HAConnection`.
 
-use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::io::{ErrorKind, IoSlice, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
 use nix::poll::PollFlags;
 
-use super::Ended;
 use super::master::MasterOptions;
 use super::wire::{self, HEADER_SIZE, Header, REPORT_SIZE, WireFault};
+use super::{Ended, check_silence, read_some};
 use crate::commit_log::CommitLog;
 use crate::mmap::slice::Slice;
 use crate::num;
@@ -115,21 +115,11 @@ impl Connection {
     pub(super) fn read_reports(&mut self, log: &CommitLog, options: &MasterOptions) -> Result<u64, Ended> {
         let mut buffer = [0; READ_SIZE];
         for _ in 0..TURN_READS {
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return Err(Ended::ByPeer),
-                Ok(count) => {
-                    self.last_read = Instant::now();
-                    self.take_bytes(buffer.get(..count).unwrap_or_default(), log)?;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
+            let Some(count) = read_some(&mut self.stream, &mut buffer)? else { break };
+            self.last_read = Instant::now();
+            self.take_bytes(buffer.get(..count).unwrap_or_default(), log)?;
         }
-        let silent = self.last_read.elapsed();
-        if silent > options.housekeeping_interval {
-            return Err(Ended::Silent { silent, allowed: options.housekeeping_interval });
-        }
+        check_silence(self.last_read, options.housekeeping_interval)?;
         Ok(self.ack_offset)
     }
 

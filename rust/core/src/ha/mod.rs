@@ -12,9 +12,9 @@ mod group_transfer;
 mod master;
 pub mod wire;
 
-use std::io;
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::io::{self, ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 pub use client::{Client, ClientOptions, ClientStatus};
 pub use connection::ConnectionStatus;
@@ -55,6 +55,25 @@ pub enum Ended {
     /// The slave was told to follow another master.
     #[error("the master's address was changed")]
     AddressChanged,
+}
+
+/// Reads what has come: how many bytes, or `None` where nothing has.
+fn read_some(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<Option<usize>, Ended> {
+    loop {
+        match stream.read(buffer) {
+            Ok(0) => return Err(Ended::ByPeer),
+            Ok(count) => return Ok(Some(count)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Whether the other side may be silent for as long as it is.
+fn check_silence(last_read: Instant, allowed: Duration) -> Result<(), Ended> {
+    let silent = last_read.elapsed();
+    if silent > allowed { Err(Ended::Silent { silent, allowed }) } else { Ok(()) }
 }
 
 /// What happened on either side.

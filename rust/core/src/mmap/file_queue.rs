@@ -196,6 +196,12 @@ impl FileQueue {
         self.options.file_size
     }
 
+    /// Whether its files are reached through mappings.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        self.options.access != Access::Read
+    }
+
     /// Its folders, those to read only included.
     pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.options.paths.iter().chain(&self.options.read_only_paths)

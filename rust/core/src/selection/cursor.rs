@@ -165,8 +165,7 @@ impl Search<'_> {
                     continue;
                 };
                 let Some((offset, _)) = unit.place() else { continue };
-                let bytes = || found.window.get(found.at..found.at + found.len);
-                let Some(record) = found.record.or_else(|| decode_record(bytes()?)) else { continue };
+                let Some(record) = found.decoded() else { continue };
                 if self.selection.takes(&record, offset, FoundBy::Unit) {
                     chunk.push(found.window, found.at, found.len, index);
                 }

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::query::decode_record;
 use super::{GotMessages, Store};
 use crate::commit_log::Bodies;
 use crate::commit_log::read::RecordReader;
@@ -118,11 +119,16 @@ pub(crate) struct FoundRecord<'a> {
     pub(crate) at: usize,
     /// Its size.
     pub(crate) len: usize,
-    /// What was decoded to hold it against its unit; with `compat` nothing was.
-    pub(crate) record: Option<Record<'a>>,
+    /// It decoded, where that had to be done to hold it against its unit.
+    record: Option<Record<'a>>,
 }
 
-impl FoundRecord<'_> {
+impl<'a> FoundRecord<'a> {
+    /// It decoded; `None` where its bytes are no message, which only 4.9.3 gives out.
+    pub(crate) fn decoded(&self) -> Option<Record<'a>> {
+        self.record.or_else(|| decode_record(self.window.get(self.at..self.at + self.len)?))
+    }
+
     /// Its bytes, which keep their mapping alive.
     pub(crate) fn slice(&self) -> Option<Slice> {
         self.window.sub(self.at, self.len)
@@ -268,7 +274,7 @@ impl Store {
                 break;
             }
             if !self.config.compat && subscription.is_none() {
-                get.records.touch(&chunk)?;
+                get.records.touch(chunk.iter().filter_map(CqUnit::place))?;
             }
             for unit in &chunk {
                 if looked_at == max_units || !get.take(unit, index)? {
@@ -337,11 +343,18 @@ impl Store {
         let Some((offset, size)) = unit.place() else { return Ok(None) };
         let bodies = records.bodies();
         let Some((window, at)) = records.find(offset, size)? else { return Ok(None) };
-        if self.config.compat {
+        let bytes = window.get(at..at + size as usize).unwrap_or_default();
+        let check = self.check_with(bodies, offset);
+        let identity = Identity {
+            topic: queue.topic().as_bytes(),
+            queue_id: queue.queue_id(),
+            queue_offset: num::java_long(index),
+            physical_offset: unit.physical_offset,
+        };
+        if self.config.compat || (check == Check::Structure && is_whole_record_of(bytes, &identity)) {
             return Ok(Some(FoundRecord { window, at, len: size as usize, record: None }));
         }
-        let bytes = window.get(at..at + size as usize).unwrap_or_default();
-        let fault = match message::decode(bytes, self.check_with(bodies, offset)) {
+        let fault = match message::decode(bytes, check) {
             Ok(Decoded::Message(record)) if unit_fits(&self.config, queue, unit, index, &record) => {
                 return Ok(Some(FoundRecord { window, at, len: size as usize, record: Some(record) }));
             }
@@ -382,9 +395,6 @@ impl Get<'_> {
                 return Ok(true);
             }
         }
-        if self.subscription.is_none() && self.take_own(unit, index)? {
-            return Ok(true);
-        }
         let is_rejected = self.store.rejected_count();
         let Some(found) = self.store.record_of(&mut self.records, self.queue, unit, index)? else {
             if self.store.rejected_count() == is_rejected {
@@ -392,41 +402,18 @@ impl Get<'_> {
             }
             return Ok(true);
         };
-        if self.subscription.is_some_and(|subscription| !is_wanted(subscription, &found)) {
+        // 4.9.3 compares hashes of tags and leaves the tag itself to the consumer; filters it evaluates.
+        if let Some(subscription) = self.subscription
+            && (subscription.sql.is_some() || !self.store.config.compat)
+            && !found.decoded().is_some_and(|record| subscription.matches_properties(record.properties))
+        {
             return Ok(true);
         }
         self.result.buffer_total_size += u64::from(size);
         self.result.messages.push(found.window, found.at, found.len, index);
-        self.found();
-        Ok(true)
-    }
-
-    /// Takes a unit's record if it is plainly the one, and needs no more than that. Gives whether it did.
-    fn take_own(&mut self, unit: &CqUnit, index: u64) -> Result<bool> {
-        let Some((offset, size)) = unit.place() else { return Ok(false) };
-        if self.store.check_of_served(offset) != Check::Structure {
-            return Ok(false);
-        }
-        let Some((window, at)) = self.records.find(offset, size)? else { return Ok(false) };
-        let identity = Identity {
-            topic: self.queue.topic().as_bytes(),
-            queue_id: self.queue.queue_id(),
-            queue_offset: num::java_long(index),
-            physical_offset: unit.physical_offset,
-        };
-        let bytes = window.get(at..at + size as usize).unwrap_or_default();
-        let is_own = is_whole_record_of(bytes, &identity);
-        if is_own {
-            self.result.buffer_total_size += u64::from(size);
-            self.result.messages.push(window, at, size as usize, index);
-            self.found();
-        }
-        Ok(is_own)
-    }
-
-    fn found(&mut self) {
         self.result.status = GetMessageStatus::Found;
         self.skip_to = None;
+        Ok(true)
     }
 
     fn removed(&mut self, offset: u64) {
@@ -456,20 +443,4 @@ fn total_memory() -> u64 {
     use std::sync::OnceLock;
     static TOTAL: OnceLock<u64> = OnceLock::new();
     *TOTAL.get_or_init(|| nix::sys::sysinfo::sysinfo().map_or(24 << 30, |info| info.ram_total()))
-}
-
-/// Whether a record that was found is asked for. 4.9.3, whose records are not looked at here, compares
-/// hashes of tags and leaves the tag itself to the consumer; filters it evaluates as well.
-fn is_wanted(subscription: &Subscription, found: &FoundRecord<'_>) -> bool {
-    if let Some(record) = &found.record {
-        return subscription.matches_properties(record.properties);
-    }
-    if subscription.sql.is_none() {
-        return true;
-    }
-    let bytes = found.window.get(found.at..found.at + found.len).unwrap_or_default();
-    match message::decode(bytes, Check::Structure) {
-        Ok(Decoded::Message(record)) => subscription.matches_properties(record.properties),
-        _ => false,
-    }
 }

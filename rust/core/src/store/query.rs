@@ -46,7 +46,8 @@ impl Store {
         for some in keys.chunks(KEYS_AT_ONCE) {
             if let Some(index) = &self.index {
                 let hashes: Vec<u32> = some.iter().map(|key| key_hash(query.topic, key.as_bytes())).collect();
-                self.log.records().touch_heads(&index.touch(&hashes))?;
+                let newest = index.touch(&hashes);
+                self.log.records().touch(newest.into_iter().map(|offset| (offset, 1)))?;
             }
             for key in some {
                 found.push(self.query_message(&KeyQuery { key: key.as_bytes(), ..*query })?);
