@@ -44,6 +44,7 @@ from mqstore.services import (
     HAService,
     ScheduleMessageService,
     ServiceThread,
+    TimedMessageService,
     TransactionalMessageCheckService,
 )
 from mqstore.status import GetMessageStatus, PutMessageStatus
@@ -148,8 +149,9 @@ def open(
         clock: Gives the time in milliseconds; the machine's by default.
         born_host: Where messages that are put come from; ``127.0.0.1:0`` by default.
         store_host: Where they are stored: ``brokerIP1`` and ``listenPort`` by default.
-        schedule_messages: Deliver delayed messages when they are due; for ``"rw"``. Otherwise they wait
-            until the store is opened with it. A slave leaves it to its master.
+        schedule_messages: Deliver delayed and timed messages when they are due; for ``"rw"``. Otherwise they
+            wait until the store is opened with it. A slave leaves it to its master; with ``compat`` timed
+            messages wait, as in 4.9.3.
         replication: Let slaves follow this store, and where ``brokerRole`` is ``SLAVE`` follow the
             master at ``haMasterAddress``; for ``"rw"``. It listens at ``ha_listen_host``, which is
             this machine alone by default, and ``haListenPort``.
@@ -180,6 +182,7 @@ def open(
         HAClient: replication and chosen.is_slave,
         # What is delivered comes from the master, as everything does.
         ScheduleMessageService: schedule_messages and not chosen.is_slave,
+        TimedMessageService: schedule_messages and not chosen.is_slave and not compat,
         CleanFilesService: bool(retention),
         TransactionalMessageCheckService: check_transactions is not None,
     }

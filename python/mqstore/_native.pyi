@@ -8,6 +8,7 @@ from _typeshed import ReadableBuffer, StrPath
 
 from mqstore.options import EngineOptions
 from mqstore.status import GetMessageStatus, PutMessageStatus
+from mqstore.store.times import Time
 
 __all__ = [
     "Arrival",
@@ -372,6 +373,7 @@ class Store:
         flag: int = 0,
         sys_flag: int = 0,
         delay_time_level: int = 0,
+        deliver_at: Time | None = None,
         born_timestamp: int | None = None,
         wait_store_msg_ok: bool = True,
         unique_key: bool = True,
@@ -388,6 +390,8 @@ class Store:
             flag: The user's flag.
             sys_flag: See :attr:`Message.sys_flag`.
             delay_time_level: The delay level after which it can be got; 0 for at once.
+            deliver_at: When it can be got, instead of a level: any time up to ``max_deliver_distance_ms`` ahead;
+                at once where that has passed. 4.9.3 does not have this: with ``compat`` it is illegal.
             born_timestamp: When it was made; now by default.
             wait_store_msg_ok: Whether, with synchronous flush, the put waits for the disk.
             unique_key: Whether it gets a unique key, in the Java client's form, where ``properties`` has none.
@@ -413,6 +417,7 @@ class Store:
         flag: int = 0,
         sys_flag: int = 0,
         delay_time_level: int = 0,
+        deliver_at: Time | None = None,
         born_timestamp: int | None = None,
         wait_store_msg_ok: bool = True,
         unique_key: bool = True,
@@ -428,6 +433,7 @@ class Store:
         queue_id: int | None = None,
         properties: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
         flag: int = 0,
+        deliver_at: Time | Sequence[Time | None] | None = None,
         born_timestamp: int | None = None,
         wait_store_msg_ok: bool = True,
         unique_key: bool = True,
@@ -442,12 +448,13 @@ class Store:
             queue_id: One queue for all; the topic's queues take turns by default.
             properties: Properties that all have, or those of each.
             flag: The user's flag, of all.
+            deliver_at: When all can be got, or each: see :meth:`put`.
             born_timestamp: When they were made; now by default.
             wait_store_msg_ok: Whether, with synchronous flush, the call waits for the disk.
             unique_key: Whether each gets a unique key, where ``properties`` has none.
 
         Raises:
-            ValueError: there are not as many keys, tags or properties as bodies.
+            ValueError: there are not as many keys, tags, properties or times as bodies.
             PutError: as for :meth:`put`; its ``result`` says which messages are stored.
         """
     def _put_many_begin(
@@ -460,6 +467,7 @@ class Store:
         queue_id: int | None = None,
         properties: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
         flag: int = 0,
+        deliver_at: Time | Sequence[Time | None] | None = None,
         born_timestamp: int | None = None,
         wait_store_msg_ok: bool = True,
         unique_key: bool = True,
@@ -700,6 +708,20 @@ class Store:
         is due, those that can't be delivered (offset in the level's queue, offset in the log, why), and why
         the store took no more.
         """
+    def _deliver_timed(self, max_count: int) -> tuple[int, int | None, list[tuple[int, int, str]], str | None]:
+        """Delivers timed messages that are due.
+
+        Gives how many were delivered, when the first that waits is due, those that can't be delivered (offset
+        in the queue, offset in the log, why), and why the store took no more.
+        """
+    def _persist_timed(self) -> str | None:
+        """Writes into the log which timed messages are delivered; gives why the store did not take it."""
+    def _forget_timed(self) -> None:
+        """Forgets which timed messages are delivered: it is read from the log again."""
+    def _timed_waiting(self) -> tuple[int, int | None] | None:
+        """How many timed messages wait, and when the first is due; ``None`` where nobody delivers them."""
+    def _first_waiting_timed(self) -> int | None:
+        """Where the first timed message stands in the log that is not delivered."""
 
     # ---- replication
 

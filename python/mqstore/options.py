@@ -210,6 +210,10 @@ class StoreOptions:
     """Percent of the disk above which files go whatever their age, where retention runs. As above."""
     max_open_queue_files: int = 512
     """Most files of queues that are open at once; colder ones are closed."""
+    max_deliver_distance_ms: int = 3650 * 24 * 3_600_000
+    """How far ahead a message may be due that is put with ``deliver_at``: ten years."""
+    max_timed_in_memory: int = 1 << 18
+    """Most such messages that wait in memory, those that are due first; any number waits in the store."""
     ha_listen_host: str = "127.0.0.1"
     """Where slaves are listened for: this machine alone; ``0.0.0.0`` is everywhere, as in 4.9.3."""
 
@@ -356,6 +360,8 @@ class EngineOptions:
     max_lmq_consume_queue_num: int
     duplication_enable: bool
     delay_levels_ms: list[int]
+    max_deliver_distance_ms: int
+    max_timed_in_memory: int
     transient_store_pool_enable: bool
     transient_store_pool_size: int
     fast_fail_if_no_buffer_in_store_pool: bool

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-__all__ = ["Acknowledged", "kill_while_opening", "kill_while_putting"]
+__all__ = ["Acknowledged", "KilledProcess", "kill_while_opening", "kill_while_putting"]
 
 _ROOT = Path(__file__).parents[2]
 
@@ -26,20 +26,24 @@ class Acknowledged:
     queue_offset: int
 
 
-class _Writer:
-    def __init__(self, directory: Path, options: Mapping[str, Any], life: int, threads: int) -> None:
-        arguments = [str(directory), json.dumps(dict(options)), str(life), str(threads)]
+class KilledProcess:
+    """A process that prints JSON lines until it is killed."""
+
+    def __init__(self, module: str, *arguments: str) -> None:
+        """Starts a module."""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.writer", *arguments],
+            [sys.executable, "-m", module, *arguments],
             cwd=_ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
 
     def __enter__(self) -> Self:
+        """The process."""
         return self
 
     def __exit__(self, *_raised: object) -> None:
+        """Leaves none behind."""
         self.process.kill()
         self.process.communicate()
 
@@ -50,6 +54,7 @@ class _Writer:
         return json.loads(line) if line.endswith(b"\n") else None
 
     def kill(self) -> None:
+        """Kills it."""
         self.process.kill()
 
     def check_killed(self) -> None:
@@ -60,12 +65,16 @@ class _Writer:
         assert not errors
 
 
+def _writer(directory: Path, options: Mapping[str, Any], life: int, threads: int) -> KilledProcess:
+    return KilledProcess("tests.crash.writer", str(directory), json.dumps(dict(options)), str(life), str(threads))
+
+
 def kill_while_putting(
     directory: Path, options: Mapping[str, Any], life: int, rnd: random.Random, most_acks: int
 ) -> list[Acknowledged]:
     """Lets a writer put until some random moment and gives everything that it said it had put."""
     acks: list[Acknowledged] = []
-    with _Writer(directory, options, life, rnd.randint(1, 4)) as writer:
+    with _writer(directory, options, life, rnd.randint(1, 4)) as writer:
         assert [writer.line(), writer.line()] == ["opening", "opened"]
         wanted = rnd.randint(0, most_acks)
         while len(acks) < wanted and (line := writer.line()) is not None:
@@ -80,7 +89,7 @@ def kill_while_putting(
 
 def kill_while_opening(directory: Path, options: Mapping[str, Any], rnd: random.Random) -> bool:
     """Opens a store in another process, which is killed at a random moment; gives whether it got through."""
-    with _Writer(directory, options, 0, 0) as writer:
+    with _writer(directory, options, 0, 0) as writer:
         assert writer.line() == "opening"
         time.sleep(rnd.random() ** 2 * 0.08)
         writer.kill()

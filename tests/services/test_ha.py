@@ -8,6 +8,7 @@ import pytest
 
 import mqstore
 from mqstore import MessageExtBrokerInner, PutMessageStatus
+from tests.services.conftest import HandClock
 from tests.services.ha_peers import Pair, put_some, records, wait_equal
 from tests.store.conftest import SMALL
 from tests.store_files import log_contents
@@ -120,6 +121,26 @@ def test_delayed_messages_are_the_masters_to_deliver(pair: Pair) -> None:
     assert slave.wait_for_message("orders", 0, 0, timeout=30)
     wait_equal(master, slave)
     pair.check_equal("master", "slave")
+
+
+def test_timed_messages_go_on_where_a_former_master_stopped(pair: Pair) -> None:
+    given: dict[str, Any] = {"schedule_messages": True, "clock": (clock := HandClock())}
+    master = pair.open("master", **given)
+    slave = pair.slave_of(master, **given)
+    for number in range(6):
+        master.put("orders", b"%d" % number, queue_id=0, deliver_at=clock.now_ms + 1 + number)
+    clock.now_ms += 3
+    wait_until(lambda: len(master.topic("orders")) == 3)
+    assert slave.wait_for_message("orders", 0, 2, timeout=30)
+    master.handle_schedule_message_service("SLAVE")  # writes what it has delivered
+    wait_equal(master, slave)
+    assert [service.name for service in slave._services if service.name == "TimedMessageService"] == []
+    # Nothing of the master but its log is there.
+    pair.check_equal("master", "slave")
+    clock.now_ms += 3
+    new_master = pair.open("slave", **given)
+    wait_until(lambda: len(new_master.topic("orders")) == 6)
+    assert [int(bytes(message.body)) for message in new_master.topic("orders").queue(0)] == list(range(6))
 
 
 def test_a_slave_follows_another_master_when_told(pair: Pair) -> None:

@@ -297,6 +297,48 @@ def test_delayed_messages_that_wait_are_kept(open_store: Opener, clock: Clock) -
     assert len(store.topic("SCHEDULE_TOPIC_XXXX")) == 0
 
 
+def test_timed_messages_that_wait_are_kept_whoever_delivers_them(open_store: Opener, clock: Clock) -> None:
+    given: dict[str, Any] = {"clock": clock, "fileReservedTime": 1}
+    store = open_store(schedule_messages=True, **given)
+    fill(store, 1)
+    store.put("late", b"first", deliver_at=clock.now_ms + 20 * HOUR, queue_id=0)
+    fill(store, 1)
+    store.put("late", b"second", deliver_at=clock.now_ms + 10 * HOUR, queue_id=0)
+    fill(store, 2)
+    clock.now_ms += 5 * HOUR
+    fill(store, 1)
+    assert store.execute_delete_files_manually() == 1
+    clock.now_ms += 5 * HOUR
+    wait_until(lambda: len(store.topic("late")) == 1)
+    fill(store, 1)
+    assert store.execute_delete_files_manually() == 0  # the first waits in the first file
+    store.close()
+    store = open_store(**given)
+    assert store.execute_delete_files_manually() == 0
+    store.close()
+    store = open_store(schedule_messages=True, **given)
+    clock.now_ms += 10 * HOUR
+    wait_until(lambda: len(store.topic("late")) == 2)
+    fill(store, 1)
+    wait_until(lambda: store.execute_delete_files_manually() > 0)
+    # The record of what was delivered may go with what it speaks of.
+    store.close()
+    clock.now_ms += 10 * HOUR
+    store = open_store(**given)
+    fill(store, 2)
+    assert store.execute_delete_files_manually() > 0
+    store.clean_expired_consume_queue()
+    assert (store.path / "consumequeue" / "MQSTORE_TIMED_TOPIC").exists()
+    store.put("late", b"third", deliver_at=clock.now_ms + 1, queue_id=0)
+    clock.now_ms += 1
+    store.close()
+    store = open_store(schedule_messages=True, **given)
+    wait_until(lambda: [bytes(message.body) for message in store.topic("late")][-1:] == [b"third"])
+    store.close()
+    # With compat they are messages as others are.
+    fill(open_store(clock=clock), 1)
+
+
 def test_queues_without_messages_are_removed_when_asked_for(open_store: Opener, clock: Clock) -> None:
     store = open_store(clock=clock, fileReservedTime=0)
     store.put("gone", b"first", queue_id=3)

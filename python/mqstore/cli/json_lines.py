@@ -13,6 +13,7 @@ from mqstore import _native
 from mqstore._native import DispatchRequest, Message, PutMessageResult
 from mqstore.store.message_store import MessageStore
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
+from mqstore.store.timed import DELIVER_AT
 
 __all__ = ["answer_lines", "dump_lines", "message_to_json", "put_lines"]
 
@@ -51,6 +52,8 @@ def _properties(item: dict[str, Any]) -> dict[str, str]:
         found["KEYS"] = item["keys"]
     if "delayTimeLevel" in item:
         found["DELAY"] = str(item["delayTimeLevel"])
+    if "deliverAt" in item:
+        found[DELIVER_AT] = str(item["deliverAt"])
     found["WAIT"] = "true" if item.get("waitStoreMsgOK", True) else "false"
     return found
 

@@ -12,6 +12,7 @@ from mqstore.services.ha import HAClient, HAService
 from mqstore.services.reput import ReputMessageService
 from mqstore.services.schedule import ScheduleMessageService
 from mqstore.services.service import ServiceThread
+from mqstore.services.timed import TimedMessageService
 from mqstore.services.transaction_check import TransactionalMessageCheckService
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "ReputMessageService",
     "ScheduleMessageService",
     "ServiceThread",
+    "TimedMessageService",
     "TransactionalMessageCheckService",
 ]

@@ -27,6 +27,7 @@ from mqstore.services import (
     ReputMessageService,
     ScheduleMessageService,
     ServiceThread,
+    TimedMessageService,
 )
 from mqstore.store.figures import StoreFigures
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
@@ -36,6 +37,7 @@ from mqstore.store.replication import Replication
 from mqstore.store.report import Gap, Rejected, StoreReport, Stray
 from mqstore.store.retention import FileCleaner, Retention
 from mqstore.store.selection import QueueRange, Selection
+from mqstore.store.timed import TIMED_TOPIC
 from mqstore.store.times import Time, to_ms
 from mqstore.store.topics import TopicConfigManager
 from mqstore.store.transaction import Transaction
@@ -261,6 +263,8 @@ class MessageStore(StoreOperations):
         """The number of queues of a topic that is put to for the first time."""
         if self._topics is None:
             return 1
+        if topic == TIMED_TOPIC:
+            return self._topics.get_or_add(topic, 2).write_queue_nums
         return self._topics.get_or_add(topic, self.options.default_topic_queue_nums).write_queue_nums
 
     def transaction(self, group: str = "DEFAULT_PRODUCER") -> Transaction:
@@ -393,7 +397,7 @@ class MessageStore(StoreOperations):
         return self._cleaner.clean_now()
 
     def handle_schedule_message_service(self, broker_role: str) -> None:
-        """Lets delayed messages be delivered, or on a slave no longer. Source: ``handleScheduleMessageService``.
+        """Lets messages that wait be delivered, or on a slave no longer. Source: ``handleScheduleMessageService``.
 
         Raises:
             OptionError: there is no such role.
@@ -403,16 +407,19 @@ class MessageStore(StoreOperations):
         if self.mode != "rw":
             raise ReadOnlyError(f"{self.path} was opened to read")
         with self._closing:
-            service = self._schedule_service()
-            if broker_role == "SLAVE" and service is not None:
-                service.stop()
-                service.join_stopped()
-                self._services.remove(service)
-                service.closing(self)
-            elif broker_role != "SLAVE" and service is None and not self.is_closed:
-                started = ScheduleMessageService(self)
-                self._services.append(started)
-                started.start()
+            kinds = (ScheduleMessageService,) if self.compat else (ScheduleMessageService, TimedMessageService)
+            running = [service for service in self._services if isinstance(service, kinds)]
+            if broker_role == "SLAVE":
+                for service in running:
+                    service.stop()
+                    service.join_stopped()
+                    self._services.remove(service)
+                    service.closing(self)
+            elif not running and not self.is_closed:
+                started = [kind(self) for kind in kinds]
+                self._services += started
+                for service in started:
+                    service.start()
 
     def _schedule_service(self) -> ScheduleMessageService | None:
         """The service that delivers delayed messages, where it runs."""

@@ -183,7 +183,9 @@ class FileCleaner:
                     _log.warning("%s: group %s has read nothing yet, everything is kept", self._store.path, group)
                 return 0
             needed += unread
-        return self._store._first_needed(needed)
+        first = self._store._first_needed(needed)
+        waiting = None if self._store.compat else self._store._first_waiting_timed()
+        return min((offset for offset in (first, waiting) if offset is not None), default=None)
 
     def _undelivered(self) -> Iterator[tuple[str, int, int]]:
         """Where a store delivers delayed messages: those that wait."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from mqstore._native import PutMessageResult
 from mqstore.errors import MQStoreError
 from mqstore.store.half_messages import HALF_TOPIC, TRANSACTION_TYPE, illegal, stored_message
+from mqstore.store.timed import DELIVER_AT
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -75,7 +76,7 @@ class Transaction:
         if self._has_ended:
             raise ValueError("the transaction has ended")
         own = dict(properties or {})
-        if "DELAY" in own or given.get("delay_time_level"):
+        if not {"DELAY", DELIVER_AT}.isdisjoint(own) or given.get("delay_time_level") or "deliver_at" in given:
             raise illegal("a message of a transaction cannot be delayed")
         real_queue_id = self._store._queue_for(topic, queue_id)
         own |= {

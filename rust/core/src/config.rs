@@ -60,6 +60,10 @@ pub struct StoreConfig {
     pub duplication_enable: bool,
     /// Milliseconds of the delay levels, the first being level 1.
     pub delay_levels_ms: Vec<i64>,
+    /// How far ahead a timed message may be due, in milliseconds.
+    pub max_deliver_distance_ms: i64,
+    /// Most timed messages that wait in memory, those that are due first.
+    pub max_timed_in_memory: usize,
     /// Whether puts go through locked memory.
     pub transient_store_pool_enable: bool,
     /// Buffers of that memory.
@@ -127,6 +131,8 @@ impl StoreConfig {
             max_lmq_consume_queue_num: 20_000,
             duplication_enable: false,
             delay_levels_ms: Vec::new(),
+            max_deliver_distance_ms: i64::MAX,
+            max_timed_in_memory: 1 << 18,
             transient_store_pool_enable: false,
             transient_store_pool_size: 5,
             fast_fail_if_no_buffer_in_store_pool: false,
@@ -219,6 +225,9 @@ impl StoreConfig {
                 log,
                 "a log file holds at least one record, and at most 2 GiB",
             );
+        }
+        if self.max_timed_in_memory == 0 {
+            return bad("max_timed_in_memory", 0, "at least one message waits in memory");
         }
         let queue = self.mapped_file_size_consume_queue;
         if queue == 0 || !queue.is_multiple_of(unit) || queue > int_max {

@@ -27,6 +27,8 @@ use crate::num;
 
 /// Where delayed messages wait.
 pub const SCHEDULE_TOPIC: &[u8] = b"SCHEDULE_TOPIC_XXXX";
+/// Where timed messages wait, in queue 0. In queue 1 stands which of them are delivered.
+pub const TIMED_TOPIC: &[u8] = b"MQSTORE_TIMED_TOPIC";
 /// Arrivals that wait to be fetched; older ones go when nobody fetches them.
 const MAX_ARRIVALS: usize = 1 << 20;
 
@@ -342,19 +344,42 @@ impl LastQueue {
     }
 }
 
-/// What a unit holds beside place and size: the tag's hash, or in the schedule topic the time of
-/// delivery. Source: `CommitLog.checkMessageAndReturnSize`.
+/// What a unit holds beside place and size: the tag's hash, or in the topics of messages that wait
+/// the time of delivery. Source: `CommitLog.checkMessageAndReturnSize`.
 #[must_use]
 pub fn tags_code(config: &StoreConfig, record: &Record<'_>, properties: &DispatchProperties<'_>) -> i64 {
-    let tags_code = properties.tags.map_or(0, |tags| i64::from(hash_code(tags)));
-    if record.topic != SCHEDULE_TOPIC {
-        return tags_code;
-    }
-    let level = properties.delay.and_then(|delay| std::str::from_utf8(delay).ok()?.parse::<i32>().ok());
-    match level.map(|level| level.min(config.max_delay_level())) {
-        Some(level) if level > 0 => config.deliver_timestamp(level, record.store_timestamp),
-        _ => tags_code,
-    }
+    let due_ms = match record.topic {
+        SCHEDULE_TOPIC => {
+            let level = properties.delay.and_then(parse::<i32>);
+            let level = level.map(|level| level.min(config.max_delay_level())).filter(|&level| level > 0);
+            level.map(|level| config.deliver_timestamp(level, record.store_timestamp))
+        }
+        // 4.9.3 knows nothing of this topic.
+        TIMED_TOPIC if !config.compat => properties.deliver_at.and_then(parse),
+        _ => None,
+    };
+    due_ms.unwrap_or_else(|| tags_hash(properties))
+}
+
+/// Whether a unit can have a tags code: timed messages that 4.9.3 dispatched have their tag's hash.
+#[must_use]
+pub fn tags_code_fits(
+    config: &StoreConfig,
+    record: &Record<'_>,
+    properties: &DispatchProperties<'_>,
+    found: i64,
+) -> bool {
+    found == tags_code(config, record, properties)
+        || (record.topic == TIMED_TOPIC && found == tags_hash(properties))
+}
+
+fn tags_hash(properties: &DispatchProperties<'_>) -> i64 {
+    properties.tags.map_or(0, |tags| i64::from(hash_code(tags)))
+}
+
+/// A property that is a number.
+pub(crate) fn parse<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
+    std::str::from_utf8(value).ok()?.parse().ok()
 }
 
 /// The further queues of a message: topic, queue, offset. Empty where the two properties do not
@@ -369,10 +394,7 @@ pub fn multi_queues<'a>(
         return Vec::new();
     };
     let names = split_java(names);
-    let offsets: Vec<i64> = split_java(offsets)
-        .into_iter()
-        .filter_map(|offset| std::str::from_utf8(offset).ok()?.parse().ok())
-        .collect();
+    let offsets: Vec<i64> = split_java(offsets).into_iter().filter_map(parse).collect();
     if names.len() != offsets.len() {
         return Vec::new();
     }

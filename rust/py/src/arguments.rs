@@ -142,6 +142,21 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Keys {
     }
 }
 
+/// A time: milliseconds, or a `datetime` with a time zone.
+#[derive(Clone, Copy)]
+pub struct TimeMs(pub i64);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for TimeMs {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(milliseconds) = given.extract() {
+            return Ok(Self(milliseconds));
+        }
+        given.py().import("mqstore.store.times")?.call_method1("to_ms", (given,))?.extract().map(Self)
+    }
+}
+
 /// A host as text: `1.2.3.4:5` or `[1::2]:5`.
 pub fn host(text: &str) -> PyResult<Host> {
     let bad = || PyValueError::new_err(format!("a host is written 1.2.3.4:5 or [1::2]:5, found {text:?}"));

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use mqstore_core::commit_log::{Appended, Wait};
+use mqstore_core::dispatch::TIMED_TOPIC;
 use mqstore_core::format::batch::{self, BatchItem};
 use mqstore_core::format::host::Host;
 use mqstore_core::format::java_hash_map::JavaHashMap;
@@ -24,7 +25,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use smallvec::{SmallVec, smallvec};
 
-use crate::arguments::{self, Body, GivenProperties, Keys};
+use crate::arguments::{self, Body, GivenProperties, Keys, TimeMs};
 use crate::errors::{self, detached};
 use crate::message::Message;
 use crate::results::PutMessageResult;
@@ -113,6 +114,13 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Lets the topic in which timed messages wait be known as others are.
+    pub(crate) fn know_timed_topic(slf: &Bound<'_, Self>) -> PyResult<()> {
+        std::str::from_utf8(TIMED_TOPIC).map_or(Ok(()), |topic| Self::round_of(slf, topic).map(drop))
+    }
+}
+
 impl Round {
     /// The queue that is asked for, or the next one in turn.
     pub(crate) fn queue(&self, asked: Option<i32>) -> PyResult<i32> {
@@ -133,6 +141,7 @@ pub struct Extras<'a> {
     pub unique_key: Option<&'a UniqueKey>,
     pub given: &'a GivenProperties,
     pub delay_time_level: i32,
+    pub deliver_at: Option<TimeMs>,
     pub wait_store_msg_ok: bool,
 }
 
@@ -144,7 +153,7 @@ pub fn properties_of<'a>(extras: &Extras<'a>) -> PyResult<Properties<'a>> {
         wait: (!extras.wait_store_msg_ok).then_some(&b"false"[..]),
         tags: extras.tags.filter(|tags| !tags.is_empty()).map(str::as_bytes),
     };
-    if extras.given.is_empty_map() && extras.delay_time_level <= 0 {
+    if extras.given.is_empty_map() && extras.delay_time_level <= 0 && extras.deliver_at.is_none() {
         return Ok(Properties::Client(client));
     }
     let Properties::Map(mut map) = extras.given.borrow() else {
@@ -158,6 +167,9 @@ pub fn properties_of<'a>(extras: &Extras<'a>) -> PyResult<Properties<'a>> {
     if extras.delay_time_level > 0 {
         map.put(names::DELAY, extras.delay_time_level.to_string().into_bytes());
     }
+    if let Some(TimeMs(deliver_at)) = extras.deliver_at {
+        map.put(names::DELIVER_AT, deliver_at.to_string().into_bytes());
+    }
     Ok(Properties::Map(map))
 }
 
@@ -165,7 +177,7 @@ pub fn properties_of<'a>(extras: &Extras<'a>) -> PyResult<Properties<'a>> {
 impl Store {
     #[pyo3(signature = (
         topic, body, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, sys_flag=0,
-        delay_time_level=0, born_timestamp=None, wait_store_msg_ok=true, unique_key=true
+        delay_time_level=0, deliver_at=None, born_timestamp=None, wait_store_msg_ok=true, unique_key=true
     ))]
     #[allow(clippy::too_many_arguments)] // one call a message: each is a part of it
     fn put(
@@ -179,6 +191,7 @@ impl Store {
         flag: i32,
         sys_flag: i32,
         delay_time_level: i32,
+        deliver_at: Option<TimeMs>,
         born_timestamp: Option<i64>,
         wait_store_msg_ok: bool,
         unique_key: bool,
@@ -194,6 +207,7 @@ impl Store {
             flag,
             sys_flag,
             delay_time_level,
+            deliver_at,
             born_timestamp,
             unique_key,
         };
@@ -204,7 +218,7 @@ impl Store {
     /// As `put`, without waiting for the disk: gives the offset that has to get there too.
     #[pyo3(signature = (
         topic, body, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, sys_flag=0,
-        delay_time_level=0, born_timestamp=None, wait_store_msg_ok=true, unique_key=true
+        delay_time_level=0, deliver_at=None, born_timestamp=None, wait_store_msg_ok=true, unique_key=true
     ))]
     #[allow(clippy::too_many_arguments)] // as `put`
     fn _put_begin(
@@ -218,6 +232,7 @@ impl Store {
         flag: i32,
         sys_flag: i32,
         delay_time_level: i32,
+        deliver_at: Option<TimeMs>,
         born_timestamp: Option<i64>,
         wait_store_msg_ok: bool,
         unique_key: bool,
@@ -233,6 +248,7 @@ impl Store {
             flag,
             sys_flag,
             delay_time_level,
+            deliver_at,
             born_timestamp,
             unique_key,
         };
@@ -379,6 +395,7 @@ struct Put<'a> {
     flag: i32,
     sys_flag: i32,
     delay_time_level: i32,
+    deliver_at: Option<TimeMs>,
     born_timestamp: Option<i64>,
     unique_key: bool,
 }
@@ -391,6 +408,9 @@ impl Put<'_> {
     ) -> PyResult<(PutMessageResult, Option<u64>)> {
         let (py, this) = (slf.py(), slf.get());
         let queue_id = Store::round_of(slf, self.topic)?.queue(self.queue_id)?;
+        if self.deliver_at.is_some() {
+            Store::know_timed_topic(slf)?;
+        }
         let now = this.core.now_ms();
         let unique_key = self.unique_key.then(|| this.unique_keys.next(now));
         let extras = Extras {
@@ -399,6 +419,7 @@ impl Put<'_> {
             unique_key: unique_key.as_ref(),
             given: &self.given,
             delay_time_level: self.delay_time_level,
+            deliver_at: self.deliver_at,
             wait_store_msg_ok,
         };
         let message = NewMessage {

@@ -8,7 +8,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arguments::{Body, GivenProperties, Keys};
+use crate::arguments::{Body, GivenProperties, Keys, TimeMs};
 use crate::errors;
 use crate::put::{Extras, properties_of};
 use crate::results::PutMessageResult;
@@ -69,6 +69,29 @@ impl Given {
     }
 }
 
+/// When all messages are delivered, or each.
+#[derive(FromPyObject)]
+pub enum DeliverAt {
+    One(TimeMs),
+    Each(Vec<Option<TimeMs>>),
+}
+
+impl DeliverAt {
+    fn of(&self, at: usize) -> Option<TimeMs> {
+        match self {
+            Self::One(time) => Some(*time),
+            Self::Each(each) => each.get(at).copied().flatten(),
+        }
+    }
+
+    fn fits(&self, count: usize) -> bool {
+        match self {
+            Self::One(_) => true,
+            Self::Each(each) => each.len() == count,
+        }
+    }
+}
+
 fn check_length(name: &str, fits: bool, count: usize) -> PyResult<()> {
     if fits {
         Ok(())
@@ -80,8 +103,8 @@ fn check_length(name: &str, fits: bool, count: usize) -> PyResult<()> {
 #[pymethods]
 impl Store {
     #[pyo3(signature = (
-        topic, bodies, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, born_timestamp=None,
-        wait_store_msg_ok=true, unique_key=true
+        topic, bodies, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, deliver_at=None,
+        born_timestamp=None, wait_store_msg_ok=true, unique_key=true
     ))]
     #[allow(clippy::too_many_arguments)] // what the messages of a call share
     fn put_many(
@@ -93,6 +116,7 @@ impl Store {
         queue_id: Option<i32>,
         properties: Option<Given>,
         flag: i32,
+        deliver_at: Option<DeliverAt>,
         born_timestamp: Option<i64>,
         wait_store_msg_ok: bool,
         unique_key: bool,
@@ -106,6 +130,7 @@ impl Store {
             queue_id,
             given,
             flag,
+            deliver_at,
             born_timestamp,
             wait_store_msg_ok,
             unique_key,
@@ -116,8 +141,8 @@ impl Store {
 
     /// As `put_many`, without waiting for the disk: gives the offset that has to get there too.
     #[pyo3(signature = (
-        topic, bodies, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, born_timestamp=None,
-        wait_store_msg_ok=true, unique_key=true
+        topic, bodies, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, deliver_at=None,
+        born_timestamp=None, wait_store_msg_ok=true, unique_key=true
     ))]
     #[allow(clippy::too_many_arguments)] // as `put_many`
     fn _put_many_begin(
@@ -129,6 +154,7 @@ impl Store {
         queue_id: Option<i32>,
         properties: Option<Given>,
         flag: i32,
+        deliver_at: Option<DeliverAt>,
         born_timestamp: Option<i64>,
         wait_store_msg_ok: bool,
         unique_key: bool,
@@ -142,6 +168,7 @@ impl Store {
             queue_id,
             given,
             flag,
+            deliver_at,
             born_timestamp,
             wait_store_msg_ok,
             unique_key,
@@ -159,6 +186,7 @@ struct PutMany<'a> {
     queue_id: Option<i32>,
     given: Given,
     flag: i32,
+    deliver_at: Option<DeliverAt>,
     born_timestamp: Option<i64>,
     wait_store_msg_ok: bool,
     unique_key: bool,
@@ -171,11 +199,15 @@ impl PutMany<'_> {
         check_length("keys", self.keys.as_ref().is_none_or(|keys| keys.len() == count), count)?;
         check_length("tags", self.tags.as_ref().is_none_or(|tags| tags.fits(count)), count)?;
         check_length("properties", self.given.fits(count), count)?;
+        check_length("deliver_at", self.deliver_at.as_ref().is_none_or(|times| times.fits(count)), count)?;
         let none = GivenProperties::default();
         let now = this.core.now_ms();
         let unique_keys: Vec<Option<UniqueKey>> =
             self.bodies.iter().map(|_| self.unique_key.then(|| this.unique_keys.next(now))).collect();
         let round = Store::round_of(slf, self.topic)?;
+        if self.deliver_at.is_some() {
+            Store::know_timed_topic(slf)?;
+        }
         let mut messages = Vec::with_capacity(count);
         for (at, (body, unique_key)) in self.bodies.iter().zip(&unique_keys).enumerate() {
             let key = self.keys.as_ref().and_then(|keys| keys.get(at)?.as_ref());
@@ -185,6 +217,7 @@ impl PutMany<'_> {
                 unique_key: unique_key.as_ref(),
                 given: self.given.of(at).unwrap_or(&none),
                 delay_time_level: 0,
+                deliver_at: self.deliver_at.as_ref().and_then(|times| times.of(at)),
                 wait_store_msg_ok: self.wait_store_msg_ok,
             };
             messages.push(NewMessage {

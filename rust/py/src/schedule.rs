@@ -1,13 +1,20 @@
 //! Delivery passes of `mqstore._native.Store`.
 
-use mqstore_core::schedule::LevelPass;
+use mqstore_core::schedule::{LevelPass, Undeliverable};
 use pyo3::prelude::*;
 
+use crate::errors::detached;
 use crate::store::Store;
 
 /// Level, where to go on, how many were delivered, when the next is due, what can't be delivered
 /// (offset in the level's queue, offset in the log, why), why the store took no more.
-type LevelRow = (i32, u64, u64, Option<i64>, Vec<(u64, u64, String)>, Option<String>);
+type LevelRow = (i32, u64, u64, Option<i64>, Vec<UndeliverableRow>, Option<String>);
+
+/// Offset in the queue, offset in the log, why.
+type UndeliverableRow = (u64, u64, String);
+
+/// How many were delivered, when the next is due, what can't be delivered, why the store took no more.
+type TimedRow = (u64, Option<i64>, Vec<UndeliverableRow>, Option<String>);
 
 #[pymethods]
 impl Store {
@@ -19,16 +26,47 @@ impl Store {
         };
         py.detach(|| levels.iter().map(row).collect())
     }
+
+    /// Delivers timed messages that are due.
+    fn _deliver_timed(&self, py: Python<'_>, max_count: usize) -> PyResult<TimedRow> {
+        let pass = detached(py, || self.core.deliver_timed(max_count))?;
+        let reason = pass.refusal.map(|refusal| refusal.reason.to_string());
+        Ok((pass.delivered_count, pass.next_due_ms, rows_of(pass.undeliverable), reason))
+    }
+
+    /// Writes which timed messages are delivered; gives why the store did not take it.
+    fn _persist_timed(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        let refusal = detached(py, || self.core.persist_timed(self.store_host))?;
+        Ok(refusal.map(|refusal| refusal.reason.to_string()))
+    }
+
+    /// Forgets what is known of timed messages.
+    fn _forget_timed(&self) {
+        self.core.forget_timed();
+    }
+
+    /// How many timed messages wait, and when the first is due; `None` where nobody delivers them.
+    fn _timed_waiting(&self, py: Python<'_>) -> Option<(u64, Option<i64>)> {
+        py.detach(|| self.core.timed_waiting())
+    }
+
+    /// Where the first timed message stands in the log that is not delivered.
+    fn _first_waiting_timed(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        detached(py, || self.core.first_waiting_timed())
+    }
+}
+
+fn rows_of(undeliverable: Vec<Undeliverable>) -> Vec<UndeliverableRow> {
+    undeliverable.into_iter().map(|it| (it.queue_offset, it.physical_offset, it.reason)).collect()
 }
 
 fn row_of(level: i32, pass: LevelPass) -> LevelRow {
-    let undeliverable = pass.undeliverable.into_iter();
     (
         level,
         pass.next_offset,
         pass.delivered_count,
         pass.next_due_ms,
-        undeliverable.map(|it| (it.queue_offset, it.physical_offset, it.reason)).collect(),
+        rows_of(pass.undeliverable),
         pass.refusal.map(|refusal| refusal.reason.to_string()),
     )
 }

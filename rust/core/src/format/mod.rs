@@ -16,3 +16,4 @@ pub mod message_id;
 pub mod positions;
 pub mod properties;
 pub mod sys_flag;
+pub mod timed_progress;

@@ -28,6 +28,8 @@ pub const UNIQ_KEY: &[u8] = b"UNIQ_KEY";
 pub const WAIT: &[u8] = b"WAIT";
 /// The delay level.
 pub const DELAY: &[u8] = b"DELAY";
+/// When a timed message is delivered, in milliseconds; 4.9.3 has no such messages.
+pub const DELIVER_AT: &[u8] = b"MQSTORE_DELIVER_AT";
 /// The topic that a delayed message will go to.
 pub const REAL_TOPIC: &[u8] = b"REAL_TOPIC";
 /// The queue that a delayed message will go to.
@@ -140,6 +142,8 @@ pub struct DispatchProperties<'a> {
     pub tags: Option<&'a [u8]>,
     /// `DELAY`.
     pub delay: Option<&'a [u8]>,
+    /// `MQSTORE_DELIVER_AT`.
+    pub deliver_at: Option<&'a [u8]>,
     /// `INNER_MULTI_DISPATCH`.
     pub multi_dispatch: Option<&'a [u8]>,
     /// `INNER_MULTI_QUEUE_OFFSET`.
@@ -157,6 +161,7 @@ impl<'a> DispatchProperties<'a> {
                 UNIQ_KEY => found.uniq_key = Some(value),
                 TAGS => found.tags = Some(value),
                 DELAY => found.delay = Some(value),
+                DELIVER_AT => found.deliver_at = Some(value),
                 INNER_MULTI_DISPATCH => found.multi_dispatch = Some(value),
                 INNER_MULTI_QUEUE_OFFSET => found.multi_queue_offset = Some(value),
                 _ => {}

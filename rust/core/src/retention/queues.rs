@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::commit_log::topic_queue::QueueRef;
 use crate::consume_queue::ConsumeQueue;
 use crate::consume_queue::table::LMQ_PREFIX;
-use crate::dispatch::SCHEDULE_TOPIC;
+use crate::dispatch::{SCHEDULE_TOPIC, TIMED_TOPIC};
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::num;
@@ -46,18 +46,14 @@ impl Store {
         self.destroy_queues(|queue| {
             let last = queue.max_offset_in_queue().checked_sub(1).map(|last| queue.unit(last));
             Ok(match last.transpose()?.flatten() {
-                Some(unit) => {
-                    queue.topic().as_bytes() != SCHEDULE_TOPIC
-                        && unit.place().is_some()
-                        && unit.end() <= min_offset
-                }
+                Some(unit) => !holds_waiting(queue) && unit.place().is_some() && unit.end() <= min_offset,
                 None => false,
             })
         })
     }
 
-    /// Removes the queues of all topics but those that are named, the schedule topic, that of done
-    /// halves, and light queues. Gives how many. Source: `cleanUnusedTopic`.
+    /// Removes the queues of all topics but those that are named, those of messages that wait, that of
+    /// done halves, and light queues. Gives how many. Source: `cleanUnusedTopic`.
     ///
     /// # Errors
     /// Where files can't be removed.
@@ -66,7 +62,7 @@ impl Store {
         self.destroy_queues(|queue| {
             let topic = queue.topic();
             let stays = used.contains(topic)
-                || topic.as_bytes() == SCHEDULE_TOPIC
+                || holds_waiting(queue)
                 || topic == TRANS_OP_HALF_TOPIC
                 || topic.starts_with(LMQ_PREFIX);
             Ok(!stays)
@@ -103,6 +99,11 @@ impl Store {
         }
         Ok(first)
     }
+}
+
+/// Whether a queue holds messages until they are delivered: it goes on where it is, messages or none.
+fn holds_waiting(queue: &ConsumeQueue) -> bool {
+    [SCHEDULE_TOPIC, TIMED_TOPIC].contains(&queue.topic().as_bytes())
 }
 
 /// Where the first message at an offset of a queue or behind it stands.

@@ -4,10 +4,17 @@
 //! A unit of that queue has the time of delivery where others have the tag's hash. Within a level
 //! messages come due in the order in which they were put, so that a pass ends at the first that is
 //! not due. Source: `ScheduleMessageService`.
+//!
+//! Messages that are delivered at any time, which 4.9.3 does not have, are called timed here: [`timed`].
 
+mod delivery;
 mod level;
+mod progress;
+pub mod timed;
 mod timeup;
+mod window;
 
+use crate::format::cq_ext_unit::is_ext_addr;
 use crate::store::PutRefusal;
 
 /// How far a pass over a level came.
@@ -34,4 +41,10 @@ pub struct Undeliverable {
     pub physical_offset: u64,
     /// Why.
     pub reason: String,
+}
+
+/// The time of delivery that a unit has; `None` where it has a tag's hash, since 4.9.3 made it, or
+/// points into an extension that is not there.
+fn due_time(code: i64) -> Option<i64> {
+    (i32::try_from(code).is_err() && !is_ext_addr(code)).then_some(code)
 }

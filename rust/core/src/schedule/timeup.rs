@@ -1,9 +1,11 @@
 //! What a delayed message becomes when its time is up. Source: `ScheduleMessageService.messageTimeup`.
 //!
 //! The delivered record keeps `DELAY`, `REAL_TOPIC` and `REAL_QID` among its properties: 4.9.3 takes
-//! the delay level away only after it has encoded them.
+//! the delay level away only after it has encoded them. A timed message, which 4.9.3 does not have, has
+//! the properties that it was put with.
 
 use crate::commit_log::scan::check_topic;
+use crate::dispatch::{TIMED_TOPIC, parse};
 use crate::format::message::{MAX_TOPIC_LENGTH, Record};
 use crate::format::properties;
 use crate::store::{NewMessage, Properties};
@@ -11,18 +13,21 @@ use crate::store::{NewMessage, Properties};
 /// The topic of prepared halves: nothing is delivered to it.
 const TRANS_HALF_TOPIC: &[u8] = b"RMQ_SYS_TRANS_HALF_TOPIC";
 
-/// The message that is put to the real topic; in the other case why there is none.
-pub(super) fn message_timeup<'a>(record: &Record<'a>) -> Result<NewMessage<'a>, String> {
+/// The message that is put to the real topic, without those of its properties that are named; in the
+/// other case why there is none.
+pub(super) fn message_timeup<'a>(record: &Record<'a>, without: &[&[u8]]) -> Result<NewMessage<'a>, String> {
     let find = |name| properties::find(record.properties, name);
     let topic = find(properties::REAL_TOPIC).ok_or("it has no REAL_TOPIC")?;
-    if topic == TRANS_HALF_TOPIC {
-        return Err("its REAL_TOPIC is that of prepared halves".into());
+    if topic == TRANS_HALF_TOPIC || topic == TIMED_TOPIC {
+        return Err(format!("its REAL_TOPIC is {}", String::from_utf8_lossy(topic)));
     }
     if topic.len() > MAX_TOPIC_LENGTH || check_topic(topic).is_err() {
         return Err(format!("its REAL_TOPIC {:?} cannot be a topic", String::from_utf8_lossy(topic)));
     }
     let queue_id = find(properties::REAL_QID).ok_or("it has no REAL_QID")?;
-    let queue_id: Option<i32> = std::str::from_utf8(queue_id).ok().and_then(|id| id.parse().ok());
+    let queue_id: Option<i32> = parse(queue_id);
+    let mut map = properties::to_map(record.properties);
+    without.iter().for_each(|name| map.remove(name));
     Ok(NewMessage {
         topic,
         queue_id: queue_id.filter(|id| *id >= 0).ok_or("its REAL_QID is no number of a queue")?,
@@ -34,7 +39,7 @@ pub(super) fn message_timeup<'a>(record: &Record<'a>) -> Result<NewMessage<'a>, 
         reconsume_times: record.reconsume_times,
         prepared_transaction_offset: 0,
         body: record.body,
-        properties: Properties::Map(properties::to_map(record.properties)),
+        properties: Properties::Map(map),
     })
 }
 
@@ -69,7 +74,7 @@ mod tests {
     #[test]
     fn it_goes_to_its_real_queue_with_all_properties() {
         let stored = record(b"REAL_QID\x015\x02DELAY\x013\x02REAL_TOPIC\x01orders");
-        let found = message_timeup(&stored).map(|message| {
+        let found = message_timeup(&stored, &[]).map(|message| {
             let Properties::Map(map) = &message.properties else { return (message, Vec::new()) };
             let encoded = properties::encode(map);
             (message, encoded)
@@ -91,8 +96,9 @@ mod tests {
             b"REAL_TOPIC\x01orders\x02REAL_QID\x01-1",
             b"REAL_TOPIC\x01../orders\x02REAL_QID\x015",
             b"REAL_TOPIC\x01RMQ_SYS_TRANS_HALF_TOPIC\x02REAL_QID\x015",
+            b"REAL_TOPIC\x01MQSTORE_TIMED_TOPIC\x02REAL_QID\x015",
         ] {
-            assert!(message_timeup(&record(properties)).is_err(), "{properties:?}");
+            assert!(message_timeup(&record(properties), &[]).is_err(), "{properties:?}");
         }
     }
 }

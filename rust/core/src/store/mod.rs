@@ -38,6 +38,7 @@ use crate::num;
 use crate::poison::Poison;
 use crate::published::Published;
 use crate::running_flags::RunningFlags;
+use crate::schedule::timed::TimedMessages;
 use crate::stats::StoreStats;
 
 pub use finished::Finishing;
@@ -75,6 +76,7 @@ pub struct Store {
     notes: Notes,
     follow: follow::Follow,
     replication: replication::Replication,
+    timed: TimedMessages,
     /// Opened by [`Store::open_part`]: nothing is dispatched.
     is_part: bool,
 }
@@ -171,6 +173,10 @@ impl Store {
     #[must_use]
     pub fn now_ms(&self) -> i64 {
         self.clock.now_ms()
+    }
+
+    pub(crate) const fn timed(&self) -> &TimedMessages {
+        &self.timed
     }
 
     fn check_open(&self) -> Result<()> {

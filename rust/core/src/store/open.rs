@@ -27,6 +27,7 @@ use crate::published::Published;
 use crate::recovery::layout::Layout;
 use crate::recovery::{self, Recovered, Recovery, StoreState};
 use crate::running_flags::RunningFlags;
+use crate::schedule::timed::TimedMessages;
 use crate::stats::StoreStats;
 
 /// How a store is opened.
@@ -204,6 +205,7 @@ impl Store {
             notes: parts.notes,
             follow: Follow::default(),
             replication: Replication::default(),
+            timed: TimedMessages::default(),
             is_part: false,
         }
     }

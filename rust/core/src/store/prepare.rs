@@ -9,8 +9,9 @@ use super::put::{BatchMessage, NewMessage, Properties, PutRefusal};
 use super::{Mode, Store};
 use crate::commit_log::scan::check_topic;
 use crate::commit_log::{NewRecord, StoreTime};
-use crate::dispatch::{SCHEDULE_TOPIC, split_java};
+use crate::dispatch::{SCHEDULE_TOPIC, TIMED_TOPIC, parse, split_java};
 use crate::error::{Error, Result};
+use crate::format::batch::BatchItem;
 use crate::format::java_hash_map::JavaHashMap;
 use crate::format::java_string::utf16_len;
 use crate::format::message::{self, MAX_PROPERTIES_LENGTH, MAX_TOPIC_LENGTH, RecordFields};
@@ -109,8 +110,6 @@ impl Store {
     /// What is written for a message: a delayed one goes to the schedule topic, one of further
     /// queues gets their offsets under the lock.
     pub(super) fn prepare<'a>(&self, message: &'a NewMessage<'a>) -> Checked<Prepared<'a>> {
-        let may_delay = sys_flag::enters_consume_queue(message.sys_flag);
-        let level = if may_delay { delay_level(&message.properties)? } else { 0 };
         let may_be_multi = self.config.enable_multi_dispatch;
         let mut prepared = Prepared {
             message,
@@ -121,24 +120,19 @@ impl Store {
             wait_store_msg_ok: waits(&message.properties),
             multi: None,
         };
-        if level > 0 && self.config.delay_levels_ms.is_empty() {
-            let reason = "there are no levels to delay a message by";
-            return Err(PutRefusal::illegal("messageDelayLevel", "", reason));
-        }
-        if level > 0 {
-            let level = level.min(self.config.max_delay_level());
-            let mut map = to_map(&message.properties);
-            map.put(properties::DELAY, level.to_string().into_bytes());
-            map.put(properties::REAL_TOPIC, message.topic);
-            map.put(properties::REAL_QID, message.queue_id.to_string().into_bytes());
-            prepared.topic = SCHEDULE_TOPIC;
-            prepared.queue_id = level - 1;
-            prepared.properties = Cow::Owned(properties::encode(&map));
-            prepared.multi = if may_be_multi { multi_dispatch(&map) } else { None };
-        } else {
-            prepared.properties = message.properties.encode();
-            if may_be_multi {
-                prepared.multi = multi_dispatch(&to_map(&message.properties));
+        match self.rewritten(message)? {
+            Some(Rewritten { topic, queue_id, properties: map }) => {
+                (prepared.topic, prepared.queue_id) = (topic, queue_id);
+                prepared.properties = Cow::Owned(properties::encode(&map));
+                // A timed message goes to further queues when it is delivered.
+                let is_timed = topic == TIMED_TOPIC;
+                prepared.multi = if may_be_multi && !is_timed { multi_dispatch(&map) } else { None };
+            }
+            None => {
+                prepared.properties = message.properties.encode();
+                if may_be_multi {
+                    prepared.multi = multi_dispatch(&to_map(&message.properties));
+                }
             }
         }
         if may_be_multi && prepared.properties.is_empty() {
@@ -156,6 +150,63 @@ impl Store {
         }
         self.check_sizes(&prepared.record().fields)?;
         Ok(prepared)
+    }
+
+    /// What becomes of a message that is not to be got at once; `None` for others.
+    fn rewritten<'a>(&self, message: &'a NewMessage<'a>) -> Checked<Option<Rewritten<'a>>> {
+        if !sys_flag::enters_consume_queue(message.sys_flag) || message.topic == TIMED_TOPIC {
+            return Ok(None);
+        }
+        let level = delay_level(&message.properties)?;
+        let deliver_at = self.deliver_at(&message.properties, level)?;
+        if level <= 0 && deliver_at.is_none() {
+            return Ok(None);
+        }
+        let mut map = to_map(&message.properties);
+        let (topic, queue_id) = match deliver_at {
+            Some(deliver_at) if deliver_at <= self.now_ms() => {
+                map.remove(properties::DELIVER_AT);
+                return Ok(Some(Rewritten {
+                    topic: message.topic,
+                    queue_id: message.queue_id,
+                    properties: map,
+                }));
+            }
+            Some(deliver_at) => {
+                map.put(properties::DELIVER_AT, deliver_at.to_string().into_bytes());
+                (TIMED_TOPIC, 0)
+            }
+            None if self.config.delay_levels_ms.is_empty() => {
+                let reason = "there are no levels to delay a message by";
+                return Err(PutRefusal::illegal("messageDelayLevel", "", reason));
+            }
+            None => {
+                let level = level.min(self.config.max_delay_level());
+                map.put(properties::DELAY, level.to_string().into_bytes());
+                (SCHEDULE_TOPIC, level - 1)
+            }
+        };
+        map.put(properties::REAL_TOPIC, message.topic);
+        map.put(properties::REAL_QID, message.queue_id.to_string().into_bytes());
+        Ok(Some(Rewritten { topic, queue_id, properties: map }))
+    }
+
+    /// When a message is to be delivered, where it says so.
+    fn deliver_at(&self, given: &Properties<'_>, level: i32) -> Checked<Option<i64>> {
+        let Some(value) = find(given, properties::DELIVER_AT) else { return Ok(None) };
+        let bad = |reason: &str| PutRefusal::illegal("deliver_at", String::from_utf8_lossy(value), reason);
+        let deliver_at: i64 = parse(value).ok_or_else(|| bad("expected a time in milliseconds"))?;
+        if self.config.compat {
+            return Err(bad("4.9.3 has delay levels alone, and compat=True what it has"));
+        }
+        if level > 0 {
+            return Err(bad("the message has a delay level too"));
+        }
+        let max_ms = self.config.max_deliver_distance_ms;
+        if deliver_at.saturating_sub(self.now_ms()) > max_ms {
+            return Err(bad(&format!("it is farther ahead than max_deliver_distance_ms, {max_ms}")));
+        }
+        Ok(Some(deliver_at))
     }
 
     /// What is written for a delayed message whose time is up: its properties as they are, its level
@@ -218,6 +269,11 @@ impl Store {
         if delay_level(&shared.properties)? > 0 {
             return Err(PutRefusal::illegal("delayTimeLevel", "of a batch", "a batch cannot be delayed"));
         }
+        let is_timed =
+            |item: &BatchItem<'_>| properties::find(item.properties, properties::DELIVER_AT).is_some();
+        if find(&shared.properties, properties::DELIVER_AT).is_some() || batch.items.iter().any(is_timed) {
+            return Err(PutRefusal::illegal("deliver_at", "of a batch", "a batch cannot be delayed"));
+        }
         let own = shared.properties.encode();
         let mut total = 0;
         let mut merged = Vec::with_capacity(batch.items.len());
@@ -245,6 +301,13 @@ impl Store {
         }
         Ok((merged, waits(&shared.properties)))
     }
+}
+
+/// Where a message goes that is not to be got at once, and with what properties.
+struct Rewritten<'a> {
+    topic: &'a [u8],
+    queue_id: i32,
+    properties: JavaHashMap<'a>,
 }
 
 /// A message with what is written for it.

@@ -10,7 +10,7 @@ use crate::commit_log::scan::{self, ScanEnd};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::consume_queue::NewUnit;
 use crate::consume_queue::table::QueueTable;
-use crate::dispatch::{Derived, derive};
+use crate::dispatch::{Derived, TIMED_TOPIC, derive};
 use crate::error::Result;
 use crate::format::cq_ext_unit::is_ext_addr;
 use crate::format::cq_unit::CqUnit;
@@ -238,7 +238,10 @@ impl Checker<'_> {
         let CqUnit { physical_offset, size, tags_code } = found;
         let is_same = physical_offset == new.unit.physical_offset
             && size == new.unit.size
-            && (tags_code == new.unit.tags_code || is_ext_addr(tags_code));
+            && (tags_code == new.unit.tags_code
+                || is_ext_addr(tags_code)
+                // Of these there are two that are right: the check of the queue knows them.
+                || queue.topic == TIMED_TOPIC);
         if is_same {
             return Ok(None);
         }

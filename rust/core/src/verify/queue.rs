@@ -2,7 +2,7 @@
 
 use super::{Finding, FindingKind, Findings};
 use crate::consume_queue::ConsumeQueue;
-use crate::dispatch::tags_code;
+use crate::dispatch::{tags_code, tags_code_fits};
 use crate::error::Result;
 use crate::format::cq_ext_unit::is_ext_addr;
 use crate::format::cq_unit::CqUnit;
@@ -134,14 +134,14 @@ impl Checker<'_> {
                 record.total_size
             ));
         }
-        let expected = tags_code(self.view.config(), &record, &DispatchProperties::of(record.properties));
+        let properties = DispatchProperties::of(record.properties);
+        let expected = tags_code(self.view.config(), &record, &properties);
+        let fits = |code| tags_code_fits(self.view.config(), &record, &properties, code);
         if is_ext_addr(unit.tags_code) && expected != unit.tags_code {
             return Ok(match self.queue.ext(unit.tags_code)? {
                 // A store that is looked at without its extension has nothing to compare with.
                 _ if !self.view.config().enable_consume_queue_ext => None,
-                Some(ext) if ext.tags_code == expected && ext.msg_store_time == record.store_timestamp => {
-                    None
-                }
+                Some(ext) if fits(ext.tags_code) && ext.msg_store_time == record.store_timestamp => None,
                 Some(ext) => Some((
                     FindingKind::ExtWrong,
                     format!(
@@ -152,7 +152,7 @@ impl Checker<'_> {
                 None => Some((FindingKind::ExtWrong, "the extension has no such unit".into())),
             });
         }
-        if expected != unit.tags_code {
+        if !fits(unit.tags_code) {
             return wrong(format!("expected tags code {expected}, found {}", unit.tags_code));
         }
         Ok(None)

@@ -19,6 +19,7 @@ mod message_id;
 mod positions;
 mod properties;
 mod sys_flag;
+mod timed_progress;
 
 /// Bytes from hex digits; spaces do not count.
 fn hex(digits: &str) -> Vec<u8> {

@@ -76,13 +76,14 @@ fn the_properties_of_every_client_are_in_the_order_of_the_map() {
 #[test]
 fn dispatch_finds_what_it_needs_in_one_pass() {
     let properties = b"KEYS\x01k1  k2\x02x\x01y\x02UNIQ_KEY\x01u\x02TAGS\x01t\x02DELAY\x013\
-        \x02INNER_MULTI_DISPATCH\x01a,b\x02INNER_MULTI_QUEUE_OFFSET\x011,2";
+        \x02MQSTORE_DELIVER_AT\x019\x02INNER_MULTI_DISPATCH\x01a,b\x02INNER_MULTI_QUEUE_OFFSET\x011,2";
     let found = DispatchProperties::of(properties);
     let expected = DispatchProperties {
         keys: Some(b"k1  k2"),
         uniq_key: Some(b"u"),
         tags: Some(b"t"),
         delay: Some(b"3"),
+        deliver_at: Some(b"9"),
         multi_dispatch: Some(b"a,b"),
         multi_queue_offset: Some(b"1,2"),
     };
