@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Protocol, Self, TypeAlias, TypedDict, final
+from typing import Literal, Protocol, Self, TypeAlias, TypedDict, final
 
 from _typeshed import ReadableBuffer, StrPath
 
@@ -21,6 +21,7 @@ __all__ = [
     "PutMessageResult",
     "SqlFilter",
     "Store",
+    "check_messages",
     "encode_messages",
     "encode_records",
     "java_hash_map_order",
@@ -54,6 +55,11 @@ class _Selection(Protocol):
     def places(self) -> Sequence[int] | None: ...
     @property
     def limit(self) -> int | None: ...
+
+class _ArrowStream(Protocol):
+    """A table, a batch or a reader of any library that has Arrow's PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 @final
 class Arrival:
@@ -473,6 +479,47 @@ class Store:
         unique_key: bool = True,
     ) -> tuple[PutMessageResult, int | None]:
         """As :meth:`put_many`, without waiting for the disk: gives the offset that has to get there too."""
+    def put_arrow(
+        self,
+        data: _ArrowStream,
+        *,
+        topic: str | None = None,
+        queue_id: int | None = None,
+        partitioner: Literal["turns", "keys"] = "turns",
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        born_timestamp: int | None = None,
+        wait_store_msg_ok: bool = True,
+        unique_key: bool = True,
+    ) -> int:
+        """Puts the rows of a table, one after another, and gives how many.
+
+        A row gives the message that :meth:`put_many` makes of the same values; rows of a queue keep their
+        order in it. No Python object is made for a row, and of a reader only one batch is in memory at a time.
+
+        Args:
+            data: A table, a batch or a reader of pyarrow, Polars or any other library that has Arrow's PyCapsule
+                interface. Its columns are ``body`` (binary or string; needed), ``topic``, ``tags`` (strings),
+                ``keys`` (strings or lists of strings), ``properties`` (maps of string to string), ``queue_id``,
+                ``flag`` (integers) and ``born_timestamp`` (timestamps, or milliseconds).
+            topic: The topic of rows that have none.
+            queue_id: The queue of rows that have none; else the partitioner says it.
+            partitioner: ``"turns"``: a topic's queues take turns; ``"keys"``: messages of the same keys share
+                a queue, those without keys take turns.
+            properties: Properties that all rows have; they go before a row's own.
+            flag: The user's flag of rows that have none.
+            born_timestamp: When rows that do not say it were made; now by default.
+            wait_store_msg_ok: Whether, with synchronous flush, the call waits for the disk, once at its end.
+            unique_key: Whether each gets a unique key, where its properties have none.
+
+        Raises:
+            TypeError: ``data`` gives no Arrow.
+            ValueError: a column is unknown, missing or of another type.
+            MessageIllegalError: a row is no message, or can't be stored: ``row`` and ``column`` say which. Rows are
+                checked some thousands at a time before the first of them is put.
+            PutError: as for :meth:`put`. Whatever is raised has ``put_count``: so many rows, the first ones, are
+                stored.
+        """
     def _put_message(
         self,
         topic: str,
@@ -524,8 +571,11 @@ class Store:
 
     def _append_encoded(self, encoded: bytes, keep_times: bool, keep_offsets: bool) -> int:
         """Appends finished records that follow each other in one piece of bytes; gives how many."""
-    def _append_from(self, source: Store, offsets: Sequence[int], topic: str | None, keep_times: bool) -> int:
-        """Appends the records that stand at offsets of another store's log; gives how many."""
+    def _append_from(self, source: Store, offsets: _ArrowStream, topic: str | None, keep_times: bool) -> int:
+        """Appends the records that stand at offsets of another store's log: a column ``commit_log_offset``.
+
+        Gives how many.
+        """
 
     # ---- getting
 
@@ -984,8 +1034,16 @@ class _LogChecked(TypedDict):
     by_host: list[tuple[str, int, int]]
     by_size: list[tuple[int, int, int]]
 
-def encode_records(columns: Mapping[str, object]) -> bytes:
-    """Finished records of messages that are given by columns, one after another."""
+def check_messages(data: _ArrowStream, *, topic: str | None = None) -> int:
+    """Whether the rows of a table are messages as far as they say themselves; gives how many there are.
+
+    Raises:
+        ValueError: as for :meth:`Store.put_arrow`.
+        MessageIllegalError: as there; what a store's options decide is seen when it is put.
+    """
+
+def encode_records(data: _ArrowStream, is_raw: bool) -> bytes:
+    """Finished records of messages that are given as Arrow, one after another."""
 
 def rebuild_fold(
     options: EngineOptions, folder: StrPath, ranges: list[int], with_index: bool

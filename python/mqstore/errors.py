@@ -143,6 +143,12 @@ class PutError(MQStoreError):
 
     status: "PutMessageStatus | str"
     """4.9.3's status for it."""
+    row: int
+    """Which row of a table it is, from 0; where a table was put."""
+    column: str
+    """Which of the row's columns, where it is one."""
+    put_count: int
+    """How many rows of the table are stored: the first ones."""
 
 
 class MessageIllegalError(PutError, ValueError):

@@ -112,6 +112,34 @@ def test_errors_on_the_driver(spark: SparkSession, tmp_path: Path) -> None:
     assert not [file for file in (tmp_path / "store" / "mqstore" / "spark").rglob("*") if file.is_file()]
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (("t", None, "k", {}), "row 2, column body: it is null"),
+        ((None, b"x", "k", {}), "row 2, column topic: it is null, and no topic is given for all rows"),
+        (("a/b", b"x", "k", {}), 'row 2, column topic: "a/b" is no topic'),
+        (("t", b"x", "k", {"p": None}), 'row 2, column properties: the value of "p" is null'),
+    ],
+)
+def test_a_bad_row_is_told_before_any_is_put(
+    spark: SparkSession, tmp_path: Path, row: tuple[Any, ...], message: str
+) -> None:
+    rows = [*given(2), row, *given(200)]
+    frame = spark.createDataFrame(rows, SCHEMA).coalesce(1)
+    with pytest.raises(PySparkException) as caught:
+        frame.write.format("mqstore").mode("append").save(str(tmp_path / "store"))
+    assert message in str(caught.value)
+    assert not (tmp_path / "store" / "commitlog").exists()
+    assert not [file for file in (tmp_path / "store").rglob("*") if file.is_file()]
+
+
+def test_a_row_that_the_store_refuses_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.createDataFrame([*given(3), ("t", b"x" * 5000, "k", {})], SCHEMA).coalesce(1)
+    options = store_options(**{"store.maxMessageSize": 2000})
+    with pytest.raises(PySparkException, match="row 3: option maxMessageSize=2000: the record has"):
+        frame.write.format("mqstore").options(**options).mode("append").save(str(tmp_path / "store"))
+
+
 def test_a_stream_from_one_store_into_another(spark: SparkSession, tmp_path: Path) -> None:
     known = fill(tmp_path / "from", 200)
     frame = (
@@ -137,25 +165,39 @@ def test_a_stream_from_one_store_into_another(spark: SparkSession, tmp_path: Pat
 # ---- exactly once ----------------------------------------------------------------------------------
 
 _COMMIT = """
-import functools, json, os, sys
+import functools, os, sys
+import pyarrow as pa
 import mqstore
+from mqstore.spark import sink
 from tests.spark.test_sink import stage, stream_writer
 path, batch, left = sys.argv[1], int(sys.argv[2]), [int(sys.argv[3])]
+
+def step():
+    if left[0] == 0:
+        os._exit(9)
+    left[0] -= 1
 
 def dying(call):
     @functools.wraps(call)
     def counted(*args, **kwargs):
-        if left[0] == 0:
-            os._exit(9)
-        left[0] -= 1
+        step()
         result = call(*args, **kwargs)
-        if left[0] == 0:
-            os._exit(9)
-        left[0] -= 1
+        step()
         return result
     return counted
 
-for name in ("put_many", "flush", "_replace_config", "close"):
+def dying_batches(rows):
+    for batch in rows:
+        step()
+        yield batch
+        step()
+
+def dying_rows(file, skipped, rows_behind=sink.rows_behind):
+    skipped, rows = rows_behind(file, skipped)
+    return skipped, rows and pa.RecordBatchReader.from_batches(rows.schema, dying_batches(rows))
+
+sink.rows_behind = dying_rows
+for name in ("put_arrow", "flush", "_replace_config", "close"):
     setattr(mqstore.MessageStore, name, dying(getattr(mqstore.MessageStore, name)))
 writer = stream_writer(path)
 writer.commit(stage(writer, batch, int(sys.argv[4])), batch)
@@ -179,8 +221,8 @@ def stage(writer: MessageStreamWriter, batch: int, turn: int) -> list[Any]:
     middle = 100 + 50 * turn
 
     def batches(part: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
-        for at in range(0, len(part), 150):
-            yield pa.RecordBatch.from_pylist(part[at : at + 150])
+        for at in range(0, len(part), 50):
+            yield pa.RecordBatch.from_pylist(part[at : at + 50])
 
     return [writer.write(batches(part)) for part in (rows[:middle], rows[middle:], [])]
 
@@ -192,8 +234,8 @@ def test_a_batch_is_there_once_wherever_its_driver_is_killed(tmp_path: Path) -> 
     batch = 0
     partial = 0
     while ended == KILLED:
-        # One call more each time, before it or behind it, until none is left to be killed in.
-        command = [sys.executable, "-c", _COMMIT, path, str(batch), str(batch * 3), str(batch % 2)]
+        # Some steps more each time, before a call or a batch or behind it, until none is left to be killed in.
+        command = [sys.executable, "-c", _COMMIT, path, str(batch), str(batch * 4), str(batch % 2)]
         ended = subprocess.run(command, cwd=Path(__file__).parents[2], check=False).returncode
         assert ended in {0, KILLED}
         with mqstore.open(path, "rw", **SMALL) as store:

@@ -1,12 +1,14 @@
 """Messages out of stores, into stores, and held against each other, on Spark."""
 
+import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+import uuid
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -16,6 +18,7 @@ from mqstore import _native
 from mqstore.errors import OptionError
 from mqstore.spark.columns import COLUMNS, schema
 from mqstore.spark.session import spark_session
+from mqstore.spark.staging import rows_behind, stage
 from mqstore.store.times import Time, to_ms
 
 if TYPE_CHECKING:
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Wanted", "diff", "export", "import_messages", "replay"]
 
-_OFFSETS_AT_ONCE = 4096
 _FRAME_SIZE = 8
 _IDENTITY = ("topic", "queue_id", "queue_offset")
 _COMPARED = ("flag", "sys_flag", "born_timestamp", "born_host", "reconsume_times", "properties", "body")
@@ -192,35 +194,16 @@ def _encoded(messages: DataFrame, folder: str) -> list[str]:
     is_one_store = rows.select("store").distinct().limit(2).count() <= 1
     order = ["commit_log_offset"] if is_one_store else ["store_timestamp", "store", "commit_log_offset"]
 
-    def stage(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        import pyarrow as pa  # noqa: PLC0415 - needed in the executor alone
-        from pyspark import TaskContext  # noqa: PLC0415 - as above
-
-        context = TaskContext.get()
-        number = 0 if context is None else context.partitionId()
-        attempt = 0 if context is None else context.taskAttemptId()
-        path = os.path.join(folder, f"{number:08}-{attempt}")
+    def stage_records(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        path = os.path.join(folder, uuid.uuid4().hex)
         with Path(path).open("wb") as file:
             for batch in batches:
-                encoded = _native.encode_records(_columns(batch, is_raw=is_raw))
+                encoded = _native.encode_records(batch.select([*_RECORD, "body"]), is_raw)
                 file.write(len(encoded).to_bytes(_FRAME_SIZE))
                 file.write(encoded)
-        yield pa.RecordBatch.from_pydict({"number": [number], "path": [path]})
+        return _staged(path)
 
-    staged = rows.orderBy(*order).mapInArrow(stage, "number long, path string").collect()
-    return [row.path for row in sorted(staged, key=lambda row: row.number)]
-
-
-def _columns(batch: "pa.RecordBatch", *, is_raw: bool) -> Mapping[str, Any]:
-    import pyarrow as pa  # noqa: PLC0415 - needed in the executor alone
-
-    columns: dict[str, Any] = {"is_raw": is_raw}
-    for name in (*_RECORD, "body"):
-        column = batch.column(name)
-        if pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
-        columns[name] = column.to_pylist()
-    return columns
+    return _in_order(rows.orderBy(*order).mapInArrow(stage_records, _STAGED))
 
 
 def _append_staged(store: mqstore.MessageStore, paths: Iterable[str], *, keep_times: bool, keep_offsets: bool) -> int:
@@ -241,6 +224,7 @@ def replay(
     topic: str | None = None,
     keep_times: bool = False,
     spark: SparkSession | None = None,
+    staging: str | None = None,
     **options: object,
 ) -> int:
     """Appends messages of a store to another one, or to another topic of the same; gives how many.
@@ -254,6 +238,8 @@ def replay(
         topic: The topic that they get; their own by default.
         keep_times: Keep their store times; now by default.
         spark: The session; :func:`mqstore.spark.spark_session` by default.
+        staging: A folder that executors and this process share; by default a temporary one beside the
+            store that gets them.
         **options: RocketMQ's options of the store that gets them.
 
     Raises:
@@ -264,17 +250,44 @@ def replay(
     if is_same and topic is None:
         raise OptionError(f"option to={os.fspath(to)!r}: the same store: name another topic")
     session = spark or spark_session()
-    found = wanted.of(session, stores, ["commit_log_offset"]).orderBy("commit_log_offset")
-    # Found before the first is appended: a store that is replayed into itself would never end.
-    offsets = [row.commit_log_offset for row in found.collect()]
-    with mqstore.open(to, "rw", **options) as target:  # type: ignore[arg-type]  # options are the store's
-        source = target if is_same else mqstore.open(stores)
-        try:
-            parts = (offsets[at : at + _OFFSETS_AT_ONCE] for at in range(0, len(offsets), _OFFSETS_AT_ONCE))
-            return sum(target._append_from(source, part, topic, keep_times) for part in parts)
-        finally:
-            if source is not target:
-                source.close()
+    found = wanted.of(session, stores, ["commit_log_offset"])
+    with contextlib.ExitStack() as closing:
+        source = None if is_same else closing.enter_context(mqstore.open(stores))
+        target = closing.enter_context(mqstore.open(to, "rw", **options))  # type: ignore[arg-type]  # the store's
+        folder = tempfile.mkdtemp(prefix="replay-", dir=staging or _own_folder(target))
+        closing.callback(shutil.rmtree, folder)
+        # Found before the first is appended: a store that is replayed into itself would never end.
+        parts = [rows_behind(file, 0)[1] for file in _places(found, folder)]
+        given = [part for part in parts if part is not None]
+        return sum(target._append_from(source or target, part, topic, keep_times) for part in given)
+
+
+def _places(found: DataFrame, folder: str) -> list[str]:
+    """Stages where messages stand in the log, in files whose order is that of the log."""
+
+    def stage_places(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        return _staged(stage(Path(folder), batches))
+
+    return _in_order(found.orderBy("commit_log_offset").mapInArrow(stage_places, _STAGED))
+
+
+_STAGED = "number long, path string"
+"""What a task says of the file that it has staged."""
+
+
+def _staged(path: str | None) -> "Iterator[pa.RecordBatch]":
+    import pyarrow as pa  # noqa: PLC0415 - needed in the executor alone
+    from pyspark import TaskContext  # noqa: PLC0415 - as above
+
+    context = TaskContext.get()
+    number = 0 if context is None else context.partitionId()
+    if path is not None:
+        yield pa.RecordBatch.from_pydict({"number": [number], "path": [path]})
+
+
+def _in_order(staged: DataFrame) -> list[str]:
+    """Staged files by the numbers of their tasks: a sort deals its rows to tasks in their order."""
+    return [row.path for row in sorted(staged.collect(), key=lambda row: row.number)]
 
 
 def diff(left: str, right: str, *, wanted: Wanted = _ALL, spark: SparkSession | None = None) -> DataFrame:

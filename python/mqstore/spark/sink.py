@@ -1,8 +1,8 @@
 """Stores as a sink: tasks stage what they have, the driver's commit puts it.
 
 A store has one writer, so tasks write Arrow files below the store's ``mqstore/spark/`` and the driver
-puts what is in them, many messages a call: the rows of a task in their order, the tasks by their
-numbers, so that rows of one task keep their order in a queue.
+has the engine put what is in them: the rows of a task in their order, the tasks by their numbers, so that
+rows of one task keep their order in a queue.
 
 For a stream a batch is in the store exactly once. Before its first message is put,
 ``mqstore/spark/SINK/batch.json`` says which batch it is, which files belong to it and where the log
@@ -13,11 +13,10 @@ says which rows to put, in which order, and the log how many of them it holds al
 
 import json
 import uuid
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -28,7 +27,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 import mqstore
-from mqstore.spark.option_error import bad_option
+from mqstore import _native
+from mqstore.spark.staging import remove, rows_behind, stage
 from mqstore.spark.write_options import WriteOptions, check_columns
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["BATCH_PROPERTY", "MessageStreamWriter", "MessageWriter"]
 
 BATCH_PROPERTY = "SPARK_BATCH"
-_ROWS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -60,38 +59,22 @@ class _Batch:
     """The staged files, in the order in which they are put."""
 
 
-def _stage(folder: Path, batches: Iterator["pa.RecordBatch"]) -> Staged:
-    """Writes a task's rows to a file of its own."""
-    import pyarrow as pa  # noqa: PLC0415 - the module is imported where nothing is written
+def _stage(folder: Path, batches: Iterator["pa.RecordBatch"], options: WriteOptions) -> Staged:
+    """Writes a task's rows to a file of its own; a row that is no message is told before any is put."""
+
+    def checked() -> Iterator["pa.RecordBatch"]:
+        for batch in batches:
+            _native.check_messages(batch, topic=options.topic)
+            yield batch
 
     context = TaskContext.get()
-    partition = 0 if context is None else context.partitionId()
-    file = None
-    writer = None
-    try:
-        for batch in batches:
-            if batch.num_rows == 0:
-                continue
-            if writer is None:
-                folder.mkdir(parents=True, exist_ok=True)
-                file = str(folder / f"{uuid.uuid4().hex}.arrow")
-                writer = pa.ipc.new_file(file, batch.schema)
-            writer.write_batch(batch)
-    finally:
-        if writer is not None:
-            writer.close()
-    return Staged(partition, file)
+    return Staged(0 if context is None else context.partitionId(), stage(folder, checked()))
 
 
 def _files(messages: Iterable[WriterCommitMessage | None]) -> tuple[str, ...]:
     """The files of tasks, by the tasks' numbers."""
     staged = sorted((each for each in messages if isinstance(each, Staged)), key=lambda each: each.partition)
     return tuple(each.file for each in staged if each.file is not None)
-
-
-def _remove(files: Iterable[str]) -> None:
-    for file in files:
-        Path(file).unlink(missing_ok=True)
 
 
 def _open(options: WriteOptions) -> mqstore.MessageStore:
@@ -102,64 +85,14 @@ def _open(options: WriteOptions) -> mqstore.MessageStore:
         raise
 
 
-class _Rows:
-    """Staged rows on their way into a store."""
-
-    def __init__(self, store: mqstore.MessageStore, options: WriteOptions, extra: Mapping[str, str]) -> None:
-        self._store, self._options, self._extra = store, options, dict(extra)
-
-    def put(self, files: Iterable[str], skipped: int) -> None:
-        """Puts all rows of files but the first ones."""
-        for batch in self._batches(files):
-            for (topic, queue_id), rows in self._groups(batch).items():
-                left = rows[skipped:]
-                skipped -= len(rows) - len(left)
-                if left:
-                    self._put_group(topic, queue_id, left)
-
-    @staticmethod
-    def _batches(files: Iterable[str]) -> Iterator["pa.RecordBatch"]:
-        import pyarrow as pa  # noqa: PLC0415 - as above
-
-        for file in files:
-            with pa.memory_map(file) as source:
-                reader = pa.ipc.open_file(source)
-                for number in range(reader.num_record_batches):
-                    batch = reader.get_batch(number)
-                    for at in range(0, batch.num_rows, _ROWS_AT_ONCE):
-                        yield batch.slice(at, _ROWS_AT_ONCE)
-
-    def _groups(self, batch: "pa.RecordBatch") -> dict[tuple[str, int | None], list[dict[str, Any]]]:
-        """Rows by topic and queue, each in its order, in the order of their first rows."""
-        groups: dict[tuple[str, int | None], list[dict[str, Any]]] = {}
-        for row in batch.to_pylist():
-            topic = self._options.topic or row.get("topic")
-            if topic is None:
-                raise bad_option("topic", "null", "a row has no topic, and the option topic is not given")
-            queue_id = row.get("queue_id")
-            if queue_id is None and self._options.partitioner == "keys":
-                queue_id = self._queue_by_keys(topic, row.get("keys"))
-            groups.setdefault((topic, queue_id), []).append(row)
-        return groups
-
-    def _queue_by_keys(self, topic: str, keys: str | list[str] | None) -> int | None:
-        """The queue that messages of one key share; the queues take turns for those without."""
-        if not keys:
-            return None
-        text = keys if isinstance(keys, str) else " ".join(keys)
-        return zlib.crc32(text.encode()) % self._store._on_new_topic(topic)
-
-    def _put_group(self, topic: str, queue_id: int | None, rows: list[dict[str, Any]]) -> None:
-        bodies = [row["body"].encode() if isinstance(row["body"], str) else row["body"] or b"" for row in rows]
-        given = [dict(row.get("properties") or ()) | self._extra for row in rows] if "properties" in rows[0] else None
-        self._store.put_many(
-            topic,
-            bodies,
-            keys=[row.get("keys") or None for row in rows] if "keys" in rows[0] else None,
-            tags=[row.get("tags") for row in rows] if "tags" in rows[0] else None,
-            queue_id=queue_id,
-            properties=self._extra if given is None else given,
-        )
+def _put(
+    store: mqstore.MessageStore, options: WriteOptions, files: Iterable[str], *, skipped: int, extra: Mapping[str, str]
+) -> None:
+    """Puts the rows of staged files but the first ones, in their order."""
+    for file in files:
+        skipped, rows = rows_behind(file, skipped)
+        if rows is not None:
+            store.put_arrow(rows, topic=options.topic, partitioner=options.partitioner, properties=extra)
 
 
 class MessageWriter(DataSourceArrowWriter):
@@ -173,7 +106,7 @@ class MessageWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> Staged:
         """Stages a task's rows."""
-        return _stage(self._staging, iterator)
+        return _stage(self._staging, iterator, self._options)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Puts what was staged.
@@ -184,14 +117,14 @@ class MessageWriter(DataSourceArrowWriter):
         """
         files = _files(messages)
         with _open(self._options) as store:
-            _Rows(store, self._options, {}).put(files, 0)
+            _put(store, self._options, files, skipped=0, extra={})
         self.abort(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Removes what was staged."""
-        _remove(_files(messages))
+        remove(_files(messages))
         if self._staging.is_dir():
-            _remove(map(str, self._staging.iterdir()))
+            remove(map(str, self._staging.iterdir()))
             self._staging.rmdir()
 
 
@@ -207,7 +140,7 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> Staged:
         """Stages a task's rows."""
-        return _stage(self._staging, iterator)
+        return _stage(self._staging, iterator, self._options)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Puts what was staged, unless the batch is in the store; what is missing of it where a part is.
@@ -220,7 +153,7 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
             begun = self._begun()
             if begun is not None and begun.batch > batchId:
                 # A driver that another one has replaced: what the other stages is not its business.
-                _remove(given)
+                remove(given)
                 return
             if begun is None or begun.batch < batchId:
                 begin = store.get_max_phy_offset()
@@ -231,18 +164,19 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
                 self._put(store, begun, self._count_put(store, begun))
         # What tasks of earlier attempts have left goes too.
         if self._staging.is_dir():
-            _remove(map(str, self._staging.iterdir()))
+            remove(map(str, self._staging.iterdir()))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Removes what was staged, but for what a batch that has begun needs."""
         del batchId
         begun = self._begun()
         needed = set() if begun is None or begun.is_done else set(begun.files)
-        _remove(set(_files(messages)) - needed)
+        remove(set(_files(messages)) - needed)
 
     def _put(self, store: mqstore.MessageStore, begun: _Batch, skipped: int) -> None:
         """Puts what is missing of a batch, and says that it is done once that is on the disk."""
-        _Rows(store, self._options, {BATCH_PROPERTY: self._name(begun.batch)}).put(begun.files, skipped)
+        extra = {BATCH_PROPERTY: self._name(begun.batch)}
+        _put(store, self._options, begun.files, skipped=skipped, extra=extra)
         store.flush()
         self._write(store, replace(begun, is_done=True, files=()))
 

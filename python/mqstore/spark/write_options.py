@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 from pyspark.sql.types import (
     ArrayType,
@@ -23,7 +23,8 @@ from mqstore.spark.option_error import bad_option
 
 __all__ = ["WriteOptions", "check_columns"]
 
-_PARTITIONERS = ("turns", "keys")
+Partitioner = Literal["turns", "keys"]
+_PARTITIONERS: tuple[Partitioner, ...] = get_args(Partitioner)
 _KNOWN = frozenset(("path", "topic", "partitioner", "sinkid", "checkpointlocation", "queryname"))
 _TYPES: dict[str, tuple[str, tuple[type[DataType], ...]]] = {
     "topic": ("string", (StringType,)),
@@ -42,7 +43,7 @@ class WriteOptions:
     path: str
     topic: str | None
     """The topic of all rows; else the column ``topic`` says it."""
-    partitioner: str
+    partitioner: Partitioner
     """Which queue a row without ``queue_id`` goes to: the queues take turns, or keys decide."""
     given_sink_id: str | None
     checkpoint: str | None
@@ -90,9 +91,10 @@ class WriteOptions:
         path = values.get("path", "").removeprefix("file://")
         if not path:
             raise bad_option("path", path, "say which store, as in save(path)")
-        partitioner = values.get("partitioner", "turns")
-        if partitioner not in _PARTITIONERS:
-            raise bad_option("partitioner", partitioner, f"expected one of {', '.join(_PARTITIONERS)}")
+        asked = values.get("partitioner", "turns")
+        partitioner = next((each for each in _PARTITIONERS if each == asked), None)
+        if partitioner is None:
+            raise bad_option("partitioner", asked, f"expected one of {', '.join(_PARTITIONERS)}")
         sink_id = values.get("sinkid")
         if sink_id is not None and re.fullmatch(r"[\w.-]+", sink_id) is None:
             raise bad_option("sinkId", sink_id, "expected letters, digits, - _ and . since it names a folder")

@@ -1,15 +1,16 @@
 //! What Python gives a put, as the engine takes it.
 
-use std::net::IpAddr;
-
-use mqstore_core::format::host::Host;
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use mqstore_core::format::host::{Host, NoHost};
 use mqstore_core::format::java_hash_map::JavaHashMap;
 use mqstore_core::store::Properties;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBytes, PyCapsule, PyCapsuleMethods, PyDict, PyString};
+
+use crate::errors;
 
 /// A body: `bytes` as they are; of anything else that has a buffer a copy, since its content could
 /// change while it is written.
@@ -58,10 +59,6 @@ impl Default for GivenProperties {
 }
 
 impl GivenProperties {
-    pub fn is_empty_map(&self) -> bool {
-        matches!(self, Self::Map(pairs) if pairs.is_empty())
-    }
-
     pub fn borrow(&self) -> Properties<'_> {
         match self {
             Self::RawText(raw) => Properties::Raw(raw.as_bytes()),
@@ -159,10 +156,37 @@ impl<'a, 'py> FromPyObject<'a, 'py> for TimeMs {
 
 /// A host as text: `1.2.3.4:5` or `[1::2]:5`.
 pub fn host(text: &str) -> PyResult<Host> {
-    let bad = || PyValueError::new_err(format!("a host is written 1.2.3.4:5 or [1::2]:5, found {text:?}"));
-    let (ip, port) = text.rsplit_once(':').ok_or_else(bad)?;
-    let ip = ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip);
-    let ip: IpAddr = ip.parse().map_err(|_| bad())?;
-    let port: u16 = port.parse().map_err(|_| bad())?;
-    Ok(Host { ip, port: i32::from(port) })
+    let host: Host = text.parse().map_err(|fault: NoHost| PyValueError::new_err(fault.to_string()))?;
+    match u16::try_from(host.port) {
+        Ok(_) => Ok(host),
+        Err(_) => Err(PyValueError::new_err(NoHost(text.to_owned()).to_string())),
+    }
+}
+
+/// Anything that gives a stream of Arrow: a table, a batch or a reader of any library that has it.
+pub struct ArrowStream(pub RecordBatchStreamReader);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for ArrowStream {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if !given.hasattr("__arrow_c_stream__")? {
+            return Err(PyTypeError::new_err(format!(
+                "expected a table, a batch or a reader of Arrow (what has __arrow_c_stream__), found {}",
+                given.get_type().name()?
+            )));
+        }
+        let capsule = given.call_method0("__arrow_c_stream__")?.cast_into::<PyCapsule>()?;
+        let reader = RecordBatchStreamReader::try_new(taken(&capsule)?);
+        reader.map(Self).map_err(|error| errors::arrow_error(&error))
+    }
+}
+
+/// The stream that a capsule holds, which is empty then.
+#[allow(unsafe_code)] // a capsule holds a pointer
+fn taken(capsule: &Bound<'_, PyCapsule>) -> PyResult<FFI_ArrowArrayStream> {
+    let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?.cast::<FFI_ArrowArrayStream>();
+    // SAFETY: by Arrow's PyCapsule interface a capsule of this name points to a stream that is made and that
+    // nobody else uses; whoever takes it moves it out and leaves one that is released, as this does.
+    Ok(unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) })
 }

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use arrow_schema::ArrowError;
+use mqstore_core::arrow::BatchFault;
 use mqstore_core::error::Error;
 use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::PutRefusal;
 use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyModule;
@@ -104,7 +107,21 @@ pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
 
 /// The exception for a put that was refused.
 pub fn refusal_to_py(py: Python<'_>, refusal: &PutRefusal) -> PyErr {
-    use mqstore_core::status::PutMessageStatus as Status;
+    refused(py, refusal, &refusal.reason.to_string(), &[])
+}
+
+/// The exception for a row whose put was refused.
+pub fn refused_row(py: Python<'_>, row: u64, refusal: &PutRefusal) -> PyErr {
+    refused(py, refusal, &format!("row {row}: {}", refusal.reason), &[("row", value(py, row))])
+}
+
+fn refused(
+    py: Python<'_>,
+    refusal: &PutRefusal,
+    message: &str,
+    attributes: &[(&str, Bound<'_, PyAny>)],
+) -> PyErr {
+    use PutMessageStatus as Status;
     if let Error::Io { .. } | Error::Closed | Error::ReadOnly { .. } | Error::Poisoned { .. } =
         *refusal.reason
     {
@@ -115,7 +132,8 @@ pub fn refusal_to_py(py: Python<'_>, refusal: &PutRefusal) -> PyErr {
         Status::ServiceNotAvailable => "ServiceNotAvailableError",
         _ => "PutError",
     };
-    build(py, class, &refusal.reason.to_string(), &[("status", value(py, refusal.status.name()))])
+    let status = [("status", value(py, refusal.status.name()))];
+    build(py, class, message, &[&status, attributes].concat())
 }
 
 /// The exception for a put whose message is stored, but not confirmed where it has to be.
@@ -159,4 +177,22 @@ pub fn detached<T: Send>(py: Python<'_>, run: impl FnOnce() -> Result<T, Error> 
 /// The exception for bytes that are no record.
 pub fn record_error(py: Python<'_>, message: &str) -> PyErr {
     build(py, "RecordError", message, &[])
+}
+
+/// The exception for a stream of Arrow that broke off.
+pub fn arrow_error(error: &ArrowError) -> PyErr {
+    PyValueError::new_err(format!("the stream of Arrow gave an error: {error}"))
+}
+
+/// The exception for a batch that can't be written: of a row what `MessageIllegalError` says, of the
+/// batch as a whole a `ValueError`.
+pub fn batch_error(py: Python<'_>, fault: &BatchFault) -> PyErr {
+    match fault {
+        BatchFault::Value { row, column, .. } => {
+            let status = value(py, PutMessageStatus::MessageIllegal.name());
+            let attributes = [("status", status), ("row", value(py, *row)), ("column", value(py, *column))];
+            build(py, "MessageIllegalError", &fault.to_string(), &attributes)
+        }
+        _ => PyValueError::new_err(fault.to_string()),
+    }
 }

@@ -14,6 +14,7 @@ mod message;
 mod moving;
 mod options;
 mod put;
+mod put_arrow;
 mod put_many;
 mod reading;
 mod rebuild;
@@ -42,6 +43,8 @@ mod _native {
     use crate::moving::encode_records;
     #[pymodule_export]
     use crate::put::{encode_messages, java_hash_map_order, properties_to_bytes};
+    #[pymodule_export]
+    use crate::put_arrow::check_messages;
     #[pymodule_export]
     use crate::rebuild::{rebuild_fill, rebuild_fold, rebuild_place};
     #[pymodule_export]

@@ -129,8 +129,13 @@ impl Round {
             Some(queue_id) => {
                 Err(PyValueError::new_err(format!("queue_id is not negative, found {queue_id}")))
             }
-            None => Ok(self.next.fetch_add(1, Ordering::Relaxed).rem_euclid(self.write_queue_nums)),
+            None => Ok(self.next()),
         }
+    }
+
+    /// The next one in turn.
+    pub(crate) fn next(&self) -> i32 {
+        self.next.fetch_add(1, Ordering::Relaxed).rem_euclid(self.write_queue_nums)
     }
 }
 
@@ -147,23 +152,20 @@ pub struct Extras<'a> {
 
 /// The properties of a message that is put.
 pub fn properties_of<'a>(extras: &Extras<'a>) -> PyResult<Properties<'a>> {
-    let client = ClientProperties {
-        keys: extras.keys.filter(|keys| !keys.is_empty()).map(str::as_bytes),
-        uniq_key: extras.unique_key.map(UniqueKey::as_bytes),
-        wait: (!extras.wait_store_msg_ok).then_some(&b"false"[..]),
-        tags: extras.tags.filter(|tags| !tags.is_empty()).map(str::as_bytes),
-    };
-    if extras.given.is_empty_map() && extras.delay_time_level <= 0 && extras.deliver_at.is_none() {
-        return Ok(Properties::Client(client));
-    }
-    let Properties::Map(mut map) = extras.given.borrow() else {
+    let client = ClientProperties::of(
+        extras.keys.map(str::as_bytes),
+        extras.unique_key.map(UniqueKey::as_bytes),
+        extras.tags.map(str::as_bytes),
+        extras.wait_store_msg_ok,
+    );
+    let Properties::Map(own) = extras.given.borrow() else {
         return Err(PyValueError::new_err("put takes properties as a mapping of strings"));
     };
-    for (name, value) in client.pairs() {
-        if name != names::UNIQ_KEY || map.get(name).is_none() {
-            map.put(name, value);
-        }
+    let properties = Properties::of_client(own, client);
+    if extras.delay_time_level <= 0 && extras.deliver_at.is_none() {
+        return Ok(properties);
     }
+    let mut map = properties.to_map();
     if extras.delay_time_level > 0 {
         map.put(names::DELAY, extras.delay_time_level.to_string().into_bytes());
     }

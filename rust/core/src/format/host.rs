@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
 
 use super::be::FieldReader;
 
@@ -54,6 +55,25 @@ impl Host {
             IpAddr::V6(ip) => put(&ip.octets()),
         }
         put(&self.port.to_be_bytes());
+    }
+}
+
+/// A text that is no host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a host is written 1.2.3.4:5 or [1::2]:5, found {0:?}")]
+pub struct NoHost(pub String);
+
+impl FromStr for Host {
+    type Err = NoHost;
+
+    /// As it is displayed, or with brackets around an IPv6 address.
+    fn from_str(text: &str) -> Result<Self, NoHost> {
+        let parse = || {
+            let (ip, port) = text.rsplit_once(':')?;
+            let ip = ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip);
+            Some(Self { ip: ip.parse().ok()?, port: port.parse().ok()? })
+        };
+        parse().ok_or_else(|| NoHost(text.to_owned()))
     }
 }
 

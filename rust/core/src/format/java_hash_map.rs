@@ -54,6 +54,17 @@ impl<'a> JavaHashMap<'a> {
         }
     }
 
+    /// Java's `putAll`.
+    pub fn put_all(&mut self, other: &'a JavaHashMap<'a>) {
+        other.iter().for_each(|(key, value)| self.put(key, value));
+    }
+
+    /// Java's `isEmpty`.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Java's `remove`.
     pub fn remove(&mut self, key: &[u8]) {
         self.entries.retain(|entry| entry.key != key);

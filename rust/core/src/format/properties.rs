@@ -118,6 +118,19 @@ pub struct ClientProperties<'a> {
 }
 
 impl<'a> ClientProperties<'a> {
+    /// Those of a message; keys and tags that are empty are none.
+    #[must_use]
+    pub fn of(
+        keys: Option<&'a [u8]>,
+        uniq_key: Option<&'a [u8]>,
+        tags: Option<&'a [u8]>,
+        wait_store_msg_ok: bool,
+    ) -> Self {
+        let given = |text: Option<&'a [u8]>| text.filter(|text| !text.is_empty());
+        let wait = (!wait_store_msg_ok).then_some(&b"false"[..]);
+        Self { keys: given(keys), uniq_key, wait, tags: given(tags) }
+    }
+
     /// Names and values in the order in which Java's map gives them.
     pub fn pairs(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a> {
         let pairs = [(KEYS, self.keys), (UNIQ_KEY, self.uniq_key), (WAIT, self.wait), (TAGS, self.tags)];

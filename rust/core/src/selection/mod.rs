@@ -96,6 +96,7 @@ impl Selection {
     /// # Errors
     /// As for [`Selection::cursor`].
     pub fn count(&self, store: Arc<Store>) -> Result<u64> {
+        store.catch_up()?;
         if let Some(count) = plan::count_units(self, &store)? {
             return Ok(self.limit.map_or(count, |limit| count.min(limit)));
         }

@@ -34,6 +34,7 @@ impl Store {
             status: PutMessageStatus::ServiceNotAvailable,
             append: None,
             reason: Box::new(reason),
+            at: None,
         };
         if self.is_closed() {
             return Err(unavailable(Error::Closed));
@@ -131,7 +132,7 @@ impl Store {
             None => {
                 prepared.properties = message.properties.encode();
                 if may_be_multi {
-                    prepared.multi = multi_dispatch(&to_map(&message.properties));
+                    prepared.multi = multi_dispatch(&message.properties.to_map());
                 }
             }
         }
@@ -162,7 +163,7 @@ impl Store {
         if level <= 0 && deliver_at.is_none() {
             return Ok(None);
         }
-        let mut map = to_map(&message.properties);
+        let mut map = message.properties.to_map();
         let (topic, queue_id) = match deliver_at {
             Some(deliver_at) if deliver_at <= self.now_ms() => {
                 map.remove(properties::DELIVER_AT);
@@ -212,7 +213,7 @@ impl Store {
     /// What is written for a delayed message whose time is up: its properties as they are, its level
     /// among them. Where it goes to further queues 4.9.3 encodes them again without the level.
     pub(super) fn prepare_due<'a>(&self, message: &'a NewMessage<'a>) -> Prepared<'a> {
-        let mut map = to_map(&message.properties);
+        let mut map = message.properties.to_map();
         let encoded = properties::encode(&map);
         map.remove(properties::DELAY);
         Prepared {
@@ -357,18 +358,6 @@ pub(super) fn fields<'a>(
         properties,
     }
     .with_host_flags()
-}
-
-fn to_map<'a>(properties: &Properties<'a>) -> JavaHashMap<'a> {
-    match properties {
-        Properties::Raw(raw) => properties::to_map(raw),
-        Properties::Map(map) => map.clone(),
-        Properties::Client(client) => {
-            let mut map = JavaHashMap::default();
-            client.pairs().for_each(|(name, value)| map.put(name, value));
-            map
-        }
-    }
 }
 
 fn find<'a>(properties: &'a Properties<'_>, name: &[u8]) -> Option<&'a [u8]> {

@@ -68,6 +68,35 @@ pub struct BatchMessage<'a> {
 }
 
 impl<'a> Properties<'a> {
+    /// What a client sends: its own properties, and what each of its messages has. A unique key among
+    /// its own stays.
+    #[must_use]
+    pub fn of_client(mut own: JavaHashMap<'a>, client: ClientProperties<'a>) -> Self {
+        if own.is_empty() {
+            return Self::Client(client);
+        }
+        for (name, value) in client.pairs() {
+            if name != properties::UNIQ_KEY || own.get(name).is_none() {
+                own.put(name, value);
+            }
+        }
+        Self::Map(own)
+    }
+
+    /// As a map.
+    #[must_use]
+    pub fn to_map(&self) -> JavaHashMap<'a> {
+        match self {
+            Self::Raw(raw) => properties::to_map(raw),
+            Self::Map(map) => map.clone(),
+            Self::Client(client) => {
+                let mut map = JavaHashMap::default();
+                client.pairs().for_each(|(name, value)| map.put(name, value));
+                map
+            }
+        }
+    }
+
     /// The property string.
     #[must_use]
     pub fn encode(&self) -> Cow<'a, [u8]> {
@@ -97,6 +126,8 @@ pub struct PutRefusal {
     pub append: Option<AppendMessageStatus>,
     /// Why.
     pub reason: Box<Error>,
+    /// Which of several messages it is, where that is not the first one that is not in the log.
+    pub at: Option<usize>,
 }
 
 /// What became of a put that may not wait.
@@ -118,7 +149,7 @@ impl PutRefusal {
         reason: impl Into<String>,
     ) -> Self {
         let reason = Error::Option { option, value: value.to_string(), reason: reason.into() };
-        Self { status, append: None, reason: Box::new(reason) }
+        Self { status, append: None, reason: Box::new(reason), at: None }
     }
 
     pub(super) fn illegal(
@@ -168,13 +199,12 @@ impl Store {
     }
 
     fn append_many(&self, messages: &[NewMessage<'_>], done: &mut Vec<Appended>, wait: Wait) -> PutStep<()> {
-        let rest = messages.get(done.len()..).unwrap_or_default();
-        let prepare = |message| {
-            self.check_message(message)?;
-            self.prepare(message)
+        let prepare = |(at, message)| {
+            let prepared = self.check_message(message).and_then(|()| self.prepare(message));
+            prepared.map_err(|refusal| PutRefusal { at: Some(at), ..refusal })
         };
-        let outcome =
-            self.check_store_status().and_then(|()| rest.iter().map(prepare).collect::<Checked<Vec<_>>>());
+        let rest = messages.iter().enumerate().skip(done.len());
+        let outcome = self.check_store_status().and_then(|()| rest.map(prepare).collect::<Checked<Vec<_>>>());
         let prepared = match outcome {
             Ok(prepared) => prepared,
             Err(refusal) => return PutStep::Refused(refusal),
@@ -358,7 +388,7 @@ pub(super) fn refused(refusal: AppendRefusal) -> PutRefusal {
             (PutMessageStatus::UnknownError, None, Error::Poisoned { operation: "append", reason })
         }
     };
-    PutRefusal { status, append, reason: Box::new(reason) }
+    PutRefusal { status, append, reason: Box::new(reason), at: None }
 }
 
 /// How many messages, and bytes of records.

@@ -51,3 +51,14 @@ proptest! {
         prop_assert_eq!(Host::read(&mut FieldReader::new(&bytes), host.is_v6()), Some(host));
     }
 }
+
+#[test]
+fn what_is_displayed_is_parsed() {
+    for text in ["1.2.3.4:5", "10.0.0.1:-7", "0:0:0:0:0:0:0:1:9876"] {
+        assert_eq!(text.parse::<Host>().unwrap().to_string(), text);
+    }
+    assert_eq!("[::1]:9876".parse::<Host>(), "0:0:0:0:0:0:0:1:9876".parse());
+    for text in ["", "1.2.3.4", "1.2.3:4", "host:5", "1.2.3.4:99999999999"] {
+        assert!(text.parse::<Host>().is_err(), "{text}");
+    }
+}

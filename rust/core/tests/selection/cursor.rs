@@ -52,6 +52,16 @@ fn selected(store: &Arc<Store>, selection: &Selection, at_once: usize) -> Vec<us
     }
 }
 
+#[test]
+fn what_was_just_put_is_counted() {
+    let root = tempfile::tempdir().unwrap();
+    let (store, known) = filled(root.path(), 9);
+    let all = QueueRange { topic: "b".into(), queue_id: None, from: None, to: None };
+    let selection = Selection { queues: Some(vec![all]), ..Selection::default() };
+    let expected = known.iter().filter(|known| known.topic == "b").count() as u64;
+    assert_eq!(selection.count(Arc::clone(&store.store)).unwrap(), expected);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 

@@ -1,0 +1,62 @@
+"""What tasks hand over to the driver: rows in Arrow files of a folder that both see."""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["remove", "rows_behind", "stage"]
+
+
+def stage(folder: Path, batches: Iterable["pa.RecordBatch"]) -> str | None:
+    """Writes a task's rows to a file of its own; none where there are no rows."""
+    import pyarrow as pa  # noqa: PLC0415 - the module is imported where nothing is written
+
+    file = None
+    writer = None
+    try:
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            if writer is None:
+                folder.mkdir(parents=True, exist_ok=True)
+                file = str(folder / f"{uuid.uuid4().hex}.arrow")
+                writer = pa.ipc.new_file(file, batch.schema)
+            writer.write_batch(batch)
+    finally:
+        if writer is not None:
+            writer.close()
+    return file
+
+
+def rows_behind(file: str, skipped: int) -> tuple[int, "pa.RecordBatchReader | None"]:
+    """The rows of a staged file behind its first ones, and how many are still to be skipped behind it.
+
+    The file is mapped, and a batch is read when the reader comes to it.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    reader = pa.ipc.open_file(pa.memory_map(file))
+
+    def batches() -> Iterator["pa.RecordBatch"]:
+        left = skipped
+        for number in range(reader.num_record_batches):
+            batch = reader.get_batch(number)
+            rest = batch.slice(min(left, batch.num_rows))
+            left -= batch.num_rows - rest.num_rows
+            if rest.num_rows:
+                yield rest
+
+    count = reader.count_rows()
+    if skipped >= count:
+        return skipped - count, None
+    return 0, pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+
+def remove(files: Iterable[str]) -> None:
+    """Removes staged files, those that are there."""
+    for file in files:
+        Path(file).unlink(missing_ok=True)

@@ -1,0 +1,176 @@
+//! Putting the rows of Arrow's tables.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use mqstore_core::arrow::{MessageRows, PutRows, RowFault, Shared, queue_by_keys};
+use mqstore_core::format::host::Host;
+use mqstore_core::format::java_hash_map::JavaHashMap;
+use mqstore_core::num;
+use mqstore_core::status::PutMessageStatus;
+use mqstore_core::store::Properties;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::arguments::{ArrowStream, GivenProperties};
+use crate::errors;
+use crate::results::PutMessageResult;
+use crate::store::{Round, Store};
+
+/// Topics and whose turn it is in each.
+type Rounds = HashMap<Vec<u8>, Arc<Round>>;
+
+/// Which queue a message without one goes to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Partitioner {
+    Turns,
+    Keys,
+}
+
+impl Partitioner {
+    fn parse(name: &str) -> PyResult<Self> {
+        match name {
+            "turns" => Ok(Self::Turns),
+            "keys" => Ok(Self::Keys),
+            _ => Err(PyValueError::new_err(format!("partitioner is turns or keys, not {name:?}"))),
+        }
+    }
+
+    fn queue_of(self, round: &Round, keys: &[u8]) -> i32 {
+        if self == Self::Keys && !keys.is_empty() {
+            queue_by_keys(keys, round.write_queue_nums)
+        } else {
+            round.next()
+        }
+    }
+}
+
+#[pymethods]
+impl Store {
+    #[pyo3(signature = (
+        data, *, topic=None, queue_id=None, partitioner="turns", properties=None, flag=0, born_timestamp=None,
+        wait_store_msg_ok=true, unique_key=true
+    ))]
+    #[allow(clippy::too_many_arguments)] // what the messages of a call share
+    fn put_arrow(
+        slf: &Bound<'_, Self>,
+        data: ArrowStream,
+        topic: Option<&str>,
+        queue_id: Option<i32>,
+        partitioner: &str,
+        properties: Option<GivenProperties>,
+        flag: i32,
+        born_timestamp: Option<i64>,
+        wait_store_msg_ok: bool,
+        unique_key: bool,
+    ) -> PyResult<u64> {
+        let (py, this) = (slf.py(), slf.get());
+        if let Some(queue_id) = queue_id.filter(|queue_id| *queue_id < 0) {
+            return Err(PyValueError::new_err(format!("queue_id is not negative, found {queue_id}")));
+        }
+        let given = properties.unwrap_or_default();
+        let now_ms = this.core.now_ms();
+        let shared = Shared {
+            topic: topic.map(str::as_bytes),
+            queue_id,
+            properties: &map_of(&given)?,
+            flag,
+            born_timestamp: born_timestamp.unwrap_or(now_ms),
+            born_host: this.born_host,
+            store_host: this.store_host,
+            wait_store_msg_ok,
+            unique_keys: unique_key.then_some(&this.unique_keys),
+            now_ms,
+        };
+        let mut put = PutRows::default();
+        let outcome = Self::put_stream(slf, data, &shared, Partitioner::parse(partitioner)?, &mut put);
+        if let Err(error) = outcome {
+            error.value(py).setattr("put_count", put.count)?;
+            return Err(error);
+        }
+        let result = PutMessageResult::stored(
+            PutMessageStatus::PutOk,
+            put.last.into_iter().collect::<Vec<_>>(),
+            this.store_host,
+        );
+        this.confirmed(py, result, put.wait_for)?;
+        Ok(put.count)
+    }
+}
+
+impl Store {
+    fn put_stream(
+        slf: &Bound<'_, Self>,
+        data: ArrowStream,
+        shared: &Shared<'_>,
+        partitioner: Partitioner,
+        put: &mut PutRows,
+    ) -> PyResult<()> {
+        let (py, this) = (slf.py(), slf.get());
+        let mut stream = data.0;
+        let mut rounds = Rounds::default();
+        let mut first_row = 0;
+        while let Some(batch) = py.detach(|| stream.next()) {
+            let batch = batch.map_err(|error| errors::arrow_error(&error))?;
+            let bad = |fault| errors::batch_error(py, &fault);
+            let rows = py.detach(|| MessageRows::of(&batch, first_row)).map_err(bad)?;
+            for topic in py.detach(|| rows.topics(shared)).map_err(bad)? {
+                if !rounds.contains_key(topic) {
+                    rounds.insert(topic.to_vec(), Self::round_of(slf, &String::from_utf8_lossy(topic))?);
+                }
+            }
+            let queue_of = |topic: &[u8], keys: &[u8]| {
+                rounds.get(topic).map_or(0, |round| partitioner.queue_of(round, keys))
+            };
+            let outcome = py.detach(|| rows.put(&this.core, shared, queue_of, put));
+            outcome.map_err(|fault| row_error(py, &fault))?;
+            first_row += num::offset(rows.count());
+        }
+        Ok(())
+    }
+}
+
+fn map_of(given: &GivenProperties) -> PyResult<JavaHashMap<'_>> {
+    match given.borrow() {
+        Properties::Map(map) => Ok(map),
+        _ => Err(PyValueError::new_err("put_arrow takes properties as a mapping of strings")),
+    }
+}
+
+fn row_error(py: Python<'_>, fault: &RowFault) -> PyErr {
+    match fault {
+        RowFault::Batch(fault) => errors::batch_error(py, fault),
+        RowFault::Refused { row, refusal } => errors::refused_row(py, *row, refusal),
+    }
+}
+
+/// Whether the rows of Arrow's tables are messages as far as they say themselves; gives how many there are.
+#[pyfunction]
+#[pyo3(signature = (data, *, topic=None))]
+pub fn check_messages(py: Python<'_>, data: ArrowStream, topic: Option<&str>) -> PyResult<u64> {
+    let nowhere = Host { ip: std::net::Ipv4Addr::UNSPECIFIED.into(), port: 0 };
+    let shared = Shared {
+        topic: topic.map(str::as_bytes),
+        queue_id: None,
+        properties: &JavaHashMap::default(),
+        flag: 0,
+        born_timestamp: 0,
+        born_host: nowhere,
+        store_host: nowhere,
+        wait_store_msg_ok: true,
+        unique_keys: None,
+        now_ms: 0,
+    };
+    let mut count = 0;
+    let mut stream = data.0;
+    while let Some(batch) = py.detach(|| stream.next()) {
+        let batch = batch.map_err(|error| errors::arrow_error(&error))?;
+        let checked = py.detach(|| {
+            let rows = MessageRows::of(&batch, count)?;
+            rows.check(&shared)?;
+            Ok(rows.count())
+        });
+        count += num::offset(checked.map_err(|fault| errors::batch_error(py, &fault))?);
+    }
+    Ok(count)
+}
