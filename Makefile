@@ -35,7 +35,9 @@ test-python: $(VENV)/engine-dev
 # The long form of the crash tests. What fails is repeated with the MQSTORE_SEED that it prints.
 KILLS ?= 200
 RUNS ?= 80
+PAGES ?= 1000
 torture: $(VENV)/engine-dev
+	MQSTORE_FLIPS=1 MQSTORE_PAGES=$(PAGES) cargo test -p mqstore-core --test damage -- --nocapture
 	MQSTORE_RUNS=$(RUNS) cargo test -p mqstore-core --test crash -- --nocapture
 	MQSTORE_KILLS=$(KILLS) $(BIN)/pytest -q --timeout=0 tests/crash
 

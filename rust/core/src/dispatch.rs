@@ -84,6 +84,8 @@ pub struct Dispatcher {
     passing: Mutex<()>,
     arrivals: Mutex<Vec<Arrival>>,
     gaps: Mutex<Vec<Gap>>,
+    /// Where records stand that do not belong where they say, in order.
+    strangers: Vec<u64>,
 }
 
 /// The queue that the last record went to: the next one often goes to it or has its topic.
@@ -134,6 +136,18 @@ impl Dispatcher {
         self.gaps.lock().clone()
     }
 
+    /// Records that recovery found to say another place than they have: they are passed over.
+    pub(crate) fn set_strangers(&mut self, found: &[Gap]) {
+        let is_stranger = |gap: &&Gap| matches!(gap.fault, Some(RecordFault::Misplaced { .. }));
+        self.strangers = found.iter().filter(is_stranger).map(|gap| gap.from).collect();
+    }
+
+    /// Whether the record at an offset is one of those.
+    #[must_use]
+    pub(crate) fn is_stranger(&self, offset: u64) -> bool {
+        self.strangers.binary_search(&offset).is_ok()
+    }
+
     /// Dispatches up to the log's end, or up to the confirm offset. Gives how many messages.
     ///
     /// # Errors
@@ -175,7 +189,9 @@ impl Dispatcher {
                     if offset >= end {
                         return Ok(ControlFlow::Break(()));
                     }
-                    self.dispatch(targets, offset, record, last)?;
+                    if !self.is_stranger(offset) {
+                        self.dispatch(targets, offset, record, last)?;
+                    }
                     self.reput_from_offset.store(record.next_offset(offset), Ordering::Release);
                     self.store_timestamp.store(record.store_timestamp, Ordering::Release);
                     self.message_count.fetch_add(1, Ordering::Relaxed);
@@ -202,7 +218,7 @@ impl Dispatcher {
     /// the next record that checks out.
     fn pass_over(&self, targets: DispatchTargets<'_>, from: u64, fault: Option<RecordFault>) -> Result<u64> {
         let end = targets.log.max_offset();
-        let to = scan::next_record(targets.log.files(), from + 1, end)?.unwrap_or(end);
+        let to = scan::next_valid(targets.log.files(), from, fault, end)?.unwrap_or(end);
         self.gaps.lock().push(Gap { from, to, fault });
         self.set_reput_from_offset(to);
         Ok(to)
@@ -328,7 +344,8 @@ fn is_under_way(targets: DispatchTargets<'_>, offset: u64, fault: RecordFault, l
     if end <= log_end || !fits_file {
         return Ok(false);
     }
-    Ok(targets.config.is_slave || scan::next_record(targets.log.files(), offset + 1, log_end)?.is_none())
+    Ok(targets.config.is_slave
+        || scan::next_valid(targets.log.files(), offset, Some(fault), log_end)?.is_none())
 }
 
 impl LastQueue {

@@ -210,8 +210,11 @@ impl LogView {
             })?;
             position = match end {
                 ScanEnd::Reached(reached) | ScanEnd::Stopped(reached) => return Ok(reached.min(self.end)),
-                ScanEnd::Fault { offset: bad, .. } | ScanEnd::Missing(bad) => {
-                    scan::next_record(self.files(), bad + 1, self.end)?.unwrap_or(self.end)
+                ScanEnd::Fault { offset: bad, fault } => {
+                    scan::next_valid(self.files(), bad, Some(fault), self.end)?.unwrap_or(self.end)
+                }
+                ScanEnd::Missing(bad) => {
+                    scan::next_valid(self.files(), bad, None, self.end)?.unwrap_or(self.end)
                 }
             };
         }

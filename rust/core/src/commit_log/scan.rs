@@ -2,7 +2,7 @@
 //!
 //! Everything that reads the log from one end to the other goes through here: recovery, dispatch,
 //! selections, rebuilds, verification. A walk starts at a record's boundary; behind a bad record
-//! [`next_record`] finds where records go on.
+//! [`next_valid`] finds where records go on.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ use crate::format::message::{
     self, Check, Decoded, END_FILE_MIN_BLANK_LENGTH, FIXED_SIZE, MAGIC_CODE_AT, MESSAGE_MAGIC_CODE,
     MESSAGE_MAGIC_CODE_V2, Record, RecordFault,
 };
+use crate::format::sys_flag;
 use crate::mmap::file_queue::FileQueue;
 use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::slice::Slice;
@@ -22,6 +23,8 @@ use crate::num;
 
 /// Bytes that are read at a time where files are read and not mapped.
 const READ_AHEAD: u64 = 8 << 20;
+/// A bad record is not taken to be larger than this.
+const MAX_BAD_SIZE: u64 = 8 << 20;
 
 /// How a walk ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,13 +44,17 @@ pub enum ScanEnd {
     Missing(u64),
 }
 
-/// Whether a record can be served at all: beside what decoding checks, it stands where it says and
-/// its topic can be a topic.
+/// Whether a record can be served at all: beside what decoding checks, it stands where it says, its topic
+/// can be a topic, and one that is in no queue has no offset there.
 ///
 /// # Errors
 /// The fault.
 pub fn check_record(record: &Record<'_>, offset: u64) -> std::result::Result<(), RecordFault> {
     record.check_offset(offset)?;
+    let Record { queue_id, queue_offset, .. } = *record;
+    if queue_offset != 0 && !sys_flag::enters_consume_queue(record.sys_flag) {
+        return Err(RecordFault::Misplaced { queue_id, queue_offset });
+    }
     check_topic(record.topic)
 }
 
@@ -182,19 +189,42 @@ pub fn next_record(files: &FileQueue, from: u64, to: u64) -> Result<Option<u64>>
     Ok(None)
 }
 
-/// The next valid record behind a bad place. A body can hold bytes that look like a record of just
-/// that place: where the bad record's own lengths agree, what stands inside it does not count.
+/// The next valid record behind a bad place and before `to`. A body can hold bytes that look like a record
+/// of just that place, so what stands inside the bad record does not count, where its end is known: its own
+/// lengths agree, or by one of them it ends where a record that checks out begins.
 ///
 /// # Errors
 /// Where a file can't be read.
-pub fn next_valid(files: &FileQueue, bad: u64, fault: Option<RecordFault>) -> Result<Option<u64>> {
-    let mut from = bad + 1;
-    if matches!(fault, Some(RecordFault::BodyCrc { .. }))
-        && let Some(size) = structure_size_at(files, bad)?
-    {
-        from = bad + u64::from(size);
+pub fn next_valid(files: &FileQueue, bad: u64, fault: Option<RecordFault>, to: u64) -> Result<Option<u64>> {
+    let size = match (fault, files.find(bad)) {
+        (Some(_), Some(file)) => size_of_bad(&file, bad)?,
+        _ => None,
+    };
+    next_record(files, bad + size.unwrap_or(1), to)
+}
+
+fn size_of_bad(file: &Arc<MappedFile>, bad: u64) -> Result<Option<u64>> {
+    let bytes = file.slice(bad - file.file_from_offset(), MAX_BAD_SIZE.min(file.end_offset() - bad))?;
+    if let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure) {
+        return Ok(Some(u64::from(record.total_size)));
     }
-    next_record(files, from, u64::MAX)
+    let by_size = be::i32_at(&bytes, 0).and_then(num::from_java_int).map(u64::from);
+    let by_lengths = message::size_by_lengths(&bytes);
+    let mut sizes: Vec<_> = by_size.into_iter().chain(by_lengths).collect();
+    sizes.sort_unstable();
+    for size in sizes.into_iter().filter(|&size| size >= FIXED_SIZE as u64) {
+        let rest = bytes.get(num::index(size)..).unwrap_or_default();
+        let ends_file =
+            matches!(message::decode(rest, Check::Structure), Ok(Decoded::Blank { size }) if size > 0);
+        let end = bad + size;
+        if ends_file
+            || (end < file.end_offset()
+                && size_in_file(file, end, file.end_offset(), Check::BodyCrc)?.is_some())
+        {
+            return Ok(Some(size));
+        }
+    }
+    Ok(None)
 }
 
 fn next_record_in_file(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<Option<u64>> {
@@ -249,17 +279,6 @@ fn find_in_window(file: &Arc<MappedFile>, window: &[u8], at: u64, end: u64) -> R
 /// Where the file can't be read.
 pub fn size_at(files: &FileQueue, offset: u64) -> Result<Option<u32>> {
     files.find(offset).map_or(Ok(None), |file| size_in_file(&file, offset, file.end_offset(), Check::BodyCrc))
-}
-
-/// The size of the record at an offset, whatever its body; `None` where its sizes, magic code and
-/// own offset do not agree.
-///
-/// # Errors
-/// Where the file can't be read.
-pub fn structure_size_at(files: &FileQueue, offset: u64) -> Result<Option<u32>> {
-    files
-        .find(offset)
-        .map_or(Ok(None), |file| size_in_file(&file, offset, file.end_offset(), Check::Structure))
 }
 
 fn size_in_file(file: &Arc<MappedFile>, offset: u64, end: u64, check: Check) -> Result<Option<u32>> {

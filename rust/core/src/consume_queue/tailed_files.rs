@@ -22,6 +22,8 @@ pub(crate) struct TailedFiles {
     flushed: u64,
     /// Whether the files are only read, so that the tail stays in memory.
     memory_only: bool,
+    /// Files that are there and that such a store does not believe, oldest first.
+    disbelieved: Vec<Arc<MappedFile>>,
 }
 
 /// What a place in tailed files holds, up to the end of its file at the most.
@@ -36,7 +38,7 @@ pub(crate) enum Found {
 impl TailedFiles {
     pub(crate) fn new(files: FileQueue, memory_only: bool) -> Self {
         let in_files = files.last().map_or(0, |last| last.end_offset());
-        Self { files, in_files, tail: Vec::new(), flushed: in_files, memory_only }
+        Self { files, in_files, tail: Vec::new(), flushed: in_files, memory_only, disbelieved: Vec::new() }
     }
 
     pub(crate) fn files(&self) -> &FileQueue {
@@ -175,7 +177,9 @@ impl TailedFiles {
         self.in_files = end;
         self.flushed = end;
         if self.memory_only {
-            self.files.forget(&self.files_from(end));
+            let from_end = self.files_from(end);
+            self.files.forget(&from_end);
+            self.disbelieved.splice(0..0, from_end.into_iter().rev());
         }
     }
 
@@ -183,6 +187,12 @@ impl TailedFiles {
     fn files_from(&self, offset: u64) -> Vec<Arc<MappedFile>> {
         let files = self.files.files();
         files.iter().rev().take_while(|file| file.file_from_offset() >= offset).cloned().collect()
+    }
+
+    /// All files as they lie there, oldest first, whatever is believed of them.
+    pub(crate) fn files_on_disk(&self) -> Vec<Arc<MappedFile>> {
+        let files = self.files.files();
+        files.iter().chain(&self.disbelieved).cloned().collect()
     }
 
     /// Whether a crash left files before they were made.

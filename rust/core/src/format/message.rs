@@ -96,6 +96,25 @@ pub fn body_range(record: &[u8]) -> Option<(Range<usize>, i32)> {
     (end <= record.len()).then_some((body_at..end, sys_flag))
 }
 
+/// The size that the lengths inside a record give, whatever its total size says; `None` where one of them
+/// runs past the bytes, or they are no message's.
+#[must_use]
+pub fn size_by_lengths(record: &[u8]) -> Option<u64> {
+    let topic_len_size = match be::i32_at(record, MAGIC_CODE_AT)? {
+        MESSAGE_MAGIC_CODE => 1,
+        MESSAGE_MAGIC_CODE_V2 => 2,
+        _ => return None,
+    };
+    let (body, _) = body_range(record)?;
+    let len_at = |at: usize, size: usize| {
+        let len = record.get(at..at.checked_add(size)?)?;
+        Some(len.iter().fold(0, |sum, &byte| sum << 8 | usize::from(byte)))
+    };
+    let topic_end = body.end + topic_len_size + len_at(body.end, topic_len_size)?;
+    let end = topic_end + 2 + len_at(topic_end, 2)?;
+    (end <= record.len()).then(|| num::offset(end))
+}
+
 /// What a record has to be to be the one that a queue's unit stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity<'a> {
@@ -190,6 +209,16 @@ pub enum RecordFault {
         expected: i32,
         /// Of the body as it is.
         found: i32,
+    },
+    /// The record is whole and says that it stands elsewhere in the queues than it does.
+    #[error(
+        "expected the record that the queues have there, found one that says it is offset {queue_offset} of a queue {queue_id}"
+    )]
+    Misplaced {
+        /// The queue that it says.
+        queue_id: i32,
+        /// The offset that it says.
+        queue_offset: i64,
     },
     /// The topic cannot be a topic of a store: empty, or not usable as a folder's name.
     #[error("expected a topic that can name a folder, found {len} bytes that cannot")]

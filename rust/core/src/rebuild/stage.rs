@@ -70,14 +70,15 @@ fn walk(view: &LogView, from: u64, to: u64, staged: &mut Staged<'_>) -> Result<(
             staged.record_count += 1;
             Ok(ControlFlow::Continue(()))
         })?;
-        let bad = match end {
+        let (bad, fault) = match end {
             ScanEnd::Reached(offset) | ScanEnd::Stopped(offset) => return Ok((offset.min(view.end()), gaps)),
-            ScanEnd::Fault { offset, .. } | ScanEnd::Missing(offset) => offset,
+            ScanEnd::Fault { offset, fault } => (offset, Some(fault)),
+            ScanEnd::Missing(offset) => (offset, None),
         };
         if bad >= to {
             return Ok((bad, gaps));
         }
-        position = scan::next_record(view.files(), bad + 1, view.end())?.unwrap_or(view.end());
+        position = scan::next_valid(view.files(), bad, fault, view.end())?.unwrap_or(view.end());
         gaps.push((bad, position));
     }
     Ok((position, gaps))

@@ -120,7 +120,8 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
                 return Ok(found);
             }
         };
-        let next = if is_lost(of, files, bad)? { None } else { scan::next_valid(files, bad, fault)? };
+        let next =
+            if is_lost(of, files, bad)? { None } else { scan::next_valid(files, bad, fault, u64::MAX)? };
         let Some(next) = next.filter(|_| !is_being_written(of, files, bad)) else {
             found.log_end = found.log_end.max(file_start(files, bad));
             found.is_cut = !is_unwritten(files, bad)?;
@@ -176,7 +177,7 @@ fn properties_at(files: &FileQueue, offset: u64, record: &Record<'_>) -> u64 {
 }
 
 /// A store that is opened for writing is not cut where valid records would go, unless the user says so.
-fn refuse_unless_told_to_cut(
+pub(super) fn refuse_unless_told_to_cut(
     of: Recovered<'_>,
     bad: u64,
     fault: Option<RecordFault>,

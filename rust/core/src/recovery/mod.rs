@@ -1,7 +1,7 @@
 //! What a store holds when it is opened: where its log ends, how far its queues and index go, what
 //! has to be dispatched again.
 //!
-//! Recovery first finds out, changing nothing ([`log_end`], [`queues`], [`index`]), and refuses where
+//! Recovery first finds out, changing nothing ([`log_end`], [`queues`], [`index`], [`strangers`]), and refuses where
 //! going on would lose something. Only then is what is left behind the end removed, by a store that
 //! is opened for writing; one that is only read keeps all of it in memory.
 
@@ -9,6 +9,7 @@ pub mod index;
 pub mod layout;
 pub mod log_end;
 pub mod queues;
+pub mod strangers;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -93,8 +94,22 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         end = log_end::find(of)?;
     }
     of.log.set_end(end.log_end, end.last_store_timestamp);
-    let QueueEnds { dispatch_from, is_cut } = queues::recover(of, &end)?;
-    let (dropped, index_from) = index::recover(of, &end)?;
+    let QueueEnds { mut dispatch_from, mut is_cut } = queues::recover(of, &end)?;
+    let (mut dropped, mut index_from) = index::recover(of, &end)?;
+    let strangers = find_strangers(of, index_from.unwrap_or(dispatch_from).min(dispatch_from), end.log_end)?;
+    if let Some(first) = strangers.first().filter(|_| of.writable) {
+        log_end::refuse_unless_told_to_cut(of, first.from, first.fault, first.to)?;
+        end.log_end = first.from;
+        end.is_cut = true;
+        of.log.set_end(end.log_end, end.last_store_timestamp);
+        let ends = queues::recover(of, &end)?;
+        (dispatch_from, is_cut) = (ends.dispatch_from, is_cut || ends.is_cut);
+        let (dropped_too, earlier) = index::recover(of, &end)?;
+        dropped.splice(0..0, dropped_too);
+        index_from = earlier.into_iter().chain(index_from).min();
+    } else {
+        end.gaps.extend(&strangers);
+    }
     let has_later_files = of.log.files().last().is_some_and(|last| last.file_from_offset() > end.log_end);
     let has_half_made = of.log.files().has_half_made() || index_from.is_some();
     Ok(Recovery {
@@ -106,6 +121,15 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         dropped,
         must_trim: of.state != StoreState::Closed || end.is_cut || is_cut || has_later_files || has_half_made,
     })
+}
+
+/// The records that would be dispatched to where they do not belong. 4.9.3's queues close gaps, so that their
+/// units do not stand where records say.
+fn find_strangers(of: Recovered<'_>, from: u64, to: u64) -> Result<Vec<Gap>> {
+    if of.config.compat || matches!(of.state, StoreState::Live(_)) {
+        return Ok(Vec::new());
+    }
+    strangers::find(of.config, of.log, of.queues, from.max(of.log.min_offset().unwrap_or(0)), to)
 }
 
 /// Whether a store without the mark of an unclean stop has lost that mark: neither did an mqstore writer

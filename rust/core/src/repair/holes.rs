@@ -59,7 +59,7 @@ pub fn holes(view: &LogView) -> Result<Vec<Hole>> {
             ScanEnd::Fault { offset, fault } => (offset, Some(fault)),
             ScanEnd::Missing(offset) => (offset, None),
         };
-        let to = scan::next_valid(view.files(), from, fault)?.unwrap_or(view.end()).min(view.end());
+        let to = scan::next_valid(view.files(), from, fault, view.end())?.unwrap_or(view.end());
         divide(view, &Hole { from, to, fault, store_timestamp: time.unwrap_or(BEFORE_ALL) }, &mut found);
         position = to;
     }

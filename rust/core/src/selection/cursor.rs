@@ -10,11 +10,11 @@ use crate::commit_log::scan::{self, ScanEnd};
 use crate::consume_queue::ConsumeQueue;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
-use crate::format::message::{self, Check};
+use crate::format::message::{self, Check, Record, RecordFault};
 use crate::mmap::slice::Slice;
 use crate::num;
 use crate::store::query::decode_record;
-use crate::store::{GotMessages, Store};
+use crate::store::{GotMessages, Store, Witness};
 
 /// Bytes of records that are looked for at a time, unless said otherwise.
 pub const CHUNK_SIZE: u64 = 8 << 20;
@@ -227,6 +227,7 @@ impl Search<'_> {
         let Search { store, selection, bodies, bad } = *self;
         let files = store.log().files();
         let mut next = from;
+        let mut witness = Witness::default();
         while next < end && !chunk.is_full() {
             let readable = store.log().max_offset();
             let check = store.check_with(bodies, next);
@@ -235,7 +236,11 @@ impl Search<'_> {
                     if chunk.is_full() || offset >= end {
                         return Ok(ControlFlow::Break(()));
                     }
-                    if selection.takes(record, offset, FoundBy::Offset) {
+                    if witness.is_misplaced(store, record, offset)? {
+                        let Record { queue_id, queue_offset, .. } = *record;
+                        let fault = RecordFault::Misplaced { queue_id, queue_offset };
+                        bad.damaged(offset, record.next_offset(offset), &fault);
+                    } else if selection.takes(record, offset, FoundBy::Offset) {
                         let queue_offset = num::from_java_long(record.queue_offset).unwrap_or(0);
                         chunk.push(window, at, record.total_size as usize, queue_offset);
                     }
@@ -247,12 +252,12 @@ impl Search<'_> {
                 // What begins at the end or behind it is somebody else's.
                 ScanEnd::Fault { offset, .. } | ScanEnd::Missing(offset) if offset >= end => return Ok(end),
                 ScanEnd::Fault { offset, fault } => {
-                    let behind = scan::next_valid(files, offset, Some(fault))?.unwrap_or(readable);
+                    let behind = scan::next_valid(files, offset, Some(fault), u64::MAX)?.unwrap_or(readable);
                     bad.damaged(offset, behind, &fault);
                     behind
                 }
                 ScanEnd::Missing(offset) => {
-                    let behind = scan::next_valid(files, offset, None)?.unwrap_or(readable);
+                    let behind = scan::next_valid(files, offset, None, u64::MAX)?.unwrap_or(readable);
                     bad.gone(offset, behind, "a log file is missing");
                     behind
                 }
@@ -278,8 +283,10 @@ pub(super) fn position_behind(selection: &Selection, store: &Store, max_count: u
         })?;
         next = match reached {
             ScanEnd::Reached(offset) | ScanEnd::Stopped(offset) => return Ok(offset.min(end)),
-            ScanEnd::Fault { offset, fault } => scan::next_valid(files, offset, Some(fault))?.unwrap_or(end),
-            ScanEnd::Missing(offset) => scan::next_valid(files, offset, None)?.unwrap_or(end),
+            ScanEnd::Fault { offset, fault } => {
+                scan::next_valid(files, offset, Some(fault), u64::MAX)?.unwrap_or(end)
+            }
+            ScanEnd::Missing(offset) => scan::next_valid(files, offset, None, u64::MAX)?.unwrap_or(end),
         };
     }
     Ok(next.min(end))

@@ -52,9 +52,9 @@ impl Store {
                     return Ok(bad);
                 }
                 ScanEnd::Fault { offset: bad, fault } => {
-                    scan::next_valid(files, bad, Some(fault))?.unwrap_or(end)
+                    scan::next_valid(files, bad, Some(fault), u64::MAX)?.unwrap_or(end)
                 }
-                ScanEnd::Missing(bad) => scan::next_valid(files, bad, None)?.unwrap_or(end),
+                ScanEnd::Missing(bad) => scan::next_valid(files, bad, None, u64::MAX)?.unwrap_or(end),
             };
         }
         Ok(at.min(end))

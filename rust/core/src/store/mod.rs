@@ -14,6 +14,7 @@ mod put;
 pub mod query;
 mod replication;
 mod services;
+mod witness;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub use get::{GetMessageResult, Rejected, Subscription};
 pub use got::{GotMessage, GotMessages};
 pub use open::{Mode, Part};
 pub use put::{BatchMessage, NewMessage, Properties, PutAppended, PutRefusal, PutStep};
+pub(crate) use witness::Witness;
 
 /// A store.
 #[derive(Debug)]

@@ -215,6 +215,7 @@ impl Store {
         let from =
             recovery.index_from.map_or(recovery.dispatch_from, |index| index.min(recovery.dispatch_from));
         self.notes.dispatched_from = from;
+        self.dispatcher.set_strangers(&recovery.gaps);
         self.dispatcher.set_reput_from_offset(from);
         self.dispatcher.pass(self.targets())?;
         self.recover_topic_queue_table()

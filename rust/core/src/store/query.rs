@@ -95,7 +95,8 @@ impl Store {
     }
 
     /// The record that begins at an offset of the log; `None` where none does. Never bytes that are
-    /// not a record: its structure, own offset and body are checked.
+    /// not a record: its structure, own offset and body are checked, and that the queues lead to it from
+    /// nowhere else than it says.
     ///
     /// # Errors
     /// Where the log can't be read.
@@ -111,7 +112,10 @@ impl Store {
         self.check_open()?;
         let Some(bytes) = self.log.select_one_message_with(offset, bodies)? else { return Ok(None) };
         let is_record = match message::decode(&bytes, self.check_with(bodies, offset)) {
-            Ok(Decoded::Message(record)) => self.config.compat || check_record(&record, offset).is_ok(),
+            Ok(Decoded::Message(_)) if self.config.compat => true,
+            Ok(Decoded::Message(record)) => {
+                check_record(&record, offset).is_ok() && !self.is_misplaced(&record, offset)?
+            }
             _ => false,
         };
         Ok(is_record.then_some(bytes))

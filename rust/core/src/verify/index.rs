@@ -176,8 +176,11 @@ impl KeyChecker<'_> {
                 })?;
             position = match end {
                 ScanEnd::Reached(_) | ScanEnd::Stopped(_) => break,
-                ScanEnd::Fault { offset, .. } | ScanEnd::Missing(offset) => {
-                    scan::next_record(view.files(), offset + 1, view.end())?.unwrap_or(behind)
+                ScanEnd::Fault { offset, fault } => {
+                    scan::next_valid(view.files(), offset, Some(fault), view.end())?.unwrap_or(behind)
+                }
+                ScanEnd::Missing(offset) => {
+                    scan::next_valid(view.files(), offset, None, view.end())?.unwrap_or(behind)
                 }
             };
         }

@@ -96,15 +96,17 @@ pub fn check_log(view: &LogView, queues: &QueueTable, from: u64, to: u64) -> Res
                 position = offset.min(view.end());
                 break;
             }
-            ScanEnd::Fault { offset, fault } => (offset, fault.to_string()),
-            ScanEnd::Missing(offset) => (offset, "expected a file of the log, found none".into()),
+            ScanEnd::Fault { offset, fault } => (offset, Some(fault)),
+            ScanEnd::Missing(offset) => (offset, None),
         };
         position = bad;
         if bad >= to {
             break;
         }
-        position = scan::next_record(view.files(), bad + 1, view.end())?.unwrap_or(view.end());
-        checker.bad_record(bad, position, &fault);
+        position = scan::next_valid(view.files(), bad, fault, view.end())?.unwrap_or(view.end());
+        let said =
+            fault.map_or_else(|| "expected a file of the log, found none".into(), |fault| fault.to_string());
+        checker.bad_record(bad, position, &said);
     }
     let mut done = checker.done;
     done.reached = position;

@@ -9,3 +9,4 @@ mod index;
 mod layout;
 mod log_end;
 mod queues;
+mod strangers;

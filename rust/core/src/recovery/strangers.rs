@@ -1,0 +1,250 @@
+//! Records that are whole and say that they are another queue's, or another place's, than they are.
+//!
+//! No checksum covers a record's topic, queue and queue offset. A bit that flips there would let dispatch
+//! put the message where it does not belong: into another queue, or at another offset, with all the blank
+//! units up to it. What tells are the records around it, since the offsets of a queue follow each other,
+//! and the units that lie in the queues' files, also those that are dispatched again and not believed.
+//! Where neither says that a record belongs elsewhere it stays: a jump of offsets alone can be right.
+
+use std::ops::ControlFlow;
+
+use hashbrown::HashMap;
+
+use super::queues::unit_fits;
+use crate::commit_log::CommitLog;
+use crate::commit_log::scan::{self, ScanEnd};
+use crate::commit_log::topic_queue::{QueueKey, QueueRef};
+use crate::config::StoreConfig;
+use crate::consume_queue::ConsumeQueue;
+use crate::consume_queue::table::QueueTable;
+use crate::dispatch::Gap;
+use crate::error::Result;
+use crate::format::cq_unit::CqUnit;
+use crate::format::java_string::decode;
+use crate::format::message::{self, Check, Decoded, Record, RecordFault};
+use crate::format::sys_flag;
+use crate::num;
+
+/// A record and where it says that it stands in its queue.
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    phy_offset: u64,
+    size: u32,
+    queue_id: i32,
+    queue_offset: i64,
+}
+
+/// What is known of a queue's order.
+#[derive(Debug)]
+struct Order {
+    /// The offset of its next record.
+    expected: i64,
+    /// Where its last record stands.
+    last_phy_offset: u64,
+    /// A record that does not follow, until the next one tells which of the two is wrong.
+    pending: Option<Claim>,
+}
+
+/// An offset of a queue that no record has, though records behind it have later ones.
+#[derive(Debug, Clone, Copy)]
+struct Hole {
+    queue_offset: i64,
+    /// Where the records before and behind it stand.
+    between: (u64, u64),
+}
+
+#[derive(Debug, Default)]
+struct Search {
+    orders: HashMap<QueueKey, Order>,
+    holes: Vec<Hole>,
+    /// Records that do not fit where they say, with nothing yet to tell that they belong elsewhere.
+    suspects: Vec<Claim>,
+    strangers: Vec<Claim>,
+}
+
+/// Finds them between two offsets of a log, the first of which is a record's begin or behind one that is bad.
+///
+/// # Errors
+/// Where log or queues can't be read.
+pub fn find(
+    config: &StoreConfig,
+    log: &CommitLog,
+    queues: &QueueTable,
+    from: u64,
+    to: u64,
+) -> Result<Vec<Gap>> {
+    let mut search = Search::default();
+    let mut position = from;
+    while position < to {
+        let end = scan::scan(log.files(), position, to, Check::Structure, |offset, record, _| {
+            if sys_flag::enters_consume_queue(record.sys_flag) {
+                search.record(queues, offset, record)?;
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        position = match end {
+            ScanEnd::Reached(_) | ScanEnd::Stopped(_) => break,
+            ScanEnd::Fault { offset, fault } => {
+                scan::next_valid(log.files(), offset, Some(fault), to)?.unwrap_or(to)
+            }
+            ScanEnd::Missing(offset) => scan::next_valid(log.files(), offset, None, to)?.unwrap_or(to),
+        };
+    }
+    search.finish(config, log, queues)
+}
+
+impl Search {
+    fn record(&mut self, queues: &QueueTable, offset: u64, record: &Record<'_>) -> Result<()> {
+        let claim = Claim {
+            phy_offset: offset,
+            size: record.total_size,
+            queue_id: record.queue_id,
+            queue_offset: record.queue_offset,
+        };
+        let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
+        if let Some(order) = self.orders.get_mut(&queue) {
+            order.take(claim, &mut self.holes, &mut self.strangers);
+            return Ok(());
+        }
+        if !continues_its_files(queues, queue, claim)? {
+            self.suspects.push(claim);
+        }
+        let expected = claim.queue_offset.saturating_add(1);
+        self.orders.insert(queue.into(), Order { expected, last_phy_offset: offset, pending: None });
+        Ok(())
+    }
+
+    fn finish(mut self, config: &StoreConfig, log: &CommitLog, queues: &QueueTable) -> Result<Vec<Gap>> {
+        for order in self.orders.values() {
+            if let Some(pending) = order.pending {
+                self.suspects.push(pending);
+                if pending.queue_offset == order.expected.saturating_add(1) {
+                    let between = (order.last_phy_offset, pending.phy_offset);
+                    self.holes.push(Hole { queue_offset: order.expected, between });
+                }
+            }
+        }
+        for suspect in std::mem::take(&mut self.suspects) {
+            let fills = |hole: &Hole| {
+                hole.queue_offset == suspect.queue_offset
+                    && (hole.between.0..hole.between.1).contains(&suspect.phy_offset)
+                    && hole.between.0 != suspect.phy_offset
+            };
+            if self.holes.iter().any(fills) || is_elsewhere(config, log, queues, suspect)? {
+                self.strangers.push(suspect);
+            }
+        }
+        self.strangers.sort_unstable_by_key(|stranger| stranger.phy_offset);
+        let gap = |Claim { phy_offset, size, queue_id, queue_offset }: &Claim| Gap {
+            from: *phy_offset,
+            to: phy_offset + u64::from(*size),
+            fault: Some(RecordFault::Misplaced { queue_id: *queue_id, queue_offset: *queue_offset }),
+        };
+        Ok(self.strangers.iter().map(gap).collect())
+    }
+}
+
+impl Order {
+    fn take(&mut self, claim: Claim, holes: &mut Vec<Hole>, strangers: &mut Vec<Claim>) {
+        let found = claim.queue_offset;
+        match self.pending.take() {
+            None if found == self.expected => {}
+            None => {
+                self.pending = Some(claim);
+                return;
+            }
+            // The queue goes on behind the jump: it was one.
+            Some(jump) if found == jump.queue_offset.saturating_add(1) => {
+                if jump.queue_offset == self.expected.saturating_add(1) {
+                    let between = (self.last_phy_offset, jump.phy_offset);
+                    holes.push(Hole { queue_offset: self.expected, between });
+                }
+            }
+            // It goes on as if the record were not there, or had the offset that is missing.
+            Some(stranger) if found == self.expected || found == self.expected.saturating_add(1) => {
+                strangers.push(stranger);
+            }
+            // Neither fits: what follows tells.
+            Some(other) => {
+                self.expected = other.queue_offset.saturating_add(1);
+                self.last_phy_offset = other.phy_offset;
+                self.pending = Some(claim);
+                return;
+            }
+        }
+        self.expected = found.saturating_add(1);
+        self.last_phy_offset = claim.phy_offset;
+    }
+}
+
+/// Whether the files of a record's queue have its unit, or end where it would follow.
+fn continues_its_files(queues: &QueueTable, queue: QueueRef<'_>, claim: Claim) -> Result<bool> {
+    let topic = decode(queue.topic);
+    let queue = queues.get(QueueRef { topic: topic.as_bytes(), queue_id: queue.queue_id });
+    let (Some(queue), Some(index)) = (queue, num::from_java_long(claim.queue_offset)) else {
+        return Ok(false);
+    };
+    match queue.unit_in_files(index)?.filter(CqUnit::is_written) {
+        Some(unit) => Ok(unit.place() == Some((claim.phy_offset, claim.size))),
+        None => match index.checked_sub(1) {
+            None => Ok(true),
+            Some(before) => {
+                let before = queue.unit_in_files(before)?.filter(CqUnit::is_written);
+                Ok(before
+                    .is_some_and(|unit| unit.is_blank() || unit.end() <= num::java_long(claim.phy_offset)))
+            }
+        },
+    }
+}
+
+/// Whether a unit that the record does not agree with leads to it.
+fn is_elsewhere(config: &StoreConfig, log: &CommitLog, queues: &QueueTable, claim: Claim) -> Result<bool> {
+    let Some(bytes) = log.get_message(claim.phy_offset, claim.size)? else { return Ok(false) };
+    let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure) else { return Ok(false) };
+    for queue in queues.all() {
+        if leads_elsewhere(config, log, &queue, &record)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a queue's files have a unit for a record that the record does not agree with.
+///
+/// # Errors
+/// Where a file can't be read.
+pub(crate) fn leads_elsewhere(
+    config: &StoreConfig,
+    log: &CommitLog,
+    queue: &ConsumeQueue,
+    record: &Record<'_>,
+) -> Result<bool> {
+    let Some(place) = num::from_java_long(record.physical_offset) else { return Ok(false) };
+    let Some((index, unit)) = queue.unit_in_files_for(place)? else { return Ok(false) };
+    if unit.place() != Some((place, record.total_size)) || unit_fits(config, queue, &unit, index, record) {
+        return Ok(false);
+    }
+    let is_own = record.queue_id == queue.queue_id() && decode(record.topic) == queue.topic();
+    Ok(!is_own || !is_behind_closed_gap(log, queue, record, index)?)
+}
+
+/// Whether a record's unit stands before where the record says because 4.9.3 closed a gap in the offsets:
+/// then those next to it are as far from theirs.
+fn is_behind_closed_gap(
+    log: &CommitLog,
+    queue: &ConsumeQueue,
+    record: &Record<'_>,
+    index: u64,
+) -> Result<bool> {
+    let gap_of = |queue_offset: i64, index: u64| queue_offset.checked_sub(num::java_long(index));
+    let gap = gap_of(record.queue_offset, index);
+    for next_to_it in [index.checked_add(1), index.checked_sub(1)].into_iter().flatten() {
+        let unit = queue.unit_in_files(next_to_it)?;
+        let Some((offset, size)) = unit.and_then(|unit| unit.place()) else { continue };
+        let Some(bytes) = log.get_message(offset, size)? else { continue };
+        if let Ok(Decoded::Message(other)) = message::decode(&bytes, Check::Structure) {
+            return Ok(gap_of(other.queue_offset, next_to_it) == gap);
+        }
+    }
+    Ok(false)
+}

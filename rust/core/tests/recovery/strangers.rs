@@ -1,0 +1,134 @@
+//! Records that say another place in the queues than they have.
+
+use std::path::Path;
+
+use mqstore_core::commit_log::topic_queue::QueueRef;
+use mqstore_core::config::{OnDamage, StoreConfig};
+use mqstore_core::error::Error;
+use mqstore_core::format::message::RecordFault;
+use mqstore_core::store::Mode;
+
+use crate::stores::{bodies, config, crash, log_file, open, open_with, patch, put, read, tree, try_open};
+
+const QUEUE_ID_AT: u64 = 12;
+const QUEUE_OFFSET_AT: u64 = 20;
+/// Behind the head, a body of three bytes and the topic's length.
+const TOPIC_AT: u64 = 88 + 3 + 1;
+
+/// Ten messages each of two queues, by turns, of a store that was killed. Gives where they stand.
+fn killed(root: &Path, with_units: bool) -> Vec<u64> {
+    let store = open(root);
+    let offsets = (0..20).map(|number| {
+        let topic = ["orders", "payments"][number % 2];
+        put(&store, topic, 0, format!("{number:03}").as_bytes(), "").wrote_offset
+    });
+    let offsets: Vec<_> = offsets.collect();
+    if with_units {
+        store.reput().unwrap();
+        for queue in store.queues().all() {
+            queue.spill().unwrap();
+        }
+    }
+    crash(store);
+    offsets
+}
+
+fn expected_without(number: usize, topic: &str) -> Vec<String> {
+    let of_topic = (0..20).filter(|other| ["orders", "payments"][other % 2] == topic && *other != number);
+    of_topic.map(|number| format!("{number:03}")).collect()
+}
+
+#[test]
+fn a_record_that_says_another_place_is_dispatched_nowhere() {
+    // Units tell of any record, and the order of offsets of all but the last of a queue.
+    for (with_units, number) in [(true, 0), (true, 8), (true, 18), (false, 8), (false, 16)] {
+        for (at, mask) in
+            [(TOPIC_AT, 1), (QUEUE_ID_AT + 3, 1), (QUEUE_OFFSET_AT + 7, 0x20), (QUEUE_OFFSET_AT + 2, 1)]
+        {
+            let root = tempfile::tempdir().unwrap();
+            let offsets = killed(root.path(), with_units);
+            let bad = offsets[number];
+            patch(&log_file(root.path(), 0), bad + at, |at| at[0] ^= mask);
+            let what = format!("units {with_units}, message {number}, byte {at}");
+
+            let reader = read(root.path());
+            for queue in reader.queues().all() {
+                let found = bodies(&reader, queue.topic(), queue.queue_id());
+                assert_eq!(found, expected_without(number, queue.topic()), "{what}: {queue:?}");
+            }
+            assert_eq!(reader.record_at(bad).unwrap().map(|bytes| bytes.to_vec()), None, "{what}");
+            let gaps = reader.gaps();
+            assert!(matches!(gaps[..], [gap] if gap.from == bad), "{what}: {gaps:?}");
+
+            let before = tree(root.path());
+            let refused = try_open(config(root.path()), Mode::ReadWrite).map(drop).unwrap_err();
+            let is_it = matches!(refused, Error::Damaged { offset, fault: RecordFault::Misplaced { .. }, .. } if offset == bad);
+            assert!(is_it, "{what}: {refused}");
+            assert_eq!(before, tree(root.path()));
+
+            let mut config = config(root.path());
+            config.on_damage = OnDamage::Truncate;
+            let cut = open_with(config);
+            assert_eq!(cut.max_phy_offset(), bad, "{what}");
+            assert_eq!(bodies(&cut, "orders", 0).len(), number.div_ceil(2), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_goes_on_at_a_later_offset_is_as_it_was() {
+    for jump_at in [0_u64, 5, 9] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        let mut expected = Vec::new();
+        for number in 0..10_u64 {
+            if number == jump_at {
+                store.log().set_next_queue_offset(QueueRef { topic: b"orders", queue_id: 0 }, 40);
+            }
+            put(&store, "payments", 0, b"of another queue", "");
+            put(&store, "orders", 0, format!("{number}").as_bytes(), "");
+            expected.push(number.to_string());
+        }
+        crash(store);
+        let store = open(root.path());
+        assert_eq!(bodies(&store, "orders", 0), expected, "the jump is at {jump_at}");
+        assert_eq!(store.find_consume_queue("orders", 0).unwrap().max_offset_in_queue(), 50 - jump_at);
+    }
+}
+
+/// 4.9.3 puts the unit behind a gap to its queue's end, and those behind it after it.
+#[test]
+fn units_of_a_queue_whose_gap_was_closed_are_no_evidence() {
+    let root = tempfile::tempdir().unwrap();
+    let compat = || StoreConfig { compat: true, ..config(root.path()) };
+    let store = open_with(compat());
+    let places: Vec<_> = (0..10_u64)
+        .map(|number| {
+            if number == 5 {
+                store.log().set_next_queue_offset(QueueRef { topic: b"orders", queue_id: 0 }, 8);
+            }
+            put(&store, "orders", 0, number.to_string().as_bytes(), "").wrote_offset
+        })
+        .collect();
+    store.close().unwrap();
+    let store = read(root.path());
+    for place in places {
+        assert!(store.record_at(place).unwrap().is_some(), "{place}");
+    }
+}
+
+#[test]
+fn a_record_that_changed_in_a_closed_store_is_given_by_no_way() {
+    for (at, mask) in [(TOPIC_AT, 1), (QUEUE_ID_AT + 3, 1), (QUEUE_OFFSET_AT + 7, 0x20)] {
+        let root = tempfile::tempdir().unwrap();
+        let offsets = killed(root.path(), true);
+        open(root.path()).close().unwrap();
+        let bad = offsets[8];
+        patch(&log_file(root.path(), 0), bad + at, |at| at[0] ^= mask);
+        for mode in [Mode::Read, Mode::ReadWrite] {
+            let store = try_open(config(root.path()), mode).unwrap();
+            assert_eq!(bodies(&store, "orders", 0), expected_without(8, "orders"));
+            assert_eq!(store.record_at(bad).unwrap().map(|bytes| bytes.to_vec()), None, "byte {at}");
+        }
+    }
+}
