@@ -179,6 +179,8 @@ class StoreCollector(Collector):
             ("pagecache_lock_time_mills", "how long the append under way takes", figures.lock_time_mills),
         ):
             yield self._one(_RUNTIME + name, text, value)
+        if figures.timed_waiting is not None:
+            yield self._one("mqstore_timed_waiting", "messages that wait for their deliver_at", figures.timed_waiting)
         busy = int(figures.is_os_page_cache_busy)
         yield self._one("mqstore_os_page_cache_busy", "1 while an append takes too long", busy)
         if rates is not None:

@@ -62,6 +62,7 @@ def test_get_selects(path: Path) -> None:
     assert [row["queueOffset"] for row in found] == [18, 19]
     assert [row["topic"] for row in rows("get", path, "orders", "--limit", "3")] == ["orders"] * 3
     assert {row["properties"]["TAGS"] for row in rows("get", path, "orders", "--tags", "B")} == {"B"}
+    assert {row["properties"]["TAGS"] for row in rows("get", path, "orders", "--sql", "TAGS <> 'B'")} == {"A"}
     begin = dt.datetime.fromtimestamp(START / 1000 + 35, dt.UTC).isoformat()
     late = rows("get", path, "orders", "--begin", begin)
     assert [row["storeTimestamp"] for row in late] == [START + 36_000, START + 38_000, START + 37_000]

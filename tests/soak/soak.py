@@ -1,4 +1,4 @@
-"""Everything at once for a while: puts, consumers, delays, retention and a slave.
+"""Everything at once for a while: puts, a group of consumers, delays, timed messages, retention and a slave.
 
 Ends with its figures as one JSON line, and with an error where a message is missing or comes twice, the
 slave or a consumer lags behind at the end, or memory or open files have grown.
@@ -11,7 +11,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,8 @@ LATER = "later"
 BODY = bytes(1000)
 BATCH = 50
 DELAYED_IN_BATCH = 5
+TIMED_AHEAD_MS = 1500
+CONSUMERS = 2
 OPTIONS: dict[str, Any] = {
     "mappedFileSizeCommitLog": 16 << 20,
     "mappedFileSizeConsumeQueue": 20_000 * 20,
@@ -65,6 +66,7 @@ class Soak:
         self.put_counts = [0] * QUEUES
         self.delayed_count = 0
         self.consumed: dict[tuple[str, int], int] = {}
+        self.taking = threading.Lock()
 
     def produce(self) -> None:
         """Puts messages to all queues at the wanted rate; some of them for later."""
@@ -74,43 +76,46 @@ class Soak:
                 queue_id = (count + number) % QUEUES
                 self.master.put("orders", BODY, queue_id=queue_id, keys=f"key-{count + number}", tags="soak")
                 self.put_counts[queue_id] += 1
-            for _ in range(DELAYED_IN_BATCH):
-                self.master.put(LATER, BODY, queue_id=0, delay_time_level=1)
+            for number in range(DELAYED_IN_BATCH):
+                if number % 2:
+                    self.master.put(LATER, BODY, queue_id=0, deliver_at=self.master.now() + TIMED_AHEAD_MS)
+                else:
+                    self.master.put(LATER, BODY, queue_id=0, delay_time_level=1)
                 self.delayed_count += 1
             count += BATCH
             self.stopping.wait(max(0.0, begin + count / self.rate - time.monotonic()))
 
-    def consume(self, topic: str, queue_id: int, wanted: Callable[[], int]) -> None:
-        """Reads a queue as it grows, until everything that was put to it has come."""
-        offset = 0
+    def consume(self) -> None:
+        """A member of the group: takes what comes, until everything that was put has come."""
         deadline: float | None = None
-        while True:
-            if self.master.wait_for_message(topic, queue_id, offset, timeout=0.2):
-                found = self.master.get_message(topic, queue_id, offset)
-                for message in found.messages:
-                    if message.queue_offset != offset:
-                        self.failures.append(f"{topic} {queue_id}: expected {offset}, found {message.queue_offset}")
-                        return
-                    offset += 1
-                if not found.messages:
-                    self.failures.append(f"{topic} {queue_id}: {found.status} at {offset}")
-                    return
-                self.consumed[topic, queue_id] = offset
-            elif self.stopping.is_set():
+        with self.master.consumer("soak", ["orders", LATER], from_where="first", timeout=0.2) as consumer:
+            while not self.failures:
+                for message in consumer:
+                    self._take(message)
+                if not self.stopping.is_set():
+                    continue
                 deadline = deadline or time.monotonic() + END_TIMEOUT_S
-                if offset == wanted():
+                if self._lag() == 0:
                     return
                 if time.monotonic() > deadline:
-                    self.failures.append(f"{topic} {queue_id}: {offset} of {wanted()} came")
-                    return
+                    self.failures.append(f"{self._lag()} messages did not come")
+
+    def _take(self, message: mqstore.Message) -> None:
+        place = message.topic, message.queue_id
+        with self.taking:
+            expected = self.consumed.get(place, 0)
+            if message.queue_offset != expected:
+                self.failures.append(f"{place}: expected {expected}, found {message.queue_offset}")
+            self.consumed[place] = message.queue_offset + 1
+
+    def _lag(self) -> int:
+        """Messages that were put and have not come: those that wait for their time too."""
+        return sum(self.put_counts) + self.delayed_count - sum(list(self.consumed.values()))
 
     def run(self, seconds: float) -> dict[str, Any]:
         """Runs for so long; gives the figures."""
         threads = [threading.Thread(target=self.produce)]
-        for queue_id in range(QUEUES):
-            wanted = self._wanted(queue_id)
-            threads.append(threading.Thread(target=self.consume, args=("orders", queue_id, wanted)))
-        threads.append(threading.Thread(target=self.consume, args=(LATER, 0, lambda: self.delayed_count)))
+        threads += [threading.Thread(target=self.consume) for _ in range(CONSUMERS)]
         for thread in threads:
             thread.start()
         samples = self._watch(seconds)
@@ -121,9 +126,6 @@ class Soak:
             self.failures.append(f"the slave is {self.master.slave_fall_behind_much()} bytes behind")
         return self._figures(seconds, samples)
 
-    def _wanted(self, queue_id: int) -> Callable[[], int]:
-        return lambda: self.put_counts[queue_id]
-
     def _watch(self, seconds: float) -> list[dict[str, int]]:
         samples = []
         end = time.monotonic() + seconds
@@ -133,7 +135,7 @@ class Soak:
                 {
                     "memory_bytes": anonymous_bytes(),
                     "open_files": len(list(Path("/proc/self/fd").iterdir())),
-                    "consumer_lag": sum(self.put_counts) - sum(self._consumed_of("orders")),
+                    "consumer_lag": self._lag(),
                     "slave_lag_bytes": self.master.slave_fall_behind_much(),
                     "dispatch_lag_bytes": self.master.dispatch_behind_bytes(),
                     "log_bytes": self.master.get_max_phy_offset() - self.master.get_min_phy_offset(),

@@ -184,6 +184,13 @@ def test_what_filters_leave_to_be_read(
         ),
         ({"tags": "tag-1 || tag-2"}, lambda row: row["tags"] in {"tag-1", "tag-2"}),
         ({"subscribe": "topic-0", "tags": "tag-1"}, lambda row: row["topic"] == "topic-0" and row["tags"] == "tag-1"),
+        ({"sql": "number BETWEEN 100 AND 105"}, lambda row: 100 <= int(row["properties"]["number"]) <= 105),
+        (
+            {"subscribe": "topic-1", "sql": "TAGS = 'tag-1' AND number NOT IN ('1', '16')"},
+            lambda row: (
+                row["topic"] == "topic-1" and row["tags"] == "tag-1" and row["properties"]["number"] not in {"1", "16"}
+            ),
+        ),
         ({"startingTimestamp": str(START_MS + 300_000)}, lambda row: row["store_timestamp"] >= START_MS + 300_000),
         ({"endingTimestamp": str(START_MS + 300_000)}, lambda row: row["store_timestamp"] < START_MS + 300_000),
         (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import mqstore
-from mqstore.services import ScheduleMessageService
+from mqstore.services import ScheduleMessageService, StoreStatsService
 from tests.store.conftest import Opener
 from tests.waiting import wait_until
 
@@ -33,6 +33,38 @@ def test_how_a_store_is(open_store: Opener) -> None:
     assert info["commitLogMaxOffset"] == str(store.get_max_phy_offset())
     assert 0 < float(info["commitLogDiskRatio"]) <= 1
     assert f"commitLogMaxOffset: {info['commitLogMaxOffset']}\n" in store.get_running_data_info()
+    store.put("t", b"", deliver_at=store.now() + 3_600_000)
+    wait_until(lambda: store.get_runtime_info().get("timedMessageWaiting") == "1")
+
+
+def test_what_was_put_and_got_stands_there_as_4_9_3_has_it(store: mqstore.MessageStore) -> None:
+    names = {line.partition(":")[0] for line in store.get_running_data_info().splitlines()}
+    assert {"bootTimestamp", "runtime", "dispatchMaxBuffer", "getTotalTps", "putMessageAverageSize"} <= names
+    assert store.get_runtime_info()["putTps"] == "  "
+    assert store.get_runtime_info()["getTotalTps"] == "0.0 0.0 0.0"
+    (service,) = [service for service in store._services if isinstance(service, StoreStatsService)]
+    service.stop()
+    service.join_stopped()
+    service._samples.clear()
+    samples = 61
+    for number in range(samples):
+        store.put("t", bytes(100), queue_id=0)
+        store.get_message("t", 0, number, 1)
+        store.get_message("t", 0, number + 1, 1)
+        service.sample(store)
+    info = store.get_runtime_info()
+    (first, _), (last, _) = service._samples[0], service._samples[-1]
+    ten, minute, ten_minutes = info["putTps"].split(" ")
+    assert float(minute) == pytest.approx(60 / (last - first))
+    assert float(ten) == pytest.approx(10 / (last - service._samples[-11][0]))
+    assert ten_minutes == ""
+    assert info["getFoundTps"] == info["getMissTps"] == info["getTransferedTps"] == info["putTps"]
+    assert float(info["getTotalTps"].split(" ")[0]) == pytest.approx(2 * float(ten))
+    assert (info["putMessageTimesTotal"], info["putMessageFailedTimes"]) == (str(samples), "0")
+    assert int(info["putMessageSizeTotal"]) == store.get_max_phy_offset()
+    assert float(info["putMessageAverageSize"]) == store.get_max_phy_offset() / samples
+    assert sum(int(part.rpartition(":")[2]) for part in info["putMessageDistributeTime"].split()) == samples
+    assert info["runtime"].startswith("[ 0 days, 0 hours, 0 minutes, ")
 
 
 def test_what_can_be_asked(open_store: Opener) -> None:

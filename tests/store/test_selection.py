@@ -42,7 +42,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Any:
             clock["now"] = 1_700_000_000_000 + next(now)
             keys = [f"k{rnd.randrange(40)}" for _ in range(rnd.randrange(3))] or None
             body = rnd.randbytes(rnd.randrange(100))
-            store.put(rnd.choice(TOPICS), body, keys=keys, tags=rnd.choice(TAGS), queue_id=number % 3)
+            properties = {"number": str(number)} if number % 4 else None
+            tags = rnd.choice(TAGS)
+            store.put(rnd.choice(TOPICS), body, keys=keys, tags=tags, queue_id=number % 3, properties=properties)
     with mqstore.open(path, **options) as store:
         yield store
 
@@ -56,6 +58,7 @@ def naive(store: mqstore.MessageStore, **wanted: Any) -> list[int]:
             wanted.get("queue_id") is None or message.queue_id == wanted["queue_id"],
             wanted.get("key") is None or bool(set(wanted["key"]) & {*message.keys, message.unique_key}),
             wanted.get("tags") is None or message.tags in wanted["tags"],
+            wanted.get("below") is None or int(message.properties.get("number", 600)) < wanted["below"],
             wanted.get("begin") is None or message.store_timestamp >= wanted["begin"],
             wanted.get("end") is None or message.store_timestamp <= wanted["end"],
             wanted.get("from_phy") is None or message.commit_log_offset >= wanted["from_phy"],
@@ -75,6 +78,7 @@ def test_a_selection_is_what_a_walk_over_the_log_selects(filled: mqstore.Message
     queue_id = data.draw(st.none() | st.integers(0, 3)) if topic else None
     key = data.draw(st.none() | st.lists(st.integers(0, 45).map(lambda n: f"k{n}"), min_size=1, max_size=3))
     tags = data.draw(st.none() | st.sampled_from([["x"], ["x", "y"], ["z"]]))
+    below = data.draw(st.none() | st.integers(0, 600))
     begin, end = data.draw(times), data.draw(times)
     phy = st.none() | st.integers(0, filled.get_max_phy_offset() + 10)
     from_phy, to_phy = data.draw(phy), data.draw(phy)
@@ -83,6 +87,7 @@ def test_a_selection_is_what_a_walk_over_the_log_selects(filled: mqstore.Message
         queue_id=queue_id,
         key=key,
         tags=" || ".join(tags) if tags else None,
+        sql=None if below is None else f"number < {below}",
         begin=begin,
         end=end,
         phy_offsets=(from_phy, to_phy),
@@ -93,6 +98,7 @@ def test_a_selection_is_what_a_walk_over_the_log_selects(filled: mqstore.Message
         queue_id=queue_id,
         key=key,
         tags=tags,
+        below=below,
         begin=begin,
         end=end,
         from_phy=from_phy,
@@ -205,3 +211,11 @@ def test_a_compressed_body_inflates_in_arrow(open_store: Opener) -> None:
         row = store.select().to_arrow(["body", "raw_body"], body=body).read_all().to_pylist()[0]
         assert row["body"] == b"x" * 100
         assert zlib.decompress(row["raw_body"]) == row["body"]
+
+
+def test_a_filter_that_is_none_is_refused(filled: mqstore.MessageStore) -> None:
+    with pytest.raises(mqstore.OptionError, match="at character"):
+        filled.select(sql="number <")
+    with pytest.raises(ValueError, match="no keys, tags or sql"):
+        filled.select("a", sql="number < 5").look_up_keys(["k1"])
+    assert filled.select(sql="number < 5").where(sql="number < 3").count() == 2

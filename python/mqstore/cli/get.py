@@ -15,6 +15,7 @@ __all__ = ["get"]
 @click.option("--offset", type=click.IntRange(min=0), help="The first queue offset.")
 @click.option("--limit", type=click.IntRange(min=1), default=32, show_default=True, help="At most so many messages.")
 @click.option("--tags", help='Tags: "A || B".')
+@click.option("--sql", help="A SQL92 filter over the properties: price > 5 AND region = 'cn'.")
 @click.option("--begin", type=TIME, help="Stored at this time or later: ISO 8601, milliseconds, or -1h.")
 @click.option("--end", type=TIME, help="Stored at this time or earlier.")
 def get(
@@ -25,12 +26,13 @@ def get(
     offset: int | None,
     limit: int,
     tags: str | None,
+    sql: str | None,
     begin: int | None,
     end: int | None,
 ) -> None:
     """Show messages of a topic, queue after queue."""
     with call.open() as store:
         selection = store.select(
-            topic, queue_id=queue_id, offsets=(offset, None), tags=tags, begin=begin, end=end, limit=limit
+            topic, queue_id=queue_id, offsets=(offset, None), tags=tags, sql=sql, begin=begin, end=end, limit=limit
         )
         call.end_if_nothing(call.show(message_rows(selection, as_json=call.as_json)))

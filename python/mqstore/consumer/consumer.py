@@ -6,7 +6,7 @@ Source: ``DefaultMQPushConsumerImpl``, ``ConsumeMessageConcurrentlyService``, ``
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -163,21 +163,27 @@ class Consumer:
             StoreClosedError: the store is closed, or was while this waited.
             MQStoreError: the consumer is closed.
         """
-        end = None if timeout is None else time.monotonic() + timeout
-        while True:
-            changes = self._changes
-            message = self._poll_now()
-            if message is not None:
-                return message
-            held, until = self._held(), time.monotonic() + self._hold.longest
-            while not self._is_hold_over(held, until, changes):
-                left = self._seconds_to_wait(end, until)
-                if left is None:
-                    return None
-                if self._hold.wait(held, left, self._woken):
-                    break
+        polling = self._polling(timeout)
+        try:
+            held, left = next(polling)
+            while True:
+                held, left = polling.send(self._hold.wait(held, left, self._woken))
+        except StopIteration as end:
+            message: Message | None = end.value
+            return message
 
     async def _poll_async(self, timeout: float | None) -> Message | None:
+        polling = self._polling(timeout)
+        try:
+            held, left = next(polling)
+            while True:
+                held, left = polling.send(await self._hold.wait_async(held, left))
+        except StopIteration as end:
+            message: Message | None = end.value
+            return message
+
+    def _polling(self, timeout: float | None) -> Generator[tuple[Held, float], bool, Message | None]:
+        """A poll: gives what to wait for and how long at most, is told whether it came, ends with the message."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             changes = self._changes
@@ -189,7 +195,7 @@ class Consumer:
                 left = self._seconds_to_wait(end, until)
                 if left is None:
                     return None
-                if await self._hold.wait_async(held, left):
+                if (yield held, left):
                     break
 
     def ack(self, message: Message) -> None:

@@ -12,6 +12,7 @@ from mqstore.services.ha import HAClient, HAService
 from mqstore.services.reput import ReputMessageService
 from mqstore.services.schedule import ScheduleMessageService
 from mqstore.services.service import ServiceThread
+from mqstore.services.stats import StoreStatsService
 from mqstore.services.timed import TimedMessageService
 from mqstore.services.transaction_check import TransactionalMessageCheckService
 
@@ -27,6 +28,7 @@ __all__ = [
     "ReputMessageService",
     "ScheduleMessageService",
     "ServiceThread",
+    "StoreStatsService",
     "TimedMessageService",
     "TransactionalMessageCheckService",
 ]

@@ -111,7 +111,7 @@ def counted(options: ReadOptions, begin: int, end: int) -> SelectionSpec:
         queues = [(topic, queue_id, None, None) for topic, queue_id in options.queues]
     elif options.topics is not None:
         queues = [(topic, None, None, None) for topic in options.topics]
-    return SelectionSpec(queues=queues, tags=options.tags, from_phy_offset=begin, to_phy_offset=end)
+    return SelectionSpec(queues=queues, tags=options.tags, sql=options.sql, from_phy_offset=begin, to_phy_offset=end)
 
 
 def _piece_size(options: ReadOptions, total: float) -> float:
@@ -126,6 +126,7 @@ def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRan
     spec = narrowing.apply(
         SelectionSpec(
             tags=options.tags,
+            sql=options.sql,
             begin_timestamp=None if options.starting is None else options.starting.timestamp,
             end_timestamp=None if options.ending.timestamp is None else options.ending.timestamp - 1,
         )
@@ -226,7 +227,7 @@ def _share_of_queues(
             spans.append(_Span(topic, queue_id, begin, min(end, in_files), size))
         places.extend(_places(store, topic, queue_id, max(begin, in_files), end))
     # Begin and end of log and time are in the spans and places already.
-    rest = SelectionSpec(tags=spec.tags)
+    rest = SelectionSpec(tags=spec.tags, sql=spec.sql)
     return _Share(path, log_end, rest, spans=tuple(spans), places=tuple(places))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from mqstore._native import SqlFilter
 from mqstore.spark.option_error import bad_option
 
 __all__ = ["EARLIEST", "LATEST", "Bounds", "ReadOptions"]
@@ -16,7 +17,7 @@ EARLIEST, LATEST = -2, -1
 QueueKey = tuple[str, int]
 _MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 _KNOWN = (
-    "path paths subscribe subscribePattern assign keys tags startingOffsets endingOffsets startingTimestamp "
+    "path paths subscribe subscribePattern assign keys tags sql startingOffsets endingOffsets startingTimestamp "
     "endingTimestamp startingOffsetsByTimestamp endingOffsetsByTimestamp minPartitions maxBytesPerPartition "
     "failOnDataLoss includeProperties mode maxOffsetsPerTrigger maxBytesPerTrigger maxRecordsPerBatch pread "
     "filterPushdown checkpointLocation queryName"
@@ -47,6 +48,7 @@ class ReadOptions:
     queues: tuple[QueueKey, ...] | None
     keys: tuple[str, ...] | None
     tags: str | None
+    sql: str | None
     starting: Bounds | None
     """``None`` where nothing is said: a batch begins at the beginning, a stream at the end."""
     ending: Bounds
@@ -97,6 +99,7 @@ class ReadOptions:
             queues=queues,
             keys=values.get("keys", _names),
             tags=values.get("tags", str),
+            sql=values.get("sql", _sql),
             starting=starting,
             ending=ending or Bounds(is_latest=True),
             min_partitions=values.get("minPartitions", _positive),
@@ -241,6 +244,10 @@ def _names(text: str) -> tuple[str, ...]:
 def _pattern(text: str) -> str:
     re.compile(text)
     return text
+
+
+def _sql(text: str) -> str:
+    return SqlFilter(text).expression
 
 
 def _positive(text: str) -> int:

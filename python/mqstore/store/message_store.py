@@ -27,6 +27,7 @@ from mqstore.services import (
     ReputMessageService,
     ScheduleMessageService,
     ServiceThread,
+    StoreStatsService,
     TimedMessageService,
 )
 from mqstore.store.figures import StoreFigures
@@ -131,7 +132,12 @@ class MessageStore(StoreOperations):
         _open_stores.add(self)
 
     def _start_services(self, asked: Sequence[type[ServiceThread]]) -> None:
-        kinds: list[type[ServiceThread]] = [ReputMessageService, FlushConsumeQueueService, AllocateMappedFileService]
+        kinds: list[type[ServiceThread]] = [
+            ReputMessageService,
+            FlushConsumeQueueService,
+            AllocateMappedFileService,
+            StoreStatsService,
+        ]
         kinds.append(GroupCommitService if self.options.is_sync_flush else FlushRealTimeService)
         if self.options.uses_transient_store_pool:
             kinds.append(CommitRealTimeService)
@@ -315,6 +321,7 @@ class MessageStore(StoreOperations):
         queues: Iterable[QueueRange] | None = None,
         key: str | Iterable[str] | None = None,
         tags: str | None = None,
+        sql: str | None = None,
         begin: Time | None = None,
         end: Time | None = None,
         phy_offsets: tuple[int | None, int | None] | None = None,
@@ -329,12 +336,14 @@ class MessageStore(StoreOperations):
             queues: Topics, queues and offsets one by one, instead of the three before.
             key: A key, or several: messages that have one of them, as key or unique key.
             tags: Tags separated by ``||``.
+            sql: A SQL92 filter over the properties, as consumers have them: ``"price > 5 AND region = 'cn'"``.
             begin: The earliest store time.
             end: The latest store time.
             phy_offsets: The first offset of the log, and the one behind the last.
             limit: Most messages.
 
         Raises:
+            OptionError: ``sql`` is no filter.
             ValueError: ``queues`` together with what it replaces, or a time without a time zone.
         """
         ranges = None if queues is None else tuple(queues)
@@ -348,7 +357,7 @@ class MessageStore(StoreOperations):
             raise ValueError("queue_id and offsets belong to a topic")
         from_phy, to_phy = phy_offsets or (None, None)
         selection = Selection(self, ranges, from_phy_offset=from_phy, to_phy_offset=to_phy)
-        return selection.where(key=key, tags=tags, begin=begin, end=end, limit=limit)
+        return selection.where(key=key, tags=tags, sql=sql, begin=begin, end=end, limit=limit)
 
     def select_one_message_by_offset(self, commit_log_offset: int) -> Message | None:
         """The message that begins at an offset of the log. Source: ``selectOneMessageByOffset``."""
@@ -424,6 +433,10 @@ class MessageStore(StoreOperations):
     def _schedule_service(self) -> ScheduleMessageService | None:
         """The service that delivers delayed messages, where it runs."""
         return next((service for service in self._services if isinstance(service, ScheduleMessageService)), None)
+
+    def _stats_service(self) -> StoreStatsService | None:
+        """The service that notes the counters, where it runs."""
+        return next((service for service in self._services if isinstance(service, StoreStatsService)), None)
 
     def _delay_offsets(self) -> dict[int, int] | None:
         """Where each delay level goes on; ``None`` where the store does not deliver."""

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from mqstore import _native
 from mqstore.options import StoreOptions
+from mqstore.store.figures import PUT_TIME_CLASSES
 from mqstore.store.retention import TopicUsage, disk_used_ratio
 
 if TYPE_CHECKING:
-    from mqstore.services import ScheduleMessageService
+    from mqstore.services import ScheduleMessageService, StoreStatsService
 
 __all__ = ["StoreOperations"]
 
@@ -23,6 +24,10 @@ class StoreOperations(_native.Store):
 
     options: StoreOptions
     """What it was opened with."""
+
+    def _stats_service(self) -> "StoreStatsService | None":
+        """The service that notes the counters, where it runs."""
+        raise NotImplementedError
 
     def _schedule_service(self) -> "ScheduleMessageService | None":
         """The service that delivers delayed messages, where it runs."""
@@ -65,11 +70,15 @@ class StoreOperations(_native.Store):
     def get_runtime_info(self) -> dict[str, str]:
         """How the store is, as text by 4.9.3's names. Source: ``getRuntimeInfo``.
 
+        Times are in milliseconds; rates are those of the last 10, 60 and 600 seconds. What is counted begins when
+        the store is opened, the classes of put times too, which in 4.9.3 are those of the last minute.
+
         Raises:
             OSError: a disk cannot be looked at.
         """
+        info = self._counted()
         ratios = {path: disk_used_ratio(path) for path in self.options.commit_log_paths()}
-        info = {f"commitLogDiskRatio_{path}": str(ratio) for path, ratio in ratios.items()}
+        info |= {f"commitLogDiskRatio_{path}": str(ratio) for path, ratio in ratios.items()}
         info["commitLogDiskRatio"] = str(min(ratios.values()))
         info["consumeQueueDiskRatio"] = str(disk_used_ratio(self.options.store_path_root_dir))
         service = self._schedule_service()
@@ -77,9 +86,36 @@ class StoreOperations(_native.Store):
             for level, offset in service.offset_table.items():
                 end = self.get_max_offset_in_queue("SCHEDULE_TOPIC_XXXX", level - 1)
                 info[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
+        timed = self._timed_waiting()
+        if timed is not None:
+            info["timedMessageWaiting"] = str(timed[0])
         info["commitLogMinOffset"] = str(self.get_min_phy_offset())
         info["commitLogMaxOffset"] = str(self.get_max_phy_offset())
         return info
+
+    def _counted(self) -> dict[str, str]:
+        """What ``StoreStatsService`` says, where it runs."""
+        service = self._stats_service()
+        if service is None:
+            return {}
+        times, size, failed, distribution, put_max_us = self._put_figures()
+        get_max_us = self._get_figures()[3]
+        classes = zip(PUT_TIME_CLASSES, distribution, strict=True)
+        seconds = max(0, self.now() - service.boot_timestamp) // 1000
+        minutes, hours, days = seconds // 60 % 60, seconds // 3600 % 24, seconds // 86_400
+        return {
+            "bootTimestamp": str(service.boot_timestamp),
+            "runtime": f"[ {days} days, {hours} hours, {minutes} minutes, {seconds % 60} seconds ]",
+            "putMessageEntireTimeMax": str(put_max_us // 1000),
+            "putMessageTimesTotal": str(times),
+            "putMessageFailedTimes": str(failed),
+            "putMessageSizeTotal": str(size),
+            "putMessageDistributeTime": "".join(f"[{name}]:{count} " for name, count in classes),
+            "putMessageAverageSize": str(size / max(1, times)),
+            "dispatchMaxBuffer": "0",
+            "getMessageEntireTimeMax": str(get_max_us // 1000),
+            **service.rates(),
+        }
 
     def get_running_data_info(self) -> str:
         """How the store is, a value a line. Source: ``getRunningDataInfo``.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from mqstore._native import Message
+from mqstore._native import Message, SqlFilter
 from mqstore.store.times import Time, to_ms
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class Selection:
     """Only messages with one of these keys."""
     tags: str | None = None
     """Only messages with one of these tags: ``"A || B"``."""
+    sql: str | None = None
+    """Only messages whose properties pass this SQL92 filter: ``"price > 5 AND region IN ('cn', 'us')"``."""
     begin_timestamp: int | None = None
     """Only messages stored at this time or later, in milliseconds."""
     end_timestamp: int | None = None
@@ -70,6 +72,7 @@ class Selection:
             queues=queues,
             keys=None if self.keys is None else list(self.keys),
             tags=self.tags,
+            sql=self.sql,
             begin_timestamp=self.begin_timestamp,
             end_timestamp=self.end_timestamp,
             from_phy_offset=self.from_phy_offset,
@@ -83,16 +86,24 @@ class Selection:
         *,
         key: str | Iterable[str] | None = None,
         tags: str | None = None,
+        sql: str | None = None,
         begin: Time | None = None,
         end: Time | None = None,
         limit: int | None = None,
     ) -> Self:
-        """A narrower selection: what is given here replaces what was given before."""
+        """A narrower selection: what is given here replaces what was given before.
+
+        Raises:
+            OptionError: ``sql`` is no filter.
+            ValueError: a time without a time zone.
+        """
         changes: dict[str, Any] = {}
         if key is not None:
             changes["keys"] = (key,) if isinstance(key, str) else tuple(key)
         if tags is not None:
             changes["tags"] = tags
+        if sql is not None:
+            changes["sql"] = SqlFilter(sql, compat=self.store.compat).expression
         if begin is not None:
             changes["begin_timestamp"] = to_ms(begin)
         if end is not None:
@@ -128,8 +139,8 @@ class Selection:
         Raises:
             ValueError: the selection has no topic, or ranges of offsets, tags or keys.
         """
-        if self.queues is None or self.keys is not None or self.tags is not None:
-            raise ValueError("keys are looked up in topics: the selection has topics and times, no keys and no tags")
+        if self.queues is None or any(each is not None for each in (self.keys, self.tags, self.sql)):
+            raise ValueError("keys are looked up in topics: the selection has topics and times, no keys, tags or sql")
         if any(each.queue_id is not None for each in self.queues):
             raise ValueError("keys are looked up in whole topics: the selection names single queues")
         begin = 0 if self.begin_timestamp is None else self.begin_timestamp
@@ -211,6 +222,7 @@ class SelectionSpec:
     queues: list[QueueRow] | None = None
     keys: list[str] | None = None
     tags: str | None = None
+    sql: str | None = None
     begin_timestamp: int | None = None
     end_timestamp: int | None = None
     from_phy_offset: int | None = None

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use mqstore_core::arrow::{BatchOptions, BodyType, Columns, Dialect, MessageReader, record_batch};
 use mqstore_core::consume_queue::Boundary;
+use mqstore_core::filter::SqlFilter;
 use mqstore_core::selection::{BadRanges as CoreBadRanges, Cursor as CoreCursor, QueueRange, Selection};
 use mqstore_core::store::Subscription;
 use parking_lot::Mutex;
@@ -27,6 +28,7 @@ pub struct SelectionSpec {
     queues: Option<Vec<QueueRow>>,
     keys: Option<Vec<String>>,
     tags: Option<String>,
+    sql: Option<String>,
     begin_timestamp: Option<i64>,
     end_timestamp: Option<i64>,
     from_phy_offset: Option<u64>,
@@ -35,20 +37,24 @@ pub struct SelectionSpec {
     limit: Option<u64>,
 }
 
-impl From<SelectionSpec> for Selection {
-    fn from(spec: SelectionSpec) -> Self {
+impl Store {
+    /// A selection as the engine goes by it.
+    fn selection(&self, py: Python<'_>, spec: SelectionSpec) -> PyResult<Selection> {
         let range = |(topic, queue_id, from, to)| QueueRange { topic, queue_id, from, to };
-        Self {
+        let compat = self.core.config().compat;
+        let compile = |sql: String| detached(py, || SqlFilter::compile(&sql, compat)).map(Arc::new);
+        Ok(Selection {
             queues: spec.queues.map(|queues| queues.into_iter().map(range).collect()),
             keys: spec.keys,
             tags: spec.tags.as_deref().and_then(Subscription::parse),
+            sql: spec.sql.map(compile).transpose()?,
             begin_timestamp: spec.begin_timestamp,
             end_timestamp: spec.end_timestamp,
             from_phy_offset: spec.from_phy_offset,
             to_phy_offset: spec.to_phy_offset,
             places: spec.places,
             limit: spec.limit,
-        }
+        })
     }
 }
 
@@ -103,13 +109,13 @@ fn capsule(
 #[pymethods]
 impl Store {
     fn _cursor(&self, py: Python<'_>, spec: SelectionSpec) -> PyResult<Cursor> {
-        let selection = Selection::from(spec);
+        let selection = self.selection(py, spec)?;
         let cursor = detached(py, || selection.cursor(Arc::clone(&self.core)))?;
         Ok(Cursor(Mutex::new(cursor)))
     }
 
     fn _count(&self, py: Python<'_>, spec: SelectionSpec) -> PyResult<u64> {
-        let selection = Selection::from(spec);
+        let selection = self.selection(py, spec)?;
         detached(py, || selection.count(Arc::clone(&self.core)))
     }
 
@@ -124,7 +130,7 @@ impl Store {
         max_bytes: u64,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let columns = columns_of(columns, body)?;
-        let selection = Selection::from(spec);
+        let selection = self.selection(py, spec)?;
         let cursor = detached(py, || selection.cursor(Arc::clone(&self.core)))?;
         let options = BatchOptions { max_messages: max_messages.max(1), max_bytes };
         capsule(py, Box::new(MessageReader::new(cursor, columns, options)))
@@ -140,7 +146,7 @@ impl Store {
         max_bytes: u64,
     ) -> PyResult<(Bound<'py, PyCapsule>, BadRanges)> {
         let columns = columns_of(Some(columns), "binary")?.with_dialect(Dialect::Spark);
-        let selection = Selection::from(spec);
+        let selection = self.selection(py, spec)?;
         let bodies = columns.bodies();
         let cursor = detached(py, || selection.cursor_with(Arc::clone(&self.core), bodies))?;
         let bad = BadRanges(cursor.bad_ranges());
@@ -150,13 +156,13 @@ impl Store {
 
     /// The part of the log that a walk for a selection's messages goes over.
     fn _log_range(&self, py: Python<'_>, spec: SelectionSpec) -> PyResult<(u64, u64)> {
-        let selection = Selection::from(spec);
+        let selection = self.selection(py, spec)?;
         detached(py, || selection.log_range(&self.core))
     }
 
     /// Where the log stands behind the first so many selected messages.
     fn _position_behind(&self, py: Python<'_>, spec: SelectionSpec, max_count: u64) -> PyResult<u64> {
-        let selection = Selection::from(spec);
+        let selection = self.selection(py, spec)?;
         detached(py, || selection.position_behind(&self.core, max_count))
     }
 

@@ -1,6 +1,6 @@
 //! Which messages: the one way to say so.
 //!
-//! A selection names queues with ranges of offsets, times, keys, tags and a range of the log, or any
+//! A selection names queues with ranges of offsets, times, keys, tags, a filter and a range of the log, or any
 //! part of these. How its messages are found follows from what it names: by the index where it has
 //! keys, by the queues' units where it has topics, by walking the log otherwise.
 
@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::commit_log::Bodies;
 use crate::error::Result;
+use crate::filter::SqlFilter;
 use crate::format::message::Record;
 use crate::format::properties::{self, DispatchProperties};
 use crate::store::{Store, Subscription};
@@ -41,6 +42,8 @@ pub struct Selection {
     pub keys: Option<Vec<String>>,
     /// Only messages with one of these tags; `None` for any.
     pub tags: Option<Subscription>,
+    /// Only messages whose properties pass this filter.
+    pub sql: Option<Arc<SqlFilter>>,
     /// Only messages stored at this time or later, in milliseconds.
     pub begin_timestamp: Option<i64>,
     /// Only messages stored at this time or earlier.
@@ -116,6 +119,7 @@ impl Selection {
         self.queues.is_some()
             && self.keys.is_none()
             && self.tags.is_none()
+            && self.sql.is_none()
             && self.places.is_none()
             && self.from_phy_offset.is_none()
             && self.to_phy_offset.is_none()
@@ -130,6 +134,7 @@ impl Selection {
             && (found_by == FoundBy::Unit || self.takes_queue(record))
             && self.tags.as_ref().is_none_or(|tags| tags.matches_properties(record.properties))
             && self.keys.as_ref().is_none_or(|keys| has_key(record.properties, keys))
+            && self.sql.as_ref().is_none_or(|sql| sql.matches(record.properties))
     }
 
     fn takes_queue(&self, record: &Record<'_>) -> bool {
