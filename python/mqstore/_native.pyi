@@ -15,6 +15,7 @@ __all__ = [
     "BadRanges",
     "Cursor",
     "DispatchRequest",
+    "Engine",
     "GetMessageResult",
     "LogView",
     "Message",
@@ -346,6 +347,65 @@ class BadRanges:
 
     def take(self) -> list[tuple[int, int, bool, str]]:
         """What has come since the last call: from, to, whether it is gone, why."""
+
+@final
+class Engine:
+    """What services hold of a store: it does not keep the store from being dropped."""
+
+    def stop_passes(self) -> None:
+        """Lets the passes that wait come back soon."""
+    def halt(self, reason: str) -> None:
+        """Lets the store take no messages any more; the first reason counts."""
+    @property
+    def halted(self) -> str | None:
+        """Why the store takes no messages any more; ``None`` while it does."""
+    def abandon(self) -> None:
+        """In a process that was forked while the store was open: lets go of it and touches nothing."""
+    def now(self) -> int:
+        """The time by the store's clock."""
+    def replace_config(self, path: StrPath, content: bytes) -> None:
+        """Replaces a configuration file as a whole, keeping what was there as ``.bak``."""
+    def reput_for(self, max_ms: int) -> list[Arrival]:
+        """Dispatches for a while; comes back early with arrivals to tell of."""
+    def flush_commit_log(self, least_pages: int) -> tuple[int, bool]:
+        """A flush pass over the log; gives the flushed offset and whether anything was flushed."""
+    def wait_flush_requested(self, max_wait_ms: int) -> None:
+        """Waits for a put that asks for a flush."""
+    def group_commit(self, max_wait_ms: int) -> int:
+        """Waits for a put that waits for the disk, and flushes; gives the flushed offset."""
+    def commit(self, least_pages: int) -> bool:
+        """A commit pass over the transient store pool; gives whether anything was committed."""
+    def allocate(self, max_wait_ms: int) -> None:
+        """Waits until space is needed ahead of the log's end, and reserves it."""
+    def flush_consume_queues(self, least_pages: int) -> None:
+        """A flush pass over the queues."""
+    def flush_everything(self) -> None:
+        """Brings log, queues, index and checkpoint to the disk."""
+    def make_logics_queue_error(self) -> None:
+        """Lets the store take no messages any more: queues cannot be written."""
+    def serve_slaves(self, max_wait_ms: int) -> tuple[list[tuple[bool, str]], int]:
+        """A master's pass; gives what happened (whether it is a failure, a sentence) and what is confirmed."""
+    def receive_log(self, max_wait_ms: int) -> list[tuple[bool, str]]:
+        """A slave's pass; gives what happened."""
+    def deliver_delayed(
+        self, levels: Sequence[tuple[int, int]], max_count: int
+    ) -> list[tuple[int, int, int, int | None, list[tuple[int, int, str]], str | None]]:
+        """Delivers what is due of delay levels, from an offset in each level's queue on.
+
+        Gives for each level: the level, where to go on, how many were delivered, when the first that waits
+        is due, those that can't be delivered (offset in the level's queue, offset in the log, why), and why
+        the store took no more.
+        """
+    def deliver_timed(self, max_count: int) -> tuple[int, int | None, list[tuple[int, int, str]], str | None]:
+        """Delivers timed messages that are due.
+
+        Gives how many were delivered, when the first that waits is due, those that can't be delivered (offset
+        in the queue, offset in the log, why), and why the store took no more.
+        """
+    def persist_timed(self) -> str | None:
+        """Writes into the log which timed messages are delivered; gives why the store did not take it."""
+    def forget_timed(self) -> None:
+        """Forgets which timed messages are delivered: it is read from the log again."""
 
 class Store:
     """The engine's store. :class:`mqstore.MessageStore` is made from it."""
@@ -707,12 +767,13 @@ class Store:
 
     # ---- passes, for the services
 
+    @property
+    def _engine(self) -> Engine:
+        """What services hold of it."""
     def _close(self) -> None:
         """Flushes and closes the engine."""
     def _destroy(self) -> None:
         """Removes log, queues and index."""
-    def _stop_passes(self) -> None:
-        """Lets the passes that wait come back soon."""
     def _queue_for(self, topic: str, queue_id: int | None) -> int:
         """The queue that a put to a topic goes to; the topic's queues take turns.
 
@@ -724,52 +785,10 @@ class Store:
         """Sets how many queues of a topic take turns."""
     def _reput(self) -> int:
         """Dispatches what can be dispatched; gives how many messages."""
-    def _reput_for(self, max_ms: int) -> list[Arrival]:
-        """Dispatches for a while; comes back early with arrivals to tell of."""
     def _set_listening(self, listening: bool) -> None:
         """Keeps arrivals from now on, or no longer."""
-    def _flush_commit_log(self, least_pages: int) -> tuple[int, bool]:
-        """A flush pass over the log; gives the flushed offset and whether anything was flushed."""
-    def _wait_flush_requested(self, max_wait_ms: int) -> None:
-        """Waits for a put that asks for a flush."""
-    def _group_commit(self, max_wait_ms: int) -> int:
-        """Waits for a put that waits for the disk, and flushes; gives the flushed offset."""
-    def _commit(self, least_pages: int) -> bool:
-        """A commit pass over the transient store pool; gives whether anything was committed."""
-    def _allocate(self, max_wait_ms: int) -> None:
-        """Waits until space is needed ahead of the log's end, and reserves it."""
-    def _flush_consume_queues(self, least_pages: int) -> None:
-        """A flush pass over the queues."""
-    def _flush_everything(self) -> None:
-        """Brings log, queues, index and checkpoint to the disk."""
     def _refresh(self) -> int:
         """Sees what a live writer has added; gives how many messages."""
-    def _make_logics_queue_error(self) -> None:
-        """Lets the store take no messages any more: queues cannot be written."""
-    def _wait_flushed(self, offset: int, timeout_ms: int) -> bool:
-        """Waits until the log is on the disk up to an offset; gives whether it is in time."""
-    def _request_flush(self, offset: int) -> None:
-        """Asks for the log to be brought to the disk up to an offset."""
-
-    def _deliver_delayed(
-        self, levels: Sequence[tuple[int, int]], max_count: int
-    ) -> list[tuple[int, int, int, int | None, list[tuple[int, int, str]], str | None]]:
-        """Delivers what is due of delay levels, from an offset in each level's queue on.
-
-        Gives for each level: the level, where to go on, how many were delivered, when the first that waits
-        is due, those that can't be delivered (offset in the level's queue, offset in the log, why), and why
-        the store took no more.
-        """
-    def _deliver_timed(self, max_count: int) -> tuple[int, int | None, list[tuple[int, int, str]], str | None]:
-        """Delivers timed messages that are due.
-
-        Gives how many were delivered, when the first that waits is due, those that can't be delivered (offset
-        in the queue, offset in the log, why), and why the store took no more.
-        """
-    def _persist_timed(self) -> str | None:
-        """Writes into the log which timed messages are delivered; gives why the store did not take it."""
-    def _forget_timed(self) -> None:
-        """Forgets which timed messages are delivered: it is read from the log again."""
     def _timed_waiting(self) -> tuple[int, int | None] | None:
         """How many timed messages wait, and when the first is due; ``None`` where nobody delivers them."""
     def _first_waiting_timed(self) -> int | None:
@@ -815,10 +834,6 @@ class Store:
         self, master_address: str | None, *, send_heartbeat_interval_ms: int, housekeeping_interval_ms: int
     ) -> None:
         """Begins to follow a master."""
-    def _serve_slaves(self, max_wait_ms: int) -> tuple[list[tuple[bool, str]], int]:
-        """A master's pass; gives what happened (whether it is a failure, a sentence) and what is confirmed."""
-    def _receive_log(self, max_wait_ms: int) -> list[tuple[bool, str]]:
-        """A slave's pass; gives what happened."""
     def _wait_transferred(self, offset: int, timeout_ms: int) -> bool:
         """Waits until a slave has confirmed an offset; gives whether it is in time."""
     def _is_slave_ok(self, offset: int) -> bool | None:
@@ -935,8 +950,6 @@ class Store:
     @property
     def _queue_file_size(self) -> int:
         """Bytes of a queue file."""
-    def _replace_config(self, path: StrPath, content: bytes) -> None:
-        """Replaces a configuration file as a whole, keeping what was there as ``.bak``."""
     def _check_open(self) -> None:
         """Says that the store is closed.
 

@@ -22,6 +22,7 @@ __all__ = [
     "ServiceNotAvailableError",
     "SlaveNotAvailableError",
     "StoreClosedError",
+    "StoreForkedError",
     "StoreIOError",
     "StoreLayoutError",
     "StoreLockedError",
@@ -109,6 +110,13 @@ class ReadOnlyError(MQStoreError):
 
 class StoreClosedError(MQStoreError):
     """The store is closed."""
+
+
+class StoreForkedError(StoreClosedError):
+    """The store was opened before this process was forked from the one that opened it.
+
+    It is open there, undisturbed. A process that is forked opens the store itself.
+    """
 
 
 class FlushFailedError(MQStoreError):

@@ -30,9 +30,9 @@ def wait_for_passes(store: mqstore.MessageStore) -> None:
     passes = 0
     deliver = service._deliver
 
-    def counted(store: mqstore.MessageStore) -> int:
+    def counted() -> int:
         nonlocal passes
-        wait_ms = deliver(store)
+        wait_ms = deliver()
         passes += 1
         return wait_ms
 
@@ -93,13 +93,13 @@ def test_a_pass_delivers_a_batch_of_each_level(open_store: Opener, clock: HandCl
         store.put("orders", b"%d" % number, delay_time_level=1 + number % 2)
     clock.now_ms += 1000
     store._reput()
-    assert store._deliver_delayed([(1, 0), (2, 0), (7, 3)], 30) == [
+    assert store._engine.deliver_delayed([(1, 0), (2, 0), (7, 3)], 30) == [
         (1, 30, 30, None, [], None),
         (2, 0, 0, clock.now_ms + 4000, [], None),
         (7, 3, 0, None, [], None),
     ]
     # An offset that the queue does not have is moved into it.
-    assert store._deliver_delayed([(1, 1000)], 30) == [(1, 50, 0, None, [], None)]
+    assert store._engine.deliver_delayed([(1, 1000)], 30) == [(1, 50, 0, None, [], None)]
 
 
 def test_nothing_comes_twice_after_a_restart(open_store: Opener, clock: HandClock, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_offsets_are_written_behind_the_flush_of_what_they_say(
     wait_until(lambda: len(store.topic("orders")) == 1)
     end = store.get_max_phy_offset()
     assert store.get_flushed_where() < end
-    schedule_of(store).persist(store)
+    schedule_of(store).persist()
     assert store.get_flushed_where() == end
     assert offsets_in(tmp_path / "store") == {1: 1}
 
@@ -179,7 +179,7 @@ def test_what_cannot_be_delivered_keeps_nobody_waiting(
 def test_a_store_that_takes_no_messages_loses_none(open_store: Opener, clock: HandClock) -> None:
     store = open_store(clock=clock, messageDelayLevel=LEVELS, schedule_messages=True)
     store.put("orders", b"body", delay_time_level=1)
-    store._make_logics_queue_error()
+    store._engine.make_logics_queue_error()
     clock.now_ms += 1000
     wait_until(lambda: bool(schedule_of(store)._told))
     assert schedule_of(store).offset_table == {}
@@ -226,7 +226,7 @@ def test_damaged_offsets_give_way_to_those_before(open_store: Opener, clock: Han
         store.put("orders", b"body", delay_time_level=1)
         clock.now_ms += 1000
         wait_until(lambda count=count: schedule_of(store).offset_table == {1: count})  # type: ignore[misc]
-        schedule_of(store).persist(store)
+        schedule_of(store).persist()
     store.close()
     path = tmp_path / "store" / "config" / "delayOffset.json"
     path.write_bytes(path.read_bytes()[:-9])

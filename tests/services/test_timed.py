@@ -34,9 +34,9 @@ def wait_for_passes(store: mqstore.MessageStore) -> None:
     passes = 0
     deliver = service._deliver
 
-    def counted(store: mqstore.MessageStore) -> int:
+    def counted() -> int:
         nonlocal passes
-        wait_ms = deliver(store)
+        wait_ms = deliver()
         passes += 1
         return wait_ms
 
@@ -53,7 +53,7 @@ def bodies(store: mqstore.MessageStore, topic: str = "orders") -> list[bytes]:
 def deliver_now(store: mqstore.MessageStore) -> int:
     """Delivers what is due in a store without the service; gives how many."""
     count = 0
-    while (delivered := store._deliver_timed(1024)[0]) > 0:
+    while (delivered := store._engine.deliver_timed(1024)[0]) > 0:
         count += delivered
     return count
 
@@ -118,10 +118,10 @@ def test_a_pass_delivers_a_batch(open_store: Opener, clock: HandClock) -> None:
     for number in range(100):
         store.put("orders", b"%d" % number, queue_id=0, deliver_at=clock.now_ms + 1000 + 1000 * (number % 2))
     store._reput()
-    assert store._deliver_timed(30) == (0, clock.now_ms + 1000, [], None)
+    assert store._engine.deliver_timed(30) == (0, clock.now_ms + 1000, [], None)
     clock.now_ms += 1000
-    assert store._deliver_timed(30) == (30, clock.now_ms, [], None)
-    assert store._deliver_timed(30) == (20, clock.now_ms + 1000, [], None)
+    assert store._engine.deliver_timed(30) == (30, clock.now_ms, [], None)
+    assert store._engine.deliver_timed(30) == (20, clock.now_ms + 1000, [], None)
     assert store._timed_waiting() == (50, clock.now_ms + 1000)
 
 
@@ -205,7 +205,7 @@ def test_a_crash_repeats_what_was_delivered_since_it_was_written(
     store._reput()
     clock.now_ms += 4
     assert deliver_now(store) == 4
-    assert store._persist_timed() is None
+    assert store._engine.persist_timed() is None
     clock.now_ms += 3
     assert deliver_now(store) == 3
     store.flush()
@@ -231,13 +231,13 @@ def test_a_clock_that_is_set_back_brings_nothing_forward_or_twice(open_store: Op
     assert deliver_now(store) == 0
     assert store._timed_waiting() == (3, clock.now_ms + HOUR // 2)
     for _ in range(2):
-        store._persist_timed()
+        store._engine.persist_timed()
         store.close()
         store = open_store(clock=clock)
         assert deliver_now(store) == 0
     clock.now_ms += HOUR
     assert deliver_now(store) == 1
-    store._persist_timed()
+    store._engine.persist_timed()
     store.close()
     store = open_store(clock=clock)
     clock.now_ms += 48 * HOUR
@@ -267,7 +267,7 @@ def test_what_cannot_be_delivered_keeps_nobody_waiting(
 def test_a_store_that_takes_no_messages_loses_none(open_store: Opener, clock: HandClock) -> None:
     store = open_store(clock=clock, schedule_messages=True)
     store.put("orders", b"body", deliver_at=clock.now_ms + 1)
-    store._make_logics_queue_error()
+    store._engine.make_logics_queue_error()
     clock.now_ms += 1000
     wait_until(lambda: service_of(store)._told is not None)
     store.close()
@@ -299,7 +299,7 @@ def test_a_time_is_found_without_the_extension_that_has_it(open_store: Opener, c
     store.close()
     store = open_store(clock=clock)
     assert deliver_now(store) == 0
-    assert store._deliver_delayed([(1, 0)], 10) == [(1, 0, 0, clock.now_ms + 1000, [], None)]
+    assert store._engine.deliver_delayed([(1, 0)], 10) == [(1, 0, 0, clock.now_ms + 1000, [], None)]
     assert store._timed_waiting() == (1, clock.now_ms + HOUR)
 
 
@@ -310,7 +310,7 @@ def test_a_queue_that_was_removed_begins_anew(open_store: Opener, clock: HandClo
     clock.now_ms += 1
     wait_until(lambda: len(store.topic("orders")) == 2)
     assert store.clean_unused_topic({"orders"}) == 0
-    service_of(store)._persist(store)
+    service_of(store)._persist()
     store.close()
     store = open_store(clock=clock)
     store._destroy_queue(TIMED_TOPIC, 0)

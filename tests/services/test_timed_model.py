@@ -85,17 +85,17 @@ def test_each_message_is_delivered_as_the_model_says(steps: list[tuple[str, Any]
                     store._reput()
                     # A pass takes what is in memory.
                     delivered = 0
-                    while (count := store._deliver_timed(value - delivered)[0]) > 0:
+                    while (count := store._engine.deliver_timed(value - delivered)[0]) > 0:
                         delivered += count
                     assert delivered == model.deliver(clock.now_ms, value)
                     waiting = store._timed_waiting()
                     assert waiting is None or waiting[0] == len(model.waiting)
                 case "persist":
-                    assert store._persist_timed() is None
+                    assert store._engine.persist_timed() is None
                     model.persist()
                 case "restart":
-                    store._persist_timed()
-                    store._forget_timed()
+                    store._engine.persist_timed()
+                    store._engine.forget_timed()
                     store.close()
                     store = open_at(store.path, clock)
                     model.persist()

@@ -100,6 +100,12 @@ class Consumer:
                 self._manager.remove(self)
         self._woken.set()
 
+    def abandon(self) -> None:
+        """In a forked process: it goes on in the other one, and here it can neither be used nor closed."""
+        self._is_closed = True
+        # Who holds it may be a thread of the other process alone.
+        self._lock = threading.RLock()
+
     def __enter__(self) -> Self:
         """The consumer itself."""
         return self

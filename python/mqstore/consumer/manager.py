@@ -68,6 +68,7 @@ class ConsumerManager:
     def __init__(self, store: "MessageStore") -> None:
         """No consumers yet."""
         self._store_ref = weakref.ref(store)
+        self._engine, self._path, self._mode = store._engine, store.path, store.mode
         self._open: weakref.WeakSet[Consumer] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._read_topics: tuple[tuple[int, int], dict[str, TopicConfig]] | None = None
@@ -82,24 +83,24 @@ class ConsumerManager:
         return store
 
     def _config(self, name: str) -> Path:
-        return self._store.path / "config" / name
+        return self._path / "config" / name
 
     @cached_property
     def groups(self) -> SubscriptionGroupManager:
         """The groups, ``config/subscriptionGroup.json``."""
-        store = self._store
-        return SubscriptionGroupManager(self._config("subscriptionGroup.json"), store._replace_config, store.now)
+        engine = self._engine
+        return SubscriptionGroupManager(self._config("subscriptionGroup.json"), engine.replace_config, engine.now)
 
     @cached_property
     def filters(self) -> ConsumerFilterManager:
         """The filters, ``config/consumerFilter.json``."""
-        store = self._store
-        return ConsumerFilterManager(self._config("consumerFilter.json"), store._replace_config, store.now)
+        engine = self._engine
+        return ConsumerFilterManager(self._config("consumerFilter.json"), engine.replace_config, engine.now)
 
     @cached_property
     def offsets(self) -> ConsumerOffsetManager:
         """The offsets of a store that is open for writing, ``config/consumerOffset.json``."""
-        return ConsumerOffsetManager(self._config("consumerOffset.json"), self._store._replace_config)
+        return ConsumerOffsetManager(self._config("consumerOffset.json"), self._engine.replace_config)
 
     @property
     def topics(self) -> TopicConfigManager:
@@ -115,21 +116,21 @@ class ConsumerManager:
 
     def folder(self, group: str) -> Path:
         """Where a group has what the consumers of this machine share."""
-        return self._store.path / "mqstore" / "consumers" / group
+        return self._path / "mqstore" / "consumers" / group
 
     def offset_store(self, settings: ConsumerSettings) -> OffsetStore:
         """Where a consumer's offsets are kept."""
-        write, folder = self._store._replace_config, self.folder(settings.group)
+        write, folder = self._engine.replace_config, self.folder(settings.group)
         if not settings.is_clustering:
             return LocalOffsetStore(folder / "broadcast" / f"{settings.consumer_id}.json", settings.group, write)
         shared = folder / "consumerOffset.json"
-        if self._store.mode == "rw":
+        if self._mode == "rw":
             return BrokerOffsetStore(self.offsets, settings.group, shared, write)
         return FileOffsetStore(shared, settings.group, write, self._config("consumerOffset.json"))
 
     def group(self, name: str) -> SubscriptionGroupConfig:
         """A group; one that is new is made where the store is open for writing."""
-        if self._store.mode == "rw":
+        if self._mode == "rw":
             return self.groups.get_or_add(name)
         return self.groups.get(name) or SubscriptionGroupConfig(group_name=name)
 
@@ -152,7 +153,7 @@ class ConsumerManager:
         state = (found.st_mtime_ns, found.st_size)
         with self._lock:
             if self._read_topics is None or self._read_topics[0] != state:
-                topics = TopicConfigManager(path, self._store._replace_config, self._store.now).all()
+                topics = TopicConfigManager(path, self._engine.replace_config, self._engine.now).all()
                 self._read_topics = (state, topics)
             return self._read_topics[1].get(topic)
 
@@ -165,14 +166,14 @@ class ConsumerManager:
         """A consumer was opened."""
         settings = consumer.settings
         self._open.add(consumer)
-        if self._store.mode != "rw":
+        if self._mode != "rw":
             return
         if settings.is_clustering:
             group = self.group(settings.group)
             self.topics.get_or_add(retry_topic(settings.group), max(1, group.retry_queue_nums))
         for subscription in settings.subscriptions:
             if subscription.sql is not None:
-                self.filters.register(subscription.topic, settings.group, subscription.expression, self._store.now())
+                self.filters.register(subscription.topic, settings.group, subscription.expression, self._engine.now())
                 self.filters.persist()
 
     def remove(self, consumer: "Consumer") -> None:
@@ -180,7 +181,7 @@ class ConsumerManager:
         self._open.discard(consumer)
         settings = consumer.settings
         others = any(other.settings.group == settings.group for other in self._open)
-        if self._store.mode == "rw" and not others and any(one.sql is not None for one in settings.subscriptions):
+        if self._mode == "rw" and not others and any(one.sql is not None for one in settings.subscriptions):
             self.filters.unregister(settings.group)
             self.filters.persist()
 
@@ -188,8 +189,14 @@ class ConsumerManager:
         """Closes all consumers, and writes the offsets."""
         for consumer in list(self._open):
             consumer.close()
-        if "offsets" in self.__dict__ and self._store.mode == "rw":
+        if "offsets" in self.__dict__ and self._mode == "rw":
             self.offsets.persist()
+
+    def abandon(self) -> None:
+        """In a forked process: the consumers are the other process's."""
+        for consumer in list(self._open):
+            consumer.abandon()
+        self._open.clear()
 
     def figures_of(self, group: str, topic: str) -> GroupFigures:
         """The figures of a group and a topic."""
@@ -198,11 +205,10 @@ class ConsumerManager:
     # ---- how far groups are
 
     def _offset_files(self) -> list[ConsumerOffsetManager]:
-        store = self._store
-        broker = self.offsets if store.mode == "rw" else None
-        files = [broker or ConsumerOffsetManager(self._config("consumerOffset.json"), store._replace_config)]
-        shared = sorted((store.path / "mqstore" / "consumers").glob("*/consumerOffset.json"))
-        return files + [ConsumerOffsetManager(path, store._replace_config) for path in shared]
+        broker = self.offsets if self._mode == "rw" else None
+        files = [broker or ConsumerOffsetManager(self._config("consumerOffset.json"), self._engine.replace_config)]
+        shared = sorted((self._path / "mqstore" / "consumers").glob("*/consumerOffset.json"))
+        return files + [ConsumerOffsetManager(path, self._engine.replace_config) for path in shared]
 
     def group_names(self) -> list[str]:
         """The groups that have offsets."""
@@ -235,11 +241,10 @@ class ConsumerManager:
         """
         if any(consumer.settings.group == group for consumer in self._open):
             raise MQStoreError(f"the offsets of {group} are reset while no consumer of it is open")
-        store = self._store
-        shared = ConsumerOffsetManager(self.folder(group) / "consumerOffset.json", store._replace_config)
-        files = [self.offsets, shared] if store.mode == "rw" else [shared]
+        shared = ConsumerOffsetManager(self.folder(group) / "consumerOffset.json", self._engine.replace_config)
+        files = [self.offsets, shared] if self._mode == "rw" else [shared]
         for file in files:
             for (topic, queue_id), offset in offsets.items():
-                if file is not shared or store.mode == "r" or file.query_offset(group, topic, queue_id) >= 0:
+                if file is not shared or self._mode == "r" or file.query_offset(group, topic, queue_id) >= 0:
                     file.commit_offset(group, topic, queue_id, offset)
             file.persist()

@@ -7,6 +7,7 @@ and a queue never has two readers. Consumers of one process are members like tho
 
 import fcntl
 import os
+import weakref
 from pathlib import Path
 from typing import IO, Self
 
@@ -21,6 +22,7 @@ class FileLock:
     def __init__(self, file: IO[bytes]) -> None:
         """A file that is locked."""
         self._file = file
+        _held.add(self)
 
     @classmethod
     def take(cls, path: Path) -> "FileLock | None":
@@ -61,6 +63,7 @@ class FileLock:
 
     def release(self) -> None:
         """Lets go."""
+        _held.discard(self)
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -117,3 +120,15 @@ class Membership:
         """Leaves the group."""
         self._own.unlink(missing_ok=True)
         self._lock.release()
+
+
+_held: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    """In a forked process: a lock is held until all let go who have the open file."""
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_let_go)

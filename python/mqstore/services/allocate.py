@@ -1,12 +1,8 @@
 """Space for the log, ahead of the writer. Source: ``AllocateMappedFileService``."""
 
 import logging
-from typing import TYPE_CHECKING
 
 from mqstore.services.service import ServiceThread
-
-if TYPE_CHECKING:
-    from mqstore.store.message_store import MessageStore
 
 __all__ = ["AllocateMappedFileService"]
 
@@ -18,12 +14,12 @@ class AllocateMappedFileService(ServiceThread):
 
     _MAX_WAIT_MS = 100
 
-    def make_pass(self, store: "MessageStore") -> None:
+    def make_pass(self) -> None:
         """Waits for a put to come near the end of what is reserved, and reserves more."""
-        store._allocate(self._MAX_WAIT_MS)
+        self.engine.allocate(self._MAX_WAIT_MS)
 
-    def failed(self, store: "MessageStore", error: BaseException) -> None:
+    def failed(self, error: BaseException) -> None:
         """No failure yet: the put that needs the space will say so itself."""
         if self.failed_count == 1:
-            _log.warning("space for %s could not be reserved ahead: %s", store.path, error)
+            _log.warning("space for %s could not be reserved ahead: %s", self.path, error)
         self.wait(1000)

@@ -13,7 +13,12 @@ __all__ = ["CleanFilesService"]
 class CleanFilesService(ServiceThread):
     """Deletes what has expired, and lets the store take no messages while the disk is full."""
 
-    def make_pass(self, store: "MessageStore") -> None:
+    def __init__(self, store: "MessageStore") -> None:
+        """A service of a store, not started yet."""
+        super().__init__(store)
+        self._cleaner = store._cleaner
+
+    def make_pass(self) -> None:
         """Cleans, and waits for the interval."""
-        store._cleaner.clean(self.wait)
-        self.wait(store.options.clean_resource_interval)
+        self._cleaner.clean(self.wait)
+        self.wait(self.options.clean_resource_interval)

@@ -19,13 +19,13 @@ class CommitRealTimeService(ServiceThread):
         super().__init__(store)
         self._last_commit_ms = 0.0
 
-    def make_pass(self, store: "MessageStore") -> None:
+    def make_pass(self) -> None:
         """Commits once enough pages are full, and after a while whatever there is; then waits."""
-        options = store.options
+        options = self.options
         least_pages = options.commit_commit_log_least_pages
         now_ms = time.monotonic() * 1000
         if now_ms >= self._last_commit_ms + options.commit_commit_log_thorough_interval:
             self._last_commit_ms = now_ms
             least_pages = 0
-        store._commit(least_pages)
+        self.engine.commit(least_pages)
         self.wait(options.commit_interval_commit_log)

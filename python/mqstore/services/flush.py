@@ -3,6 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
+from mqstore.errors import ServiceNotAvailableError
 from mqstore.services.service import ServiceThread
 
 if TYPE_CHECKING:
@@ -23,20 +24,20 @@ class FlushRealTimeService(ServiceThread):
         super().__init__(store)
         self._last_thorough_ms = _now_ms()
 
-    def make_pass(self, store: "MessageStore") -> None:
+    def make_pass(self) -> None:
         """Waits for the interval, or for a put where flushing does not go by time, and flushes."""
-        options = store.options
+        options = self.options
         if options.flush_commit_log_timed:
             self.wait(options.flush_interval_commit_log)
         else:
-            store._wait_flush_requested(options.flush_interval_commit_log)
+            self.engine.wait_flush_requested(options.flush_interval_commit_log)
         if self._stopping.is_set():
             return
         least_pages = options.flush_commit_log_least_pages
         if _now_ms() >= self._last_thorough_ms + options.flush_commit_log_thorough_interval:
             self._last_thorough_ms = _now_ms()
             least_pages = 0
-        store._flush_commit_log(least_pages)
+        self.engine.flush_commit_log(least_pages)
 
 
 class GroupCommitService(ServiceThread):
@@ -44,14 +45,24 @@ class GroupCommitService(ServiceThread):
 
     _MAX_WAIT_MS = 10
 
-    def make_pass(self, store: "MessageStore") -> None:
-        """Waits for a put that waits, flushes, and wakes the asyncio tasks that wait for it."""
-        store._flush_waiters.reached(store._group_commit(self._MAX_WAIT_MS))
+    def __init__(self, store: "MessageStore") -> None:
+        """A service of a store, not started yet."""
+        super().__init__(store)
+        self._waiters = store._flush_waiters
 
-    def failed(self, store: "MessageStore", error: BaseException) -> None:
+    def make_pass(self) -> None:
+        """Waits for a put that waits, flushes, and wakes the asyncio tasks that wait for it."""
+        self._waiters.reached(self.engine.group_commit(self._MAX_WAIT_MS))
+
+    def failed(self, error: BaseException) -> None:
         """A failed flush is final: everybody who waits is told."""
-        store._flush_waiters.failed(error)
-        super().failed(store, error)
+        self._waiters.failed(error)
+        super().failed(error)
+
+    def died(self, error: BaseException) -> None:
+        """Nobody flushes any more for those who wait."""
+        super().died(error)
+        self._waiters.failed(ServiceNotAvailableError(f"{self.name} died: {error!r}"))
 
 
 class FlushConsumeQueueService(ServiceThread):
@@ -62,14 +73,14 @@ class FlushConsumeQueueService(ServiceThread):
         super().__init__(store)
         self._last_thorough_ms = _now_ms()
 
-    def make_pass(self, store: "MessageStore") -> None:
+    def make_pass(self) -> None:
         """Waits for the interval and flushes."""
-        options = store.options
+        options = self.options
         self.wait(options.flush_interval_consume_queue)
         if self._stopping.is_set():
             return
         if _now_ms() >= self._last_thorough_ms + options.flush_consume_queue_thorough_interval:
             self._last_thorough_ms = _now_ms()
-            store._flush_everything()
+            self.engine.flush_everything()
         else:
-            store._flush_consume_queues(options.flush_consume_queue_least_pages)
+            self.engine.flush_consume_queues(options.flush_consume_queue_least_pages)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from mqstore.errors import ServiceNotAvailableError
 from mqstore.services.service import ServiceThread
 
 if TYPE_CHECKING:
@@ -20,10 +21,10 @@ class _Telling(ServiceThread):
 
     _last = ""
 
-    def _tell(self, store: "MessageStore", events: Iterable[tuple[bool, str]]) -> None:
+    def _tell(self, events: Iterable[tuple[bool, str]]) -> None:
         for is_failure, text in events:
             level = logging.WARNING if is_failure else logging.INFO
-            _log.log(logging.DEBUG if text == self._last else level, "%s: %s", store.path, text)
+            _log.log(logging.DEBUG if text == self._last else level, "%s: %s", self.path, text)
             self._last = text
 
 
@@ -37,7 +38,8 @@ class HAService(_Telling):
             StoreIOError: the address cannot be had.
         """
         super().__init__(store)
-        options = store.options
+        self._waiters = store._transfer_waiters
+        options = self.options
         store._listen_for_slaves(
             options.ha_listen_host,
             options.ha_listen_port,
@@ -49,11 +51,16 @@ class HAService(_Telling):
             slave_timeout_ms=options.slave_timeout,
         )
 
-    def make_pass(self, store: "MessageStore") -> None:
+    def make_pass(self) -> None:
         """Serves slaves, and wakes the asyncio tasks that wait for one."""
-        events, confirmed = store._serve_slaves(_MAX_WAIT_MS)
-        self._tell(store, events)
-        store._transfer_waiters.reached(confirmed)
+        events, confirmed = self.engine.serve_slaves(_MAX_WAIT_MS)
+        self._tell(events)
+        self._waiters.reached(confirmed)
+
+    def died(self, error: BaseException) -> None:
+        """No slave is sent any more what others wait for."""
+        super().died(error)
+        self._waiters.failed(ServiceNotAvailableError(f"{self.name} died: {error!r}"))
 
 
 class HAClient(_Telling):
@@ -62,13 +69,13 @@ class HAClient(_Telling):
     def __init__(self, store: "MessageStore") -> None:
         """Not connected yet."""
         super().__init__(store)
-        options = store.options
+        options = self.options
         store._follow_master(
             options.ha_master_address,
             send_heartbeat_interval_ms=options.ha_send_heartbeat_interval,
             housekeeping_interval_ms=options.ha_housekeeping_interval,
         )
 
-    def make_pass(self, store: "MessageStore") -> None:
+    def make_pass(self) -> None:
         """Appends what the master has sent."""
-        self._tell(store, store._receive_log(_MAX_WAIT_MS))
+        self._tell(self.engine.receive_log(_MAX_WAIT_MS))

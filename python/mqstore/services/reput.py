@@ -1,12 +1,8 @@
 """Dispatch. Source: ``ReputMessageService``."""
 
 import logging
-from typing import TYPE_CHECKING
 
 from mqstore.services.service import ServiceThread
-
-if TYPE_CHECKING:
-    from mqstore.store.message_store import MessageStore
 
 __all__ = ["ReputMessageService"]
 
@@ -19,15 +15,15 @@ _MAX_RETRIES = 30
 class ReputMessageService(ServiceThread):
     """Dispatches what was put, and tells listeners what arrived."""
 
-    def make_pass(self, store: "MessageStore") -> None:
+    def make_pass(self) -> None:
         """Dispatches for a tenth of a second, or until something arrived that is listened for."""
-        arrivals = store._reput_for(_PASS_MS)
-        if arrivals:
+        arrivals = self.engine.reput_for(_PASS_MS)
+        if arrivals and (store := self.store()) is not None:
             store._tell_listeners(arrivals)
 
-    def failed(self, store: "MessageStore", error: BaseException) -> None:
+    def failed(self, error: BaseException) -> None:
         """Retries each second; after 30 times the store takes no messages until it is reopened."""
         if self.failed_count == _MAX_RETRIES:
-            _log.error("queues of %s cannot be written, it takes no messages from now on: %s", store.path, error)
-            store._make_logics_queue_error()
-        super().failed(store, error)
+            _log.error("queues of %s cannot be written, it takes no messages from now on: %s", self.path, error)
+            self.engine.make_logics_queue_error()
+        super().failed(error)

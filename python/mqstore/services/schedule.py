@@ -2,8 +2,6 @@
 
 import logging
 import time
-import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mqstore.services.service import ServiceThread
@@ -36,13 +34,8 @@ class ScheduleMessageService(ServiceThread):
             MQStoreError: ``delayOffset.json`` and its ``.bak`` are damaged.
         """
         super().__init__(store)
-        path = store.path / "config" / "delayOffset.json"
-        held = weakref.proxy(store)  # by services a store is held weakly
-
-        def write(path: Path, content: bytes) -> None:
-            held._replace_config(path, content)
-
-        self._offsets = DelayOffsetManager(path, write)
+        self._levels = range(1, store.max_delay_level + 1)
+        self._offsets = DelayOffsetManager(self.path / "config" / "delayOffset.json", self.engine.replace_config)
         self._persisted = self._offsets.all()
         self._last_persist = time.monotonic()
         self._told: dict[int, str] = {}
@@ -52,22 +45,22 @@ class ScheduleMessageService(ServiceThread):
         """Of each level that has delivered something, the offset in its queue at which it goes on."""
         return self._offsets.all()
 
-    def make_pass(self, store: "MessageStore") -> None:
+    def make_pass(self) -> None:
         """Delivers what is due, writes the offsets now and then, and waits where nothing more is due."""
-        if store.options.broker_role == "SLAVE":
+        if self.options.broker_role == "SLAVE":
             self.wait(_DELAY_FOR_A_WHILE_MS)
             return
-        wait_ms = self._deliver(store)
-        if time.monotonic() >= self._last_persist + store.options.flush_delay_offset_interval / 1000:
-            self.persist(store)
+        wait_ms = self._deliver()
+        if time.monotonic() >= self._last_persist + self.options.flush_delay_offset_interval / 1000:
+            self.persist()
         if wait_ms > 0:
             self.wait(wait_ms)
 
-    def _deliver(self, store: "MessageStore") -> int:
+    def _deliver(self) -> int:
         """One pass over all levels; gives how long nothing will be due, in milliseconds."""
-        levels = [(level, self._offsets.offset(level) or 0) for level in range(1, store.max_delay_level + 1)]
+        levels = [(level, self._offsets.offset(level) or 0) for level in self._levels]
         wait_ms = _DELAY_FOR_A_WHILE_MS
-        for level, next_offset, delivered, next_due, undeliverable, reason in store._deliver_delayed(
+        for level, next_offset, delivered, next_due, undeliverable, reason in self.engine.deliver_delayed(
             levels, _BATCH_COUNT
         ):
             if next_offset != (self._offsets.offset(level) or 0):
@@ -75,29 +68,29 @@ class ScheduleMessageService(ServiceThread):
             for queue_offset, phy_offset, why in undeliverable:
                 _log.error(
                     "%s: message %d of delay level %d, at %d in the log, cannot be delivered: %s",
-                    store.path,
+                    self.path,
                     queue_offset,
                     level,
                     phy_offset,
                     why,
                 )
-            self._tell(store, level, reason)
+            self._tell(level, reason)
             if reason is None and next_due is not None:
-                wait_ms = min(wait_ms, max(0, next_due - store.now()))
+                wait_ms = min(wait_ms, max(0, next_due - self.engine.now()))
             elif reason is None and delivered + len(undeliverable) > 0:
                 wait_ms = 0
         return wait_ms
 
-    def _tell(self, store: "MessageStore", level: int, reason: str | None) -> None:
+    def _tell(self, level: int, reason: str | None) -> None:
         """Says once why a level waits, and that it goes on."""
         if reason is None:
             if self._told.pop(level, None) is not None:
-                _log.info("%s: delay level %d goes on", store.path, level)
+                _log.info("%s: delay level %d goes on", self.path, level)
         elif level not in self._told:
             self._told[level] = reason
-            _log.warning("%s: delay level %d waits: %s", store.path, level, reason)
+            _log.warning("%s: delay level %d waits: %s", self.path, level, reason)
 
-    def persist(self, store: "MessageStore") -> None:
+    def persist(self) -> None:
         """Writes the offsets, where they have changed, after what was delivered is on the disk.
 
         Raises:
@@ -107,10 +100,10 @@ class ScheduleMessageService(ServiceThread):
         offsets = self._offsets.all()
         if offsets == self._persisted:
             return
-        store._flush_commit_log(0)
+        self.engine.flush_commit_log(0)
         self._offsets.persist()
         self._persisted = offsets
 
-    def closing(self, store: "MessageStore") -> None:
+    def closing(self) -> None:
         """Writes the offsets."""
-        self.persist(store)
+        self.persist()

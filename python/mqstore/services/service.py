@@ -16,21 +16,23 @@ _log = logging.getLogger("mqstore")
 class ServiceThread(threading.Thread):
     """A daemon thread that makes passes over a store.
 
-    It holds the store weakly, so that a store that is dropped without being closed does not live on
-    for its services.
+    It holds the store's engine, and the store itself only weakly: one that is dropped without being
+    closed does not live on for its services.
     """
 
     def __init__(self, store: "MessageStore") -> None:
         """A service of a store, not started yet."""
         super().__init__(name=type(self).__name__, daemon=True)
-        self._store = weakref.ref(store)
+        self.engine, self.options, self.path = store._engine, store.options, store.path
+        self.store = weakref.ref(store)
+        """The store, or ``None`` where it is gone. Nobody holds it while a pass waits."""
         self._stopping = threading.Event()
         self.error: BaseException | None = None
         """What the last failed pass raised."""
         self.failed_count = 0
         """Passes that failed in a row."""
 
-    def make_pass(self, store: "MessageStore") -> None:
+    def make_pass(self) -> None:
         """One pass. Blocks for a moment at most, so that the service can end."""
         raise NotImplementedError
 
@@ -38,30 +40,35 @@ class ServiceThread(threading.Thread):
         """Sleeps, or until the service is to end."""
         self._stopping.wait(milliseconds / 1000)
 
-    def failed(self, store: "MessageStore", error: BaseException) -> None:
+    def failed(self, error: BaseException) -> None:
         """A pass failed: says so once, and lets a second pass before it is tried again."""
         if self.failed_count == 1:
-            _log.error("%s of %s failed: %s", self.name, store.path, error)
+            _log.error("%s of %s failed: %s", self.name, self.path, error)
         self.wait(1000)
 
-    def closing(self, store: "MessageStore") -> None:
+    def died(self, error: BaseException) -> None:
+        """The thread ends though it was not told to: the store takes no messages from now on."""
+        self.error = error
+        self.engine.halt(f"{self.name} died: {error!r}")
+        _log.critical("%s of %s died, the store takes no messages from now on", self.name, self.path, exc_info=error)
+
+    def closing(self) -> None:
         """The store is about to be closed, and the service has ended: writes what it still has to write."""
 
     def run(self) -> None:
-        """Makes passes until the service is stopped or its store gone."""
-        while not self._stopping.is_set():
-            store = self._store()
-            if store is None or store.is_closed:
-                return
-            try:
-                self.make_pass(store)
-            except Exception as error:  # a service must go on: what failed is kept and said
-                self.error = error
-                self.failed_count += 1
-                self.failed(store, error)
-            else:
-                self.failed_count = 0
-            del store
+        """Makes passes until the service is stopped."""
+        try:
+            while not self._stopping.is_set():
+                try:
+                    self.make_pass()
+                except Exception as error:  # a service must go on: what failed is kept and said
+                    self.error = error
+                    self.failed_count += 1
+                    self.failed(error)
+                else:
+                    self.failed_count = 0
+        except BaseException as error:  # what nobody expects: said here, with its traceback
+            self.died(error)
 
     def stop(self) -> None:
         """Lets the service end after the pass that is under way."""

@@ -28,9 +28,12 @@ class StoreStatsService(ServiceThread):
         """When the store was opened, in milliseconds."""
         self._samples: deque[tuple[float, tuple[int, ...]]] = deque(maxlen=_MAX_RECORDS_OF_SAMPLING + 1)
 
-    def make_pass(self, store: "MessageStore") -> None:
+    def make_pass(self) -> None:
         """Notes the counters, and waits for the next second."""
-        self.sample(store)
+        store = self.store()
+        if store is not None:
+            self.sample(store)
+        del store  # it is not held while this waits
         self.wait(_FREQUENCY_OF_SAMPLING_MS)
 
     def sample(self, store: "MessageStore") -> None:

@@ -13,8 +13,12 @@ __all__ = ["TransactionalMessageCheckService"]
 class TransactionalMessageCheckService(ServiceThread):
     """Lets the listener that the store was opened with decide on messages in doubt."""
 
-    def make_pass(self, store: "MessageStore") -> None:
+    def make_pass(self) -> None:
         """Checks at once, so that what a crash left is decided soon, and after each interval."""
-        if store._check_listener is not None and not store.options.is_slave:
+        self._check(self.store())
+        self.wait(self.options.transaction_check_interval)
+
+    def _check(self, store: "MessageStore | None") -> None:
+        """Holds the store while it checks, and no longer."""
+        if store is not None and store._check_listener is not None and not self.options.is_slave:
             store.check_transactions(store._check_listener)
-        self.wait(store.options.transaction_check_interval)

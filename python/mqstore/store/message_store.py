@@ -1,14 +1,8 @@
 """The store as Python has it: the engine, its services and its life cycle."""
 
-import atexit
-import contextlib
 import logging
-import threading
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from mqstore import _native
@@ -16,7 +10,7 @@ from mqstore._native import Arrival, Message, PutMessageResult
 from mqstore.consumer import AllocateMessageQueue, ConsumeFromWhere, Consumer, MessageModel, allocate_averagely
 from mqstore.consumer.manager import ConsumerManager
 from mqstore.consumer.settings import ConsumerSettings, one_of
-from mqstore.errors import ReadOnlyError, StoreClosedError
+from mqstore.errors import ReadOnlyError
 from mqstore.options import StoreOptions
 from mqstore.services import (
     AllocateMappedFileService,
@@ -43,12 +37,11 @@ from mqstore.store.times import Time, to_ms
 from mqstore.store.topics import TopicConfigManager
 from mqstore.store.transaction import Transaction
 from mqstore.store.transactional_messages import CheckListener, TransactionalMessages
-from mqstore.store.waiting import AsyncStore, MessageWaiters, OffsetWaiters, wait_in_thread
+from mqstore.store.waiting import AsyncStore, wait_in_thread
 
 __all__ = ["MessageStore"]
 
 _log = logging.getLogger("mqstore")
-_open_stores: "weakref.WeakSet[MessageStore]" = weakref.WeakSet()
 
 
 class MessageStore(StoreOperations):
@@ -58,10 +51,6 @@ class MessageStore(StoreOperations):
     Any number of threads may use it. It is a context manager: leaving the block closes it.
     """
 
-    options: StoreOptions
-    """What it was opened with."""
-    mode: str
-    """``"r"`` or ``"rw"``."""
     compat: bool
     """Whether it gives 4.9.3's answers where the two differ visibly."""
     store_host: str
@@ -97,7 +86,7 @@ class MessageStore(StoreOperations):
 
     def __init__(
         self,
-        options: StoreOptions,
+        _options: StoreOptions,
         *,
         services: Sequence[type[ServiceThread]] = (),
         retention: Retention | None = None,
@@ -105,31 +94,27 @@ class MessageStore(StoreOperations):
         **_given: object,
     ) -> None:
         """Starts the services: those without which nothing works, and those that are asked for."""
-        self._services: list[ServiceThread] = []
+        self._begin(ConsumerManager(self))
         self._listeners: list[Callable[[list[Arrival]], None]] = []
-        self._closing = threading.Lock()
-        self._message_waiters = MessageWaiters(self)
-        self._flush_waiters = OffsetWaiters()
-        self._transfer_waiters = OffsetWaiters()
-        self.aio = AsyncStore(self)
-        self.replication = Replication(self)
         self._topics: TopicConfigManager | None = None
         self._check_listener = check_listener
         self._transactions = TransactionalMessages(weakref.proxy(self))
         self._cleaner = FileCleaner(weakref.proxy(self), retention or Retention())
-        self.consumers = ConsumerManager(self)
+        try:
+            self._set_up(services)
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self, services: Sequence[type[ServiceThread]]) -> None:
         if self.compat:
             # 4.9.3 makes the queues of all delay levels when it loads their offsets.
-            for level in range(len(options.message_delay_level.split())):
+            for level in range(self.max_delay_level):
                 self._make_queue("SCHEDULE_TOPIC_XXXX", level)
         if self.mode == "rw":
-            self._topics = TopicConfigManager(self.path / "config" / "topics.json", self._replace_config, self.now)
-            try:
-                self._start_services(services)
-            except BaseException:
-                self.close()
-                raise
-        _open_stores.add(self)
+            engine = self._engine
+            self._topics = TopicConfigManager(self.path / "config" / "topics.json", engine.replace_config, engine.now)
+            self._start_services(services)
 
     def _start_services(self, asked: Sequence[type[ServiceThread]]) -> None:
         kinds: list[type[ServiceThread]] = [
@@ -141,9 +126,7 @@ class MessageStore(StoreOperations):
         kinds.append(GroupCommitService if self.options.is_sync_flush else FlushRealTimeService)
         if self.options.uses_transient_store_pool:
             kinds.append(CommitRealTimeService)
-        self._services = [kind(self) for kind in (*kinds, *asked)]
-        for service in self._services:
-            service.start()
+        self._start([kind(self) for kind in (*kinds, *asked)])
 
     @property
     def max_delay_level(self) -> int:
@@ -151,79 +134,14 @@ class MessageStore(StoreOperations):
         return len(self.options.message_delay_level.split())
 
     @property
-    def path(self) -> Path:
-        """The store's folder."""
-        return Path(self.options.store_path_root_dir)
+    def aio(self) -> AsyncStore:
+        """The asyncio twins of what waits."""
+        return AsyncStore(self)
 
-    # ---- life cycle -------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Flushes everything, stops the services and closes the store; a second call does nothing.
-
-        Messages and buffers that were given out stay valid.
-
-        Raises:
-            MQStoreError: something could not be flushed. The store is closed all the same; the next
-                opening recovers as after a crash.
-        """
-        with self._closing:
-            services = self._stop_services()
-            _open_stores.discard(self)
-            try:
-                with contextlib.ExitStack() as closing:
-                    closing.callback(self._close)
-                    for service in services if not self.is_closed else ():
-                        closing.callback(service.closing, self)
-                    closing.callback(self.consumers.close)
-            finally:
-                self._message_waiters.wake_all()
-                for waiters in (self._flush_waiters, self._transfer_waiters):
-                    waiters.failed(StoreClosedError("the store is closed"))
-
-    def _stop_services(self) -> list[ServiceThread]:
-        """Ends the services, and gives those that there were."""
-        services, self._services = self._services, []
-        for service in services:
-            service.stop()
-        self._stop_passes()
-        for service in services:
-            service.join_stopped()
-        return services
-
-    def destroy(self) -> None:
-        """Removes log, queues and index from the disk and closes the store.
-
-        Raises:
-            ReadOnlyError: the store was opened to read.
-        """
-        if self.mode == "rw":
-            self._stop_services()
-        self._destroy()
-        self.close()
-
-    def __enter__(self) -> Self:
-        """The store itself."""
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
-        """Closes the store."""
-        self.close()
-
-    def __del__(self) -> None:
-        """A store that is dropped without being closed is closed here, with a warning."""
-        if getattr(self, "_services", None) and not self.is_closed:
-            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=1)
-            self.close()
-
-    def __repr__(self) -> str:
-        """Folder, mode and state."""
-        state = "closed" if self.is_closed else self.mode
-        return f"<MessageStore {self.options.store_path_root_dir} {state}>"
+    @property
+    def replication(self) -> Replication:
+        """What replication is doing."""
+        return Replication(self)
 
     # ---- 4.9.3's puts -----------------------------------------------------------------------
 
@@ -369,7 +287,7 @@ class MessageStore(StoreOperations):
         Raises:
             StoreIOError: the disk did not take it; the store takes no messages from then on.
         """
-        self._flush_everything()
+        self._engine.flush_everything()
         return self.get_flushed_where()
 
     def refresh(self) -> int:
@@ -391,6 +309,7 @@ class MessageStore(StoreOperations):
             gaps=[Gap(*row) for row in self._gaps()],
             rejected=[Rejected(*row) for row in self._rejected()],
             rejected_count=self.rejected_count,
+            halted=self._engine.halted,
         )
 
     def execute_delete_files_manually(self) -> int:
@@ -423,7 +342,7 @@ class MessageStore(StoreOperations):
                     service.stop()
                     service.join_stopped()
                     self._services.remove(service)
-                    service.closing(self)
+                    service.closing()
             elif not running and not self.is_closed:
                 started = [kind(self) for kind in kinds]
                 self._services += started
@@ -536,7 +455,7 @@ class MessageStore(StoreOperations):
         for listener in list(self._listeners):
             try:
                 listener(arrivals)
-            except Exception:
+            except BaseException:  # a SystemExit of somebody's own must not end dispatch
                 _log.exception("a listener of %s failed", self.path)
 
     # ---- waiting ----------------------------------------------------------------------------
@@ -565,14 +484,3 @@ class MessageStore(StoreOperations):
         """Dispatches what was put, so that bounds that are asked for count it."""
         if self.mode == "rw" and self.dispatch_behind_bytes():
             self._reput()
-
-
-def _close_all(stores: Iterable[MessageStore]) -> None:
-    for store in list(stores):
-        try:
-            store.close()
-        except Exception:
-            _log.exception("%s could not be closed when the interpreter ended", store.path)
-
-
-atexit.register(_close_all, _open_stores)

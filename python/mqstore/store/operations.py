@@ -5,9 +5,8 @@
 
 from typing import TYPE_CHECKING
 
-from mqstore import _native
-from mqstore.options import StoreOptions
 from mqstore.store.figures import PUT_TIME_CLASSES
+from mqstore.store.life_cycle import LifeCycle
 from mqstore.store.retention import TopicUsage, disk_used_ratio
 
 if TYPE_CHECKING:
@@ -19,11 +18,8 @@ _OS_PAGE_CACHE_BUSY_LIMIT_MS = 10_000_000
 """An append that seems to take longer was not timed at all."""
 
 
-class StoreOperations(_native.Store):
+class StoreOperations(LifeCycle):
     """What is asked of a running store, and what is told to it."""
-
-    options: StoreOptions
-    """What it was opened with."""
 
     def _stats_service(self) -> "StoreStatsService | None":
         """The service that notes the counters, where it runs."""

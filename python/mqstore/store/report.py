@@ -54,11 +54,13 @@ class StoreReport:
     rejected: list[Rejected] = field(default_factory=list)
     """The first ones; ``rejected_count`` counts all."""
     rejected_count: int = 0
+    halted: str | None = None
+    """Why it takes no messages until it is reopened: a service that died."""
 
     @property
     def is_whole(self) -> bool:
         """Whether nothing is wrong, as far as was looked at."""
-        return not (self.strays or self.gaps or self.rejected_count)
+        return not (self.strays or self.gaps or self.rejected_count or self.halted)
 
     def __str__(self) -> str:
         """As sentences, one a line."""
@@ -67,6 +69,8 @@ class StoreReport:
             lines.append(f"open for writing by {self.writer}")
         elif not self.closed_cleanly:
             lines.append("not closed by its last writer")
+        if self.halted is not None:
+            lines.append(f"takes no messages until it is reopened: {self.halted}")
         lines += [f"{stray.path}: expected {stray.expected}, found {stray.found}" for stray in self.strays]
         for gap in self.gaps:
             reason = gap.reason or "a file is missing"

@@ -151,5 +151,5 @@ class TransactionalMessages:
                 self._ended = None
                 if queues:
                     # What an offset says is done has to be on the disk before it.
-                    store._flush_commit_log(0)
+                    store._engine.flush_commit_log(0)
                     offsets.persist()

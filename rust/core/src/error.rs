@@ -105,6 +105,21 @@ pub enum Error {
     /// The store is closed.
     #[error("the store is closed")]
     Closed,
+    /// The process was forked from the one that opened the store.
+    #[error("the store was opened by process {pid}: a process that is forked from it opens it anew")]
+    Forked {
+        /// Who opened it.
+        pid: u32,
+    },
+    /// Something without which the store cannot go on has ended.
+    #[error("the store takes no messages any more, reopen it: {reason}")]
+    Halted {
+        /// What ended.
+        reason: String,
+    },
+    /// Somebody asked for what took long to be broken off.
+    #[error("it was broken off")]
+    Interrupted,
     /// A flush or a write failed before; what the disk holds is unknown until the store is reopened.
     #[error("an earlier {operation} failed, reopen the store: {reason}")]
     Poisoned {

@@ -18,6 +18,7 @@ pub mod format;
 pub mod fs;
 pub mod ha;
 pub mod index;
+pub mod interrupt;
 pub mod lock;
 pub mod log_view;
 pub mod mmap;

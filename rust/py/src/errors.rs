@@ -95,6 +95,10 @@ pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
             build(py, "OptionError", &message, &[("option", value(py, *option)), ("value", value(py, given))])
         }
         Error::ReadOnly { path: file } => build(py, "ReadOnlyError", &message, &[("path", path(file))]),
+        Error::Forked { .. } => build(py, "StoreForkedError", &message, &[]),
+        Error::Halted { .. } => build(py, "ServiceNotAvailableError", &message, &[]),
+        // Only what is run by `interruptible` is broken off, and has its own exception for that.
+        Error::Interrupted => build(py, "MQStoreError", &message, &[]),
         Error::Closed => build(py, "StoreClosedError", &message, &[]),
         Error::Poisoned { .. } => build(py, "FlushFailedError", &message, &[]),
         Error::OutOfRange { offset, min, max } => {
@@ -122,8 +126,11 @@ fn refused(
     attributes: &[(&str, Bound<'_, PyAny>)],
 ) -> PyErr {
     use PutMessageStatus as Status;
-    if let Error::Io { .. } | Error::Closed | Error::ReadOnly { .. } | Error::Poisoned { .. } =
-        *refusal.reason
+    if let Error::Io { .. }
+    | Error::Closed
+    | Error::Forked { .. }
+    | Error::ReadOnly { .. }
+    | Error::Poisoned { .. } = *refusal.reason
     {
         return to_py(py, &refusal.reason);
     }

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::consume_queue::ConsumeQueue;
 use mqstore_core::dispatch::Gap;
-use mqstore_core::error::Error;
-use mqstore_core::fs::OsFileSystem;
 use mqstore_core::index::file::IndexFile;
 use mqstore_core::mmap::file_queue::Stray;
 use mqstore_core::mmap::mapped_file::MappedFile;
 use pyo3::prelude::*;
 
-use crate::errors::{IntoPyResult, detached, to_py};
+use crate::errors::{IntoPyResult, detached};
 use crate::store::Store;
 
 type StrayRow = (String, String, String);
@@ -150,12 +148,7 @@ impl Store {
         self.core.queues().file_size()
     }
 
-    /// Replaces a configuration file as a whole, keeping what was there as `.bak`.
-    fn _replace_config(&self, py: Python<'_>, path: std::path::PathBuf, content: &[u8]) -> PyResult<()> {
-        detached(py, || mqstore_core::config_file::replace(&OsFileSystem, &path, content))
-    }
-
     fn _check_open(&self, py: Python<'_>) -> PyResult<()> {
-        if self.core.is_closed() { Err(to_py(py, &Error::Closed)) } else { Ok(()) }
+        self.core.check_open().into_py(py)
     }
 }

@@ -6,6 +6,7 @@
 mod arguments;
 mod clock;
 mod dispatch_request;
+mod engine;
 mod errors;
 mod filter;
 mod inspect;
@@ -23,6 +24,7 @@ mod results;
 mod retention;
 mod schedule;
 mod selection;
+mod signals;
 mod stats;
 mod status;
 mod store;
@@ -33,6 +35,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::dispatch_request::DispatchRequest;
+    #[pymodule_export]
+    use crate::engine::{Arrival, Engine};
     #[pymodule_export]
     use crate::filter::SqlFilter;
     #[pymodule_export]
@@ -52,5 +56,5 @@ mod _native {
     #[pymodule_export]
     use crate::selection::{BadRanges, Cursor};
     #[pymodule_export]
-    use crate::store::{Arrival, Store, locked_by, on_network_disk, read_bytes};
+    use crate::store::{Store, locked_by, on_network_disk, read_bytes};
 }

@@ -17,8 +17,8 @@ use mqstore_core::verify::{self, Findings, LogChecked};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
-use crate::errors::detached;
 use crate::options::EngineOptions;
+use crate::signals::interruptible;
 
 /// A store's log, and its derived files as they lie there.
 #[pyclass(frozen, module = "mqstore._native")]
@@ -36,7 +36,7 @@ impl LogView {
     fn new(py: Python<'_>, options: EngineOptions, end: Option<u64>) -> PyResult<Self> {
         let open = || CoreLogView::open(options.into(), Arc::new(OsFileSystem), Arc::new(SystemClock), end);
         Ok(Self {
-            core: detached(py, open)?,
+            core: interruptible(py, open)?,
             queues: Mutex::default(),
             index_files: Mutex::default(),
             holes: Mutex::default(),
@@ -55,26 +55,26 @@ impl LogView {
 
     #[getter]
     fn queue_file_size(&self, py: Python<'_>) -> PyResult<u64> {
-        detached(py, || self.core.queue_file_size())
+        interruptible(py, || self.core.queue_file_size())
     }
 
     #[getter]
     fn index_shape(&self, py: Python<'_>) -> PyResult<(u32, u32)> {
-        let shape = detached(py, || self.core.index_shape())?;
+        let shape = interruptible(py, || self.core.index_shape())?;
         Ok((shape.hash_slot_num, shape.index_num))
     }
 
     fn boundary(&self, py: Python<'_>, offset: u64) -> PyResult<u64> {
-        detached(py, || self.core.boundary(offset))
+        interruptible(py, || self.core.boundary(offset))
     }
 
     fn divide(&self, py: Python<'_>, begin: u64, to: u64, step: u64) -> PyResult<Vec<u64>> {
-        detached(py, || self.core.divide(begin, to, step))
+        interruptible(py, || self.core.divide(begin, to, step))
     }
 
     /// Path, expected, found of files and folders of log, queues and index that are not as they should be.
     fn strays(&self, py: Python<'_>) -> PyResult<Vec<(String, String, String)>> {
-        detached(py, || {
+        interruptible(py, || {
             let mut strays = self.core.strays()?;
             strays.extend(self.core.index()?.map(|(_, faults)| faults).unwrap_or_default());
             let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
@@ -85,7 +85,7 @@ impl LogView {
     /// Topic, queue, first index, behind the last index, of every queue file.
     fn queue_files(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, u64, u64)>> {
         const UNIT: u64 = CQ_STORE_UNIT_SIZE as u64;
-        let queues = detached(py, || self.queues())?;
+        let queues = interruptible(py, || self.queues())?;
         let rows = |queue: Arc<ConsumeQueue>| {
             let files = queue.files();
             let row = |file: &Arc<_>| -> (String, i32, u64, u64) {
@@ -107,7 +107,7 @@ impl LogView {
         first: u64,
         count: usize,
     ) -> PyResult<Vec<(i64, i32, i64)>> {
-        let units = detached(py, || {
+        let units = interruptible(py, || {
             let queue = self.queues()?.get(QueueRef { topic: topic.as_bytes(), queue_id });
             queue.map_or(Ok(Vec::new()), |queue| queue.units(first, count))
         })?;
@@ -116,11 +116,11 @@ impl LogView {
 
     /// How many index files there are; `None` where messages are not indexed.
     fn index_file_count(&self, py: Python<'_>) -> PyResult<Option<usize>> {
-        Ok(detached(py, || self.index_files())?.map(|files| files.len()))
+        Ok(interruptible(py, || self.index_files())?.map(|files| files.len()))
     }
 
     fn holes(&self, py: Python<'_>) -> PyResult<Vec<HoleRow>> {
-        Ok(hole_rows(&detached(py, || self.known_holes())?))
+        Ok(hole_rows(&interruptible(py, || self.known_holes())?))
     }
 
     fn copy_repaired(&self, py: Python<'_>, folder: PathBuf) -> PyResult<Vec<HoleRow>> {
@@ -128,7 +128,7 @@ impl LogView {
             let holes = self.known_holes()?;
             repair::copy_log(&self.core, &holes, &OsFileSystem, &folder).map(|_| holes)
         };
-        Ok(hole_rows(&detached(py, copy)?))
+        Ok(hole_rows(&interruptible(py, copy)?))
     }
 
     fn repair_in_place(&self, py: Python<'_>, saved: PathBuf) -> PyResult<Vec<HoleRow>> {
@@ -136,11 +136,11 @@ impl LogView {
             let holes = self.known_holes()?;
             repair::fill_in_place(&self.core, &holes, &OsFileSystem, &saved).map(|()| holes)
         };
-        Ok(hole_rows(&detached(py, fill)?))
+        Ok(hole_rows(&interruptible(py, fill)?))
     }
 
     fn check_log(&self, py: Python<'_>, begin: u64, to: u64) -> PyResult<LogRow> {
-        let checked = detached(py, || verify::check_log(&self.core, &*self.queues()?, begin, to))?;
+        let checked = interruptible(py, || verify::check_log(&self.core, &*self.queues()?, begin, to))?;
         Ok(log_row(checked))
     }
 
@@ -152,7 +152,7 @@ impl LogView {
         begin: u64,
         to: u64,
     ) -> PyResult<(u64, u64, u64, FindingRows)> {
-        let checked = detached(py, || {
+        let checked = interruptible(py, || {
             let queue = QueueRef { topic: topic.as_bytes(), queue_id };
             let Some(queue) = self.queues()?.get(queue) else { return Ok(verify::QueueChecked::default()) };
             verify::check_queue(&self.core, &queue, begin, to)
@@ -162,7 +162,7 @@ impl LogView {
     }
 
     fn check_index_file(&self, py: Python<'_>, number: usize) -> PyResult<(u64, u64, FindingRows)> {
-        let checked = detached(py, || {
+        let checked = interruptible(py, || {
             let files = self.index_files()?.unwrap_or_default();
             verify::check_index_file(&self.core, &files, number)
         })?;

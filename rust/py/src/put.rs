@@ -26,9 +26,10 @@ use pyo3::pybacked::PyBackedBytes;
 use smallvec::{SmallVec, smallvec};
 
 use crate::arguments::{self, Body, GivenProperties, Keys, TimeMs};
-use crate::errors::{self, detached};
+use crate::errors;
 use crate::message::Message;
 use crate::results::PutMessageResult;
+use crate::signals::in_steps;
 use crate::store::{Round, Store};
 
 /// Bodies above this are copied without the GIL.
@@ -65,7 +66,10 @@ impl Store {
     fn wait_confirmed(&self, py: Python<'_>, wait_for: Option<u64>) -> PyResult<PutMessageStatus> {
         match wait_for {
             None => Ok(PutMessageStatus::PutOk),
-            Some(offset) => detached(py, || self.core.wait_confirmed(offset, self.sync_flush_timeout)),
+            Some(offset) => {
+                let confirmation = self.core.confirmation(offset, self.sync_flush_timeout);
+                in_steps(py, |step| self.core.wait_confirmed(&confirmation, step))
+            }
         }
     }
 

@@ -3,11 +3,13 @@
 use std::time::{Duration, Instant};
 
 use mqstore_core::error::Error;
-use mqstore_core::ha::{ClientOptions, Event, Master, MasterOptions};
+use mqstore_core::ha::{ClientOptions, Event, Master, MasterOptions, Transferred};
 use pyo3::prelude::*;
 
 use crate::arguments::Body;
+use crate::engine::Engine;
 use crate::errors::{IntoPyResult, detached};
+use crate::signals::in_steps;
 use crate::store::Store;
 
 /// What happened: whether somebody should look at it, and a sentence.
@@ -65,23 +67,17 @@ impl Store {
         detached(py, || self.core.follow_master(options, master_address))
     }
 
-    /// A pass of the master's side; gives what happened, and what a slave has confirmed.
-    fn _serve_slaves(&self, py: Python<'_>, max_wait_ms: u64) -> PyResult<(Told, u64)> {
-        let events = detached(py, || self.core.serve_slaves(Duration::from_millis(max_wait_ms)))?;
-        Ok((told(&events), self._push2_slave_max_offset()))
-    }
-
-    /// A pass of the slave's side; gives what happened.
-    fn _receive_log(&self, py: Python<'_>, max_wait_ms: u64) -> PyResult<Told> {
-        let events = detached(py, || self.core.receive_log(Duration::from_millis(max_wait_ms)))?;
-        Ok(told(&events))
-    }
-
     /// Waits until a slave has confirmed an offset; gives whether it is in time.
-    fn _wait_transferred(&self, py: Python<'_>, offset: u64, timeout_ms: u64) -> bool {
+    fn _wait_transferred(&self, py: Python<'_>, offset: u64, timeout_ms: u64) -> PyResult<bool> {
         let deadline = Instant::now() + Duration::from_millis(timeout_ms);
-        let master = self.core.ha_master();
-        py.detach(|| master.is_some_and(|master| master.wait_transferred(offset, deadline)))
+        let Some(master) = self.core.ha_master() else { return Ok(false) };
+        in_steps(py, |step| {
+            let until = Instant::now() + step;
+            Ok(match master.wait_transferred(offset, deadline.min(until)) {
+                Transferred::NotYet if until < deadline => None,
+                outcome => Some(outcome == Transferred::Yes),
+            })
+        })
     }
 
     /// Whether a slave is near enough to wait for it; `None` where puts wait for none.
@@ -126,5 +122,21 @@ impl Store {
         };
         client.update_master_address(address);
         Ok(())
+    }
+}
+
+#[pymethods]
+impl Engine {
+    /// A pass of the master's side; gives what happened, and what a slave has confirmed.
+    fn serve_slaves(&self, py: Python<'_>, max_wait_ms: u64) -> PyResult<(Told, u64)> {
+        let events = detached(py, || self.core.serve_slaves(Duration::from_millis(max_wait_ms)))?;
+        let confirmed = self.core.ha_master().map_or(0, Master::push2_slave_max_offset);
+        Ok((told(&events), confirmed))
+    }
+
+    /// A pass of the slave's side; gives what happened.
+    fn receive_log(&self, py: Python<'_>, max_wait_ms: u64) -> PyResult<Told> {
+        let events = detached(py, || self.core.receive_log(Duration::from_millis(max_wait_ms)))?;
+        Ok(told(&events))
     }
 }

@@ -1,8 +1,9 @@
-//! Delivery passes of `mqstore._native.Store`.
+//! Delivery passes of `mqstore._native.Engine`.
 
 use mqstore_core::schedule::{LevelPass, Undeliverable};
 use pyo3::prelude::*;
 
+use crate::engine::Engine;
 use crate::errors::detached;
 use crate::store::Store;
 
@@ -17,9 +18,9 @@ type UndeliverableRow = (u64, u64, String);
 type TimedRow = (u64, Option<i64>, Vec<UndeliverableRow>, Option<String>);
 
 #[pymethods]
-impl Store {
+impl Engine {
     /// Delivers what is due of delay levels. One that can't be read does not keep the others.
-    fn _deliver_delayed(&self, py: Python<'_>, levels: Vec<(i32, u64)>, max_count: usize) -> Vec<LevelRow> {
+    fn deliver_delayed(&self, py: Python<'_>, levels: Vec<(i32, u64)>, max_count: usize) -> Vec<LevelRow> {
         let row = |&(level, from): &(i32, u64)| match self.core.deliver_level(level, from, max_count) {
             Ok(pass) => row_of(level, pass),
             Err(error) => (level, from, 0, None, Vec::new(), Some(error.to_string())),
@@ -28,23 +29,26 @@ impl Store {
     }
 
     /// Delivers timed messages that are due.
-    fn _deliver_timed(&self, py: Python<'_>, max_count: usize) -> PyResult<TimedRow> {
+    fn deliver_timed(&self, py: Python<'_>, max_count: usize) -> PyResult<TimedRow> {
         let pass = detached(py, || self.core.deliver_timed(max_count))?;
         let reason = pass.refusal.map(|refusal| refusal.reason.to_string());
         Ok((pass.delivered_count, pass.next_due_ms, rows_of(pass.undeliverable), reason))
     }
 
     /// Writes which timed messages are delivered; gives why the store did not take it.
-    fn _persist_timed(&self, py: Python<'_>) -> PyResult<Option<String>> {
+    fn persist_timed(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let refusal = detached(py, || self.core.persist_timed(self.store_host))?;
         Ok(refusal.map(|refusal| refusal.reason.to_string()))
     }
 
     /// Forgets what is known of timed messages.
-    fn _forget_timed(&self) {
+    fn forget_timed(&self) {
         self.core.forget_timed();
     }
+}
 
+#[pymethods]
+impl Store {
     /// How many timed messages wait, and when the first is due; `None` where nobody delivers them.
     fn _timed_waiting(&self, py: Python<'_>) -> Option<(u64, Option<i64>)> {
         py.detach(|| self.core.timed_waiting())

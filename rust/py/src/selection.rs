@@ -13,10 +13,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::errors::{self, detached};
+use crate::errors;
 use crate::message::Message;
 use crate::reading::boundary_of;
 use crate::results::GetMessageResult;
+use crate::signals::interruptible;
 use crate::store::Store;
 
 /// A topic, a queue or all, the first offset, behind the last.
@@ -42,7 +43,7 @@ impl Store {
     fn selection(&self, py: Python<'_>, spec: SelectionSpec) -> PyResult<Selection> {
         let range = |(topic, queue_id, from, to)| QueueRange { topic, queue_id, from, to };
         let compat = self.core.config().compat;
-        let compile = |sql: String| detached(py, || SqlFilter::compile(&sql, compat)).map(Arc::new);
+        let compile = |sql: String| interruptible(py, || SqlFilter::compile(&sql, compat)).map(Arc::new);
         Ok(Selection {
             queues: spec.queues.map(|queues| queues.into_iter().map(range).collect()),
             keys: spec.keys,
@@ -66,7 +67,7 @@ pub struct Cursor(Mutex<CoreCursor>);
 impl Cursor {
     /// The next messages: at most so many, and about as many bytes; none at the end.
     fn next_messages(&self, py: Python<'_>, max_count: usize, max_bytes: u64) -> PyResult<Vec<Message>> {
-        let found = detached(py, || self.0.lock().next_messages(max_count, max_bytes))?;
+        let found = interruptible(py, || self.0.lock().next_messages(max_count, max_bytes))?;
         Ok(found
             .iter()
             .filter_map(|got| Some(Message::new(got.record()?, Some(got.queue_offset()))))
@@ -110,13 +111,13 @@ fn capsule(
 impl Store {
     fn _cursor(&self, py: Python<'_>, spec: SelectionSpec) -> PyResult<Cursor> {
         let selection = self.selection(py, spec)?;
-        let cursor = detached(py, || selection.cursor(Arc::clone(&self.core)))?;
+        let cursor = interruptible(py, || selection.cursor(Arc::clone(&self.core)))?;
         Ok(Cursor(Mutex::new(cursor)))
     }
 
     fn _count(&self, py: Python<'_>, spec: SelectionSpec) -> PyResult<u64> {
         let selection = self.selection(py, spec)?;
-        detached(py, || selection.count(Arc::clone(&self.core)))
+        interruptible(py, || selection.count(Arc::clone(&self.core)))
     }
 
     /// The messages as a capsule of an Arrow stream, which reads them as it is read.
@@ -131,7 +132,7 @@ impl Store {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let columns = columns_of(columns, body)?;
         let selection = self.selection(py, spec)?;
-        let cursor = detached(py, || selection.cursor(Arc::clone(&self.core)))?;
+        let cursor = interruptible(py, || selection.cursor(Arc::clone(&self.core)))?;
         let options = BatchOptions { max_messages: max_messages.max(1), max_bytes };
         capsule(py, Box::new(MessageReader::new(cursor, columns, options)))
     }
@@ -148,7 +149,7 @@ impl Store {
         let columns = columns_of(Some(columns), "binary")?.with_dialect(Dialect::Spark);
         let selection = self.selection(py, spec)?;
         let bodies = columns.bodies();
-        let cursor = detached(py, || selection.cursor_with(Arc::clone(&self.core), bodies))?;
+        let cursor = interruptible(py, || selection.cursor_with(Arc::clone(&self.core), bodies))?;
         let bad = BadRanges(cursor.bad_ranges());
         let options = BatchOptions { max_messages: max_messages.max(1), max_bytes };
         Ok((capsule(py, Box::new(MessageReader::new(cursor, columns, options)))?, bad))
@@ -157,24 +158,24 @@ impl Store {
     /// The part of the log that a walk for a selection's messages goes over.
     fn _log_range(&self, py: Python<'_>, spec: SelectionSpec) -> PyResult<(u64, u64)> {
         let selection = self.selection(py, spec)?;
-        detached(py, || selection.log_range(&self.core))
+        interruptible(py, || selection.log_range(&self.core))
     }
 
     /// Where the log stands behind the first so many selected messages.
     fn _position_behind(&self, py: Python<'_>, spec: SelectionSpec, max_count: u64) -> PyResult<u64> {
         let selection = self.selection(py, spec)?;
-        detached(py, || selection.position_behind(&self.core, max_count))
+        interruptible(py, || selection.position_behind(&self.core, max_count))
     }
 
     /// The first place at or behind an offset of the log at which it can be divided.
     fn _boundary_at(&self, py: Python<'_>, offset: u64) -> PyResult<u64> {
-        detached(py, || self.core.boundary_at(offset))
+        interruptible(py, || self.core.boundary_at(offset))
     }
 
     /// The number of a queue's first unit whose message stands at an offset of the log or behind it.
     fn _first_unit_at(&self, py: Python<'_>, topic: &str, queue_id: i32, offset: u64) -> PyResult<u64> {
         let Some(queue) = self.core.find_consume_queue(topic, queue_id) else { return Ok(0) };
-        detached(py, || queue.first_unit_at(offset))
+        interruptible(py, || queue.first_unit_at(offset))
     }
 
     /// Offsets by several times at once.
@@ -188,7 +189,7 @@ impl Store {
         boundary: &str,
     ) -> PyResult<Vec<u64>> {
         let boundary: Boundary = boundary_of(boundary)?;
-        detached(py, || self.core.get_offsets_in_queue_by_time(topic, queue_id, &timestamps, boundary))
+        interruptible(py, || self.core.get_offsets_in_queue_by_time(topic, queue_id, &timestamps, boundary))
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Appender {
     pub(super) active: Option<Arc<ActiveFile>>,
     pub(super) topic_queues: TopicQueueTable,
     last_store_timestamp: i64,
+    /// Whether the store is closed: the lock of its folder goes, and nobody may write to it any more.
+    is_sealed: bool,
 }
 
 impl Appender {
@@ -202,6 +204,11 @@ impl CommitLog {
         })
     }
 
+    /// Waits for the append that is under way, and refuses every later one.
+    pub fn seal(&self) {
+        self.appender.lock().is_sealed = true;
+    }
+
     pub(super) fn with_appender<T>(
         &self,
         wait: Wait,
@@ -212,6 +219,9 @@ impl CommitLog {
             (None, Wait::Try) => return Err(AppendRefusal::WouldBlock),
             (None, Wait::Block) => self.appender.lock(),
         };
+        if appender.is_sealed {
+            return Err(AppendRefusal::Unavailable(Error::Closed));
+        }
         self.poison.check().map_err(AppendRefusal::Unavailable)?;
         let now = self.clock.now_ms();
         self.begin_time_in_lock.store(now, Ordering::Relaxed);

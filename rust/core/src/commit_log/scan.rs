@@ -16,6 +16,7 @@ use crate::format::message::{
     MESSAGE_MAGIC_CODE_V2, Record, RecordFault,
 };
 use crate::format::sys_flag;
+use crate::interrupt;
 use crate::mmap::file_queue::FileQueue;
 use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::slice::Slice;
@@ -130,6 +131,7 @@ fn scan_file(
     let mut offset = from;
     let mut window_size = READ_AHEAD;
     while offset < end {
+        interrupt::check()?;
         let wanted = (end - offset).min(window_size);
         let window = file.slice(offset - file.file_from_offset(), wanted)?;
         let is_whole = wanted == end - offset || num::offset(window.len()) < wanted;
@@ -233,6 +235,7 @@ fn next_record_in_file(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<Opt
     let handle = file.handle()?;
     let mut at = from;
     while at < end {
+        interrupt::check()?;
         // Reserved blocks that were never written read as zeros and can be long: skip them.
         let position = at - file.file_from_offset();
         let Some(data) = handle.next_data(position).map_err(Error::io("look for data in", file.path()))?
@@ -303,6 +306,7 @@ pub fn is_zero(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<bool> {
     let handle = file.handle()?;
     let mut at = from;
     while at < to {
+        interrupt::check()?;
         let position = at - file.file_from_offset();
         let Some(data) = handle.next_data(position).map_err(Error::io("look for data in", file.path()))?
         else {

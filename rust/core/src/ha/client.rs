@@ -1,7 +1,7 @@
 //! A slave: asks its master for the log and appends what it gets. Source: `HAService.HAClient`.
 
 use std::io::{self, ErrorKind, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -152,7 +152,9 @@ impl Client {
         self.wake();
         let mut following = self.following.lock();
         following.ended = true;
-        following.link = None;
+        if let Some(link) = following.link.take() {
+            link.end();
+        }
         self.status.lock().is_connected = false;
     }
 }
@@ -179,7 +181,7 @@ impl Following {
 
     fn lose(&mut self, reason: Ended, events: &mut Vec<Event>) {
         if let Some(link) = self.link.take() {
-            self.pause(link.address, reason, events);
+            self.pause(link.end(), reason, events);
         }
     }
 
@@ -214,6 +216,12 @@ impl Link {
             last_report: now,
             last_read: now,
         })
+    }
+
+    /// Ends it, also where a process that was forked meanwhile has its socket too. Gives the address.
+    fn end(self) -> String {
+        let _it_has_ended = self.stream.shutdown(Shutdown::Both);
+        self.address
     }
 
     fn interest(&self) -> PollFlags {

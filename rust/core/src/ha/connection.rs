@@ -1,7 +1,7 @@
 //! A master's connection to one slave: reads its reports, sends it the log. Source: `HAConnection`.
 
 use std::io::{ErrorKind, IoSlice, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Instant;
 
 use nix::poll::PollFlags;
@@ -82,6 +82,11 @@ impl Connection {
             last_read: Instant::now(),
             last_write: Instant::now(),
         })
+    }
+
+    /// Ends it, also where a process that was forked meanwhile has its socket too.
+    pub(super) fn end(self) {
+        let _it_has_ended = self.stream.shutdown(Shutdown::Both);
     }
 
     pub(super) const fn address(&self) -> SocketAddr {

@@ -5,6 +5,17 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
+/// Whether a slave has confirmed what is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transferred {
+    /// One has.
+    Yes,
+    /// The time was up before.
+    NotYet,
+    /// None will: replication has ended.
+    Never,
+}
+
 /// How far slaves are, and who waits for that.
 #[derive(Debug, Default)]
 pub(super) struct GroupTransfer {
@@ -28,15 +39,19 @@ impl GroupTransfer {
         }
     }
 
-    /// Waits until a slave has confirmed an offset; gives whether it has, before the time is up.
-    pub(super) fn wait(&self, offset: u64, deadline: Instant) -> bool {
+    /// Waits until a slave has confirmed an offset, or the time is up.
+    pub(super) fn wait(&self, offset: u64, deadline: Instant) -> Transferred {
         let mut ended = self.ended.lock();
         loop {
             if self.push2_slave_max_offset() >= offset {
-                return true;
+                return Transferred::Yes;
             }
-            if *ended || self.moved.wait_until(&mut ended, deadline).timed_out() {
-                return self.push2_slave_max_offset() >= offset;
+            if *ended {
+                return Transferred::Never;
+            }
+            if self.moved.wait_until(&mut ended, deadline).timed_out() {
+                let is_confirmed = self.push2_slave_max_offset() >= offset;
+                return if is_confirmed { Transferred::Yes } else { Transferred::NotYet };
             }
         }
     }

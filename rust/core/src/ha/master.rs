@@ -2,16 +2,17 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::poll::PollFlags;
+use nix::sys::socket::{Shutdown, shutdown};
 use parking_lot::Mutex;
 
 use super::bell::Bell;
 use super::connection::{Connection, ConnectionStatus, Turn};
-use super::group_transfer::GroupTransfer;
+use super::group_transfer::{GroupTransfer, Transferred};
 use super::{Ended, Event};
 use crate::commit_log::CommitLog;
 use crate::error::{Error, Result};
@@ -137,9 +138,9 @@ impl Master {
         self.slave_count.load(Ordering::Acquire) > 0 && behind < self.options.slave_fallbehind_max
     }
 
-    /// Waits until a slave has confirmed an offset; gives whether it has, before the time is up.
+    /// Waits until a slave has confirmed an offset, or the time is up.
     #[must_use]
-    pub fn wait_transferred(&self, offset: u64, deadline: Instant) -> bool {
+    pub fn wait_transferred(&self, offset: u64, deadline: Instant) -> Transferred {
         self.group.wait(offset, deadline)
     }
 
@@ -166,7 +167,10 @@ impl Master {
                     serving.has_more |= turn == Turn::More;
                     serving.connections.push(connection);
                 }
-                Err(reason) => events.push(Event::SlaveEnded { address: connection.address(), reason }),
+                Err(reason) => {
+                    events.push(Event::SlaveEnded { address: connection.address(), reason });
+                    connection.end();
+                }
             }
         }
         self.publish(&serving);
@@ -217,8 +221,11 @@ impl Master {
         self.group.end();
         self.wake();
         let mut serving = self.serving.lock();
-        serving.listener = None;
-        serving.connections.clear();
+        if let Some(listener) = serving.listener.take() {
+            // A process that was forked meanwhile has it too: closing it here would not end it.
+            let _it_is_closed = shutdown(listener.as_raw_fd(), Shutdown::Both);
+        }
+        serving.connections.drain(..).for_each(Connection::end);
         self.publish(&serving);
     }
 }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 pub use client::{Client, ClientOptions, ClientStatus};
 pub use connection::ConnectionStatus;
+pub use group_transfer::Transferred;
 pub use master::{Master, MasterOptions};
 
 use crate::error::Error;

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::format::message::{self, Check, Decoded, Record};
 use crate::format::properties::DispatchProperties;
+use crate::interrupt;
 use crate::num;
 
 /// What was found of the queues.
@@ -54,6 +55,7 @@ pub(super) fn recover_closed(of: Recovered<'_>, log_end: u64) -> Result<QueueEnd
     let mut ends = QueueEnds::default();
     let mut of_damaged = u64::MAX;
     for queue in of.queues.all() {
+        interrupt::check()?;
         let is_cut = queue.recover_clean(|unit, index| agrees(of, &queue, unit, index))?;
         ends.is_cut |= is_cut | queue.cut_behind(log_end)?;
         if is_cut {
@@ -74,6 +76,7 @@ fn recover_crashed(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
     };
     let mut dispatch_from = known;
     for queue in of.queues.all() {
+        interrupt::check()?;
         if let Some(earlier) = queue.recover_up_to(known)? {
             dispatch_from = dispatch_from.min(earlier);
         }

@@ -4,6 +4,7 @@
 //! is a pass that the control plane calls. Source: `DefaultMessageStore`.
 
 mod boundary;
+mod ended;
 mod finished;
 mod follow;
 mod get;
@@ -47,6 +48,7 @@ pub use get::{GetMessageResult, Rejected, Subscription};
 pub use got::{GotMessage, GotMessages};
 pub use open::{Mode, Part};
 pub use put::{BatchMessage, NewMessage, Properties, PutAppended, PutRefusal, PutStep};
+pub use replication::Confirmation;
 pub(crate) use witness::Witness;
 
 /// A store.
@@ -70,6 +72,7 @@ pub struct Store {
     lock: Mutex<Option<StoreLock>>,
     published: Option<Arc<Published>>,
     closed: AtomicBool,
+    ended: ended::Ended,
     /// Records from this offset on were appended by this process since the store was opened.
     own_from: u64,
     /// Units and records that did not agree and were not served.
@@ -181,8 +184,10 @@ impl Store {
         &self.timed
     }
 
-    fn check_open(&self) -> Result<()> {
-        if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
+    /// # Errors
+    /// Where the store is closed.
+    pub fn check_open(&self) -> Result<()> {
+        if self.is_closed() { Err(self.ended.closed()) } else { Ok(()) }
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::ended::Ended;
 use super::follow::Follow;
 use super::replication::Replication;
 use super::{Notes, Store};
@@ -132,10 +133,12 @@ impl Store {
     }
 
     fn close_for_writing(&self) -> Result<()> {
+        // A put that found the store open a moment ago is in the log now, or never will be.
+        self.log.seal();
         self.log.commit(0)?;
         // Where queues cannot be written the log still gets to the disk.
         let dispatched = self.reput();
-        self.flush_everything()?;
+        self.flush_all()?;
         dispatched?;
         self.log.discard_prepared_file()?;
         let is_whole = !self.log.is_poisoned() && !self.derived_poison.is_set();
@@ -154,6 +157,7 @@ impl Store {
     pub fn destroy(&self) -> Result<()> {
         self.check_writable()?;
         self.closed.store(true, Ordering::Release);
+        self.log.seal();
         self.replication.shutdown();
         for queue in self.queues.all() {
             self.queues.destroy(&queue)?;
@@ -199,6 +203,7 @@ impl Store {
             lock: Mutex::default(),
             published: None,
             closed: AtomicBool::new(false),
+            ended: Ended::default(),
             own_from: u64::MAX,
             rejected_count: AtomicU64::new(0),
             rejected: Mutex::default(),

@@ -36,9 +36,7 @@ impl Store {
             reason: Box::new(reason),
             at: None,
         };
-        if self.is_closed() {
-            return Err(unavailable(Error::Closed));
-        }
+        self.check_open().map_err(unavailable)?;
         if self.mode == Mode::Read {
             return Err(unavailable(Error::ReadOnly { path: self.path().into() }));
         }
@@ -61,6 +59,7 @@ impl Store {
                 "the disk is full, or queues or index failed",
             ));
         }
+        self.ended.check_runs().map_err(unavailable)?;
         let busy_ms = self.log.lock_time_ms();
         if busy_ms > self.config.os_page_cache_busy_timeout_ms && busy_ms < OS_PAGE_CACHE_BUSY_LIMIT_MS {
             let status = PutMessageStatus::OsPagecacheBusy;

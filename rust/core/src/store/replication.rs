@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Store;
 use crate::error::{Error, Result};
-use crate::ha::{Client, ClientOptions, Event, Master, MasterOptions};
+use crate::ha::{Client, ClientOptions, Event, Master, MasterOptions, Transferred};
 use crate::status::PutMessageStatus;
 
 /// The parts of replication; none runs unless asked for.
@@ -13,6 +13,15 @@ use crate::status::PutMessageStatus;
 pub(super) struct Replication {
     master: OnceLock<Master>,
     client: OnceLock<Client>,
+}
+
+/// What a put waits for, and until when.
+#[derive(Debug, Clone, Copy)]
+pub struct Confirmation {
+    offset: u64,
+    flush_by: Instant,
+    transfer_by: Instant,
+    is_slave_ok: bool,
 }
 
 impl Replication {
@@ -122,27 +131,43 @@ impl Store {
         self.ha_master().filter(|master| master.is_sync())
     }
 
-    /// Waits until a put's message is where it has to be: on the disk, at a slave. What is wrong
-    /// with the slave counts before what is wrong with the disk, as in 4.9.3.
+    /// What a put waits for whose message ends at an offset.
+    #[must_use]
+    pub fn confirmation(&self, offset: u64, sync_flush_timeout: Duration) -> Confirmation {
+        let (now, master) = (Instant::now(), self.sync_master());
+        Confirmation {
+            offset,
+            flush_by: now + sync_flush_timeout,
+            transfer_by: now + master.map_or(Duration::ZERO, Master::slave_timeout),
+            is_slave_ok: master.is_none_or(|master| master.is_slave_ok(offset)),
+        }
+    }
+
+    /// Waits for at most `step` until a put's message is where it has to be: on the disk, at a slave.
+    /// Gives how that ended; `None` while it is open. What is wrong with the slave counts before what
+    /// is wrong with the disk, as in 4.9.3.
     ///
     /// # Errors
-    /// Where a flush failed.
-    pub fn wait_confirmed(&self, offset: u64, sync_flush_timeout: Duration) -> Result<PutMessageStatus> {
-        let begin = Instant::now();
-        let master = self.sync_master();
-        let is_slave_ok = master.is_none_or(|master| master.is_slave_ok(offset));
-        let flushed = if self.config.sync_flush {
-            self.wait_flushed(offset, sync_flush_timeout)?
-        } else {
-            PutMessageStatus::PutOk
-        };
-        Ok(match master {
-            _ if !is_slave_ok => PutMessageStatus::SlaveNotAvailable,
-            Some(master) if !master.wait_transferred(offset, begin + master.slave_timeout()) => {
-                PutMessageStatus::FlushSlaveTimeout
+    /// Where a flush failed, or what flushes has died.
+    pub fn wait_confirmed(&self, of: &Confirmation, step: Duration) -> Result<Option<PutMessageStatus>> {
+        let (now, master) = (Instant::now(), self.sync_master());
+        let until = now + step;
+        let mut flushed = PutMessageStatus::PutOk;
+        if self.config.sync_flush {
+            flushed = self.wait_flushed(of.offset, of.flush_by.min(until).saturating_duration_since(now))?;
+            if flushed != PutMessageStatus::PutOk && until < of.flush_by {
+                return self.ended.check_runs().map(|()| None);
             }
-            _ => flushed,
-        })
+        }
+        let Some(master) = master else { return Ok(Some(flushed)) };
+        if !of.is_slave_ok {
+            return Ok(Some(PutMessageStatus::SlaveNotAvailable));
+        }
+        match master.wait_transferred(of.offset, of.transfer_by.min(until)) {
+            Transferred::Yes => Ok(Some(flushed)),
+            Transferred::NotYet if until < of.transfer_by => self.ended.check_runs().map(|()| None),
+            Transferred::NotYet | Transferred::Never => Ok(Some(PutMessageStatus::FlushSlaveTimeout)),
+        }
     }
 }
 

@@ -98,6 +98,12 @@ impl Store {
     /// # Errors
     /// Where the disk did not take it.
     pub fn flush_everything(&self) -> Result<()> {
+        self.check_writable()?;
+        self.flush_all()
+    }
+
+    /// As [`Store::flush_everything`], for the store's own end too.
+    pub(super) fn flush_all(&self) -> Result<()> {
         let _one_at_a_time = self.flushing.lock();
         let dispatched_time = self.dispatcher.store_timestamp();
         let dispatched = self.dispatcher.reput_from_offset();

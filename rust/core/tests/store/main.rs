@@ -5,6 +5,7 @@
 #[path = "../stores/mod.rs"]
 mod stores;
 
+mod ended;
 mod finished;
 mod follow;
 mod get;

@@ -1,0 +1,208 @@
+"""How a store lives: its services, and its end, whether it is closed, dropped or left behind by a fork."""
+
+import atexit
+import contextlib
+import logging
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from mqstore import _native
+from mqstore.errors import StoreClosedError, StoreForkedError
+from mqstore.options import StoreOptions
+from mqstore.store.waiting import MessageWaiters, OffsetWaiters
+
+if TYPE_CHECKING:
+    from mqstore.consumer.manager import ConsumerManager
+    from mqstore.services import ServiceThread
+
+__all__ = ["LifeCycle"]
+
+_log = logging.getLogger("mqstore")
+
+
+class LifeCycle(_native.Store):
+    """The engine's store with services, which ends in good order.
+
+    Whatever belongs to a store holds its engine, or the store weakly: the last reference that its
+    user drops ends it.
+    """
+
+    options: StoreOptions
+    """What it was opened with."""
+    mode: str
+    """``"r"`` or ``"rw"``."""
+    consumers: "ConsumerManager"
+    """The consumers of this process, and how far groups are."""
+
+    def _begin(self, consumers: "ConsumerManager") -> None:
+        """It is open, and has no services yet."""
+        self.consumers = consumers
+        self._services: list[ServiceThread] = []
+        # A signal's handler may close the store in the middle of a close.
+        self._closing = threading.RLock()
+        self._message_waiters = MessageWaiters(weakref.proxy(self))
+        self._flush_waiters = OffsetWaiters()
+        self._transfer_waiters = OffsetWaiters()
+        _open_stores.add(self)
+
+    @property
+    def path(self) -> Path:
+        """The store's folder."""
+        return Path(self.options.store_path_root_dir)
+
+    def _start(self, services: Sequence["ServiceThread"]) -> None:
+        self._services = list(services)
+        for service in self._services:
+            service.start()
+
+    def close(self) -> None:
+        """Flushes everything, stops the services and closes the store; a second call does nothing.
+
+        Messages and buffers that were given out stay valid. Where Ctrl-C breaks it off while it waits for
+        a service, the store takes no messages any more, and the next call, or the end of the
+        interpreter, closes it.
+
+        Raises:
+            MQStoreError: something could not be flushed. The store is closed all the same; the next
+                opening recovers as after a crash.
+        """
+        # Who closes it waits for this thread where it is a service: that goes back to its end.
+        is_service = threading.current_thread() in self._services
+        if not self._closing.acquire(blocking=not is_service):
+            return
+        try:
+            self._stop_services()
+            self._close_stopped()
+        finally:
+            self._closing.release()
+
+    def _close_stopped(self) -> None:
+        services = [] if self.is_closed else self._services
+        try:
+            with contextlib.ExitStack() as closing:
+                closing.callback(self._close)
+                for service in services:
+                    closing.callback(service.closing)
+                closing.callback(self.consumers.close)
+        finally:
+            _open_stores.discard(self)
+            self._services = []
+            self._message_waiters.wake_all()
+            for waiters in (self._flush_waiters, self._transfer_waiters):
+                waiters.failed(StoreClosedError("the store is closed"))
+
+    def _stop_services(self) -> None:
+        """Ends the services."""
+        for service in self._services:
+            service.stop()
+        self._engine.stop_passes()
+        try:
+            for service in self._services:
+                service.join_stopped()
+        except BaseException:
+            self._engine.halt("closing it was broken off; it can be closed again")
+            raise
+
+    def destroy(self) -> None:
+        """Removes log, queues and index from the disk and closes the store.
+
+        Raises:
+            ReadOnlyError: the store was opened to read.
+        """
+        if self.mode == "rw":
+            self._stop_services()
+        self._destroy()
+        self.close()
+
+    def __enter__(self) -> Self:
+        """The store itself."""
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        """Closes the store."""
+        self.close()
+
+    def __del__(self) -> None:
+        """A store that is dropped without being closed is closed here, with a warning."""
+        if self.is_closed:
+            return
+        try:
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
+        finally:
+            if "_services" in self.__dict__:
+                self.close()
+            else:  # Ctrl-C came before it was wholly made
+                self._close()
+
+    def __repr__(self) -> str:
+        """Folder, mode and state."""
+        state = "closed" if self.is_closed else self.mode
+        return f"<MessageStore {self.options.store_path_root_dir} {state}>"
+
+    def _replace_config(self, path: Path, content: bytes) -> None:
+        """Replaces a file of the configuration as a whole, keeping what was there as ``.bak``."""
+        self._engine.replace_config(path, content)
+
+
+class _Forked(LifeCycle):
+    """What a store is in a process that was forked while it was open: nothing, and harmless."""
+
+    def __getattribute__(self, name: str) -> Any:
+        """Refuses everything before a lock is asked for that nobody in this process can let go."""
+        if name in {"close", "is_closed", "mode", "options", "path"} or name.startswith("__"):
+            return super().__getattribute__(name)
+        raise _forked(self.path)
+
+    def close(self) -> None:
+        """Does nothing: the store is open in the other process."""
+
+    def __enter__(self) -> Self:
+        """It cannot be used."""
+        raise _forked(self.path)
+
+    def __del__(self) -> None:
+        """Closes nothing."""
+
+    def __repr__(self) -> str:
+        """Says what it is."""
+        return f"<MessageStore {self.options.store_path_root_dir} of another process>"
+
+
+def _forked(path: Path) -> StoreForkedError:
+    return StoreForkedError(f"{path} was open when process {os.getpid()} was forked from its own: open it here anew")
+
+
+_open_stores: "weakref.WeakSet[LifeCycle]" = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for store in list(_open_stores):
+        try:
+            store.close()
+        except Exception:
+            _log.exception("%s could not be closed when the interpreter ended", store.path)
+
+
+def _abandon_all() -> None:
+    """In a forked process: no thread of the services is here, and the store is the other process's."""
+    for store in list(_open_stores):
+        store._engine.abandon()
+        store.consumers.abandon()
+        store._services = []
+        store.__class__ = _Forked
+    _open_stores.clear()
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_abandon_all)

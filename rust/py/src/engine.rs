@@ -1,0 +1,165 @@
+//! `mqstore._native.Engine`: what services, and all else that belongs to a store, hold of it.
+//!
+//! A pass that waits holds what it waits on. Would that be the store, one that its user drops would
+//! live on in its services; so it is this.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use mqstore_core::dispatch::Arrival as CoreArrival;
+use mqstore_core::format::host::Host;
+use mqstore_core::fs::OsFileSystem;
+use mqstore_core::store::Store as CoreStore;
+use pyo3::prelude::*;
+
+use crate::errors::detached;
+
+/// How long dispatch sleeps when there is nothing to dispatch: 4.9.3's interval.
+const REPUT_INTERVAL: Duration = Duration::from_millis(1);
+
+/// What services hold of a store.
+#[pyclass(frozen, module = "mqstore._native")]
+pub struct Engine {
+    pub(crate) core: Arc<CoreStore>,
+    /// Where what it puts itself is stored.
+    pub(crate) store_host: Host,
+    /// Whether passes that wait are to come back.
+    pub(crate) stopping: Arc<AtomicBool>,
+}
+
+/// A message that has become visible in its queue.
+#[pyclass(frozen, module = "mqstore")]
+pub struct Arrival(CoreArrival);
+
+#[pymethods]
+impl Arrival {
+    #[getter]
+    fn topic(&self) -> &str {
+        &self.0.topic
+    }
+
+    #[getter]
+    fn queue_id(&self) -> i32 {
+        self.0.queue_id
+    }
+
+    #[getter]
+    fn max_offset(&self) -> i64 {
+        self.0.max_offset
+    }
+
+    #[getter]
+    fn tags_code(&self) -> i64 {
+        self.0.tags_code
+    }
+
+    #[getter]
+    fn store_timestamp(&self) -> i64 {
+        self.0.store_timestamp
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "Arrival(topic={:?}, queue_id={}, max_offset={}, store_timestamp={})",
+            self.0.topic, self.0.queue_id, self.0.max_offset, self.0.store_timestamp
+        )
+    }
+}
+
+#[pymethods]
+impl Engine {
+    /// Lets the passes that wait come back soon.
+    fn stop_passes(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.core.log().wake_allocator();
+        self.core.log().wake_flusher();
+        if let Some(master) = self.core.ha_master() {
+            master.wake();
+        }
+        if let Some(client) = self.core.ha_client() {
+            client.wake();
+        }
+    }
+
+    /// Lets the store take no messages any more; the first reason counts.
+    fn halt(&self, reason: String) {
+        self.core.halt(reason);
+    }
+
+    /// Why the store takes no messages any more.
+    #[getter]
+    fn halted(&self) -> Option<String> {
+        self.core.halted().map(str::to_owned)
+    }
+
+    /// In a process that was forked while the store was open: lets go of it and touches nothing.
+    fn abandon(&self) {
+        self.core.abandon();
+    }
+
+    /// The time by the store's clock.
+    fn now(&self) -> i64 {
+        self.core.now_ms()
+    }
+
+    /// Replaces a small file as a whole.
+    fn replace_config(&self, py: Python<'_>, path: PathBuf, content: &[u8]) -> PyResult<()> {
+        detached(py, || mqstore_core::config_file::replace(&OsFileSystem, &path, content))
+    }
+
+    // ---- passes -----------------------------------------------------------------------------
+
+    /// Dispatches for up to so many milliseconds; comes back early with arrivals to tell of.
+    fn reput_for(&self, py: Python<'_>, max_ms: u64) -> PyResult<Vec<Arrival>> {
+        let arrivals = detached(py, || {
+            let end = Instant::now() + Duration::from_millis(max_ms);
+            loop {
+                self.core.reput()?;
+                let arrivals = self.core.dispatcher().take_arrivals();
+                if !arrivals.is_empty() || self.stopping.load(Ordering::Acquire) || Instant::now() >= end {
+                    return Ok(arrivals);
+                }
+                std::thread::sleep(REPUT_INTERVAL);
+            }
+        })?;
+        Ok(arrivals.into_iter().map(Arrival).collect())
+    }
+
+    /// Gives the flushed offset and whether anything was flushed.
+    fn flush_commit_log(&self, py: Python<'_>, least_pages: u64) -> PyResult<(u64, bool)> {
+        let outcome = detached(py, || self.core.flush_commit_log(least_pages))?;
+        Ok((outcome.flushed_offset, outcome.flushed_some))
+    }
+
+    /// Waits for a put that asks for a flush.
+    fn wait_flush_requested(&self, py: Python<'_>, max_wait_ms: u64) {
+        py.detach(|| self.core.log().wait_flush_requested(Duration::from_millis(max_wait_ms)));
+    }
+
+    fn group_commit(&self, py: Python<'_>, max_wait_ms: u64) -> PyResult<u64> {
+        let outcome = detached(py, || self.core.group_commit(Duration::from_millis(max_wait_ms)))?;
+        Ok(outcome.flushed_offset)
+    }
+
+    fn commit(&self, py: Python<'_>, least_pages: u64) -> PyResult<bool> {
+        detached(py, || self.core.log().commit(least_pages))
+    }
+
+    fn allocate(&self, py: Python<'_>, max_wait_ms: u64) -> PyResult<()> {
+        detached(py, || self.core.log().allocate_pass(Duration::from_millis(max_wait_ms)))
+    }
+
+    fn flush_consume_queues(&self, py: Python<'_>, least_pages: u64) -> PyResult<()> {
+        detached(py, || self.core.flush_consume_queues(least_pages))
+    }
+
+    fn flush_everything(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.core.flush_everything())
+    }
+
+    fn make_logics_queue_error(&self) {
+        self.core.running_flags().make_logics_queue_error();
+    }
+}

@@ -1,0 +1,1 @@
+"""How stores end, and what breaks in while they live."""

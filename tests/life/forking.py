@@ -1,0 +1,159 @@
+"""A process that forks while it has a store open. Prints nothing where all is as it has to be.
+
+``python -m tests.life.forking SCENARIO FOLDER``
+"""
+
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mqstore
+from mqstore import _native
+from tests.store.conftest import SMALL
+
+_CHILD_TIMEOUT_S = 60
+OPTIONS: dict[str, Any] = SMALL | {"flushDiskType": "SYNC_FLUSH"}
+
+
+def in_child(run: Callable[[], object]) -> int:
+    """Runs something in a forked process, which ends as an interpreter does; gives its id."""
+    with warnings.catch_warnings():
+        # Forking beside threads is what this is about.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid:
+        return pid
+    signal.alarm(_CHILD_TIMEOUT_S)
+    run()
+    sys.exit(0)
+
+
+def ended_well(pid: int) -> None:
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, f"the forked process ended with {status}"
+
+
+def use(store: mqstore.MessageStore, consumer: Any, messages: Iterator[mqstore.Message]) -> None:
+    """Everything that there is to do with a store of another process."""
+    for name, *given in (
+        ("put", "t", b""),
+        ("put_many", "t", [b""]),
+        ("put_message", mqstore.MessageExtBrokerInner(topic="t", body=b"")),
+        ("get_message", "t", 0, 0),
+        ("query_message", "t", "k"),
+        ("get_max_offset_in_queue", "t", 0),
+        ("topic", "t"),
+        ("select", "t"),
+        ("consumer", "other", "t"),
+        ("aio",),
+        ("replication",),
+        ("transaction",),
+        ("flush",),
+        ("refresh",),
+        ("destroy",),
+        ("report",),
+        ("__enter__",),
+    ):
+        with pytest.raises(mqstore.StoreForkedError, match="forked"):
+            getattr(store, name)(*given)
+    with pytest.raises(mqstore.StoreForkedError):
+        consumer.poll(0)
+    with pytest.raises(mqstore.StoreForkedError):
+        list(messages)
+    assert store.is_closed
+    assert "another process" in repr(store)
+    consumer.close()
+    store.close()
+
+
+def children_touch_nothing(folder: Path) -> None:
+    store = mqstore.open(folder, "rw", **OPTIONS)
+    store.put("t", b"before", queue_id=0, keys="k")
+    consumer = store.consumer("g", "t", from_where="first")
+    message = consumer.poll(30)
+    assert message is not None
+    messages = iter(store.select("t"))
+
+    def child() -> None:
+        nonlocal consumer, store
+        use(store, consumer, messages)
+        assert bytes(message.body) == b"before"
+        del consumer, store
+        with mqstore.open(folder, **OPTIONS) as reader:
+            assert [bytes(found.body) for found in reader.topic("t")] == [b"before"]
+        with pytest.raises(mqstore.StoreLockedError):
+            mqstore.open(folder, "rw", **OPTIONS)
+
+    ended_well(in_child(child))
+    assert _native.locked_by(folder / "lock", folder / "mqstore") is not None
+    assert (folder / "abort").exists()
+    store.put("t", b"behind", queue_id=0)
+    consumer.ack(message)
+    store.close()
+    with mqstore.open(folder, **OPTIONS) as reader:
+        assert reader.report().closed_cleanly
+        assert [bytes(found.body) for found in reader.topic("t")] == [b"before", b"behind"]
+        assert reader.consumers.consume_stats("g", ["t"])[0].consumer_offset == 1
+
+
+def a_living_child_holds_nothing(folder: Path) -> None:
+    """What the parent lets go of is free, though its child lives on."""
+    listening = OPTIONS | {"replication": True, "ha_listen_port": 0}
+    store = mqstore.open(folder, "rw", **listening)
+    consumer = store.consumer("g", "t", consumer_id="one")
+    port = int((store.replication.listen_address or "").rpartition(":")[2])
+    reading, writing = os.pipe()
+
+    def child() -> None:
+        os.close(writing)
+        os.read(reading, 1)
+
+    pid = in_child(child)
+    consumer.close()
+    store.close()
+    with mqstore.open(folder, "rw", **(listening | {"ha_listen_port": port})) as again:
+        again.consumer("g", "t", consumer_id="one").close()
+    os.write(writing, b".")
+    ended_well(pid)
+
+
+def forks_beside_busy_threads(folder: Path) -> None:
+    """Whatever lock a thread has at that moment: the child waits for none."""
+    with mqstore.open(folder, "rw", **OPTIONS) as store:
+        ending = threading.Event()
+
+        def write(number: int) -> None:
+            while not ending.is_set():
+                store.put("t", b"x" * 1000, queue_id=number)
+
+        def read(number: int) -> None:
+            while not ending.is_set():
+                store.get_message("t", number, 0)
+                store.query_message("t", "k")
+
+        threads = [threading.Thread(target=run, args=(number,)) for number in range(2) for run in (write, read)]
+        for thread in threads:
+            thread.start()
+        messages = iter(store.select("t"))
+        with store.consumer("g", "t") as consumer:
+            for _ in range(20):
+                ended_well(in_child(lambda: use(store, consumer, messages)))
+        ending.set()
+        for thread in threads:
+            thread.join()
+        end = store.get_max_offset_in_queue("t", 0)
+    with mqstore.open(folder, **OPTIONS) as reader:
+        assert reader.report().closed_cleanly
+        assert reader.get_max_offset_in_queue("t", 0) == end
+
+
+if __name__ == "__main__":
+    scenarios = (children_touch_nothing, a_living_child_holds_nothing, forks_beside_busy_threads)
+    {scenario.__name__: scenario for scenario in scenarios}[sys.argv[1]](Path(sys.argv[2]))

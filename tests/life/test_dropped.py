@@ -1,0 +1,123 @@
+"""A store that is dropped without being closed, and what keeps one."""
+
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mqstore
+from mqstore import _native
+from mqstore.services import ServiceThread
+from tests.store.conftest import SMALL
+
+NOT_CLOSED = r"<MessageStore .* was not closed"
+EVERYTHING: dict[str, Any] = {
+    "schedule_messages": True,
+    "retention": True,
+    "replication": True,
+    "check_transactions": lambda _message: mqstore.LocalTransactionState.UNKNOW,
+    "ha_listen_port": 0,
+    "transientStorePoolEnable": True,
+    "transientStorePoolSize": 2,
+}
+
+
+@pytest.fixture(autouse=True)
+def without_collector() -> Iterator[None]:
+    """What is dropped has to go by itself."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def service_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if isinstance(thread, ServiceThread)}
+
+
+def is_locked(path: Path) -> bool:
+    return _native.locked_by(path / "lock", path / "mqstore") is not None
+
+
+@pytest.mark.parametrize("given", [{}, {"flushDiskType": "SYNC_FLUSH"}, EVERYTHING], ids=["async", "sync", "all"])
+def test_a_dropped_store_is_closed_at_once(tmp_path: Path, given: dict[str, Any]) -> None:
+    before = service_threads()
+    store = mqstore.open(tmp_path / "store", "rw", **(SMALL | given))
+    store.put("t", b"kept", queue_id=0, keys="k")
+    assert store.wait_for_message("t", 0, 0, timeout=30)
+    assert is_locked(tmp_path / "store")
+    with pytest.warns(ResourceWarning, match=NOT_CLOSED):
+        del store
+    assert not is_locked(tmp_path / "store")
+    assert service_threads() == before
+    with mqstore.open(tmp_path / "store", **SMALL) as again:
+        assert again.report().closed_cleanly
+        assert [bytes(message.body) for message in again.query_message("t", "k")] == [b"kept"]
+
+
+def test_what_was_asked_of_it_keeps_no_store(tmp_path: Path) -> None:
+    store = mqstore.open(tmp_path / "store", "rw", **SMALL)
+    store.add_listener(lambda _arrivals: None)
+    store.put("t", b"1", queue_id=0)
+    message = store.get_message("t", 0, 0).messages[0]
+    body = message.body
+    asked = [store.aio, store.replication, store.consumers.groups, store.consumers.offsets, store.consumers.filters]
+    del asked
+    with store.consumer("g", "t", from_where="first") as consumer:
+        assert consumer.poll(30) is not None
+    del consumer
+    known = weakref.ref(store)
+    with pytest.warns(ResourceWarning, match=NOT_CLOSED):
+        del store
+    assert known() is None
+    assert bytes(body) == b"1"
+
+
+def test_what_reads_a_store_keeps_it(tmp_path: Path) -> None:
+    store = mqstore.open(tmp_path / "store", "rw", **SMALL)
+    store.put_many("t", [b"1", b"2"], queue_id=0)
+    messages = iter(store.topic("t"))
+    consumer = store.consumer("g", "t", from_where="first")
+    del store
+    assert [bytes(message.body) for message in messages] == [b"1", b"2"]
+    assert is_locked(tmp_path / "store")
+    taken = consumer.poll(30)
+    assert taken is not None
+    consumer.ack(taken)
+    del messages
+    with pytest.warns(ResourceWarning, match=NOT_CLOSED):
+        del consumer
+    assert not is_locked(tmp_path / "store")
+
+
+def test_a_dropped_reader_says_so(tmp_path: Path) -> None:
+    mqstore.open(tmp_path / "store", "rw", **SMALL).close()
+    reader = mqstore.open(tmp_path / "store", **SMALL)
+    with pytest.warns(ResourceWarning, match=NOT_CLOSED):
+        del reader
+
+
+def test_a_store_in_a_cycle_is_closed_by_the_collector(tmp_path: Path) -> None:
+    store = mqstore.open(tmp_path / "store", "rw", **SMALL, schedule_messages=True)
+    store.put("t", b"kept", queue_id=0, delay_time_level=1)
+    holder: list[Any] = [store, store.consumer("g", "t")]
+    holder.append(holder)
+    del store, holder
+    with pytest.warns(ResourceWarning, match=NOT_CLOSED):
+        gc.collect()
+    assert not is_locked(tmp_path / "store")
+    with mqstore.open(tmp_path / "store", **SMALL) as again:
+        assert again.report().closed_cleanly
+
+
+def test_a_store_that_could_not_be_set_up_is_let_go(tmp_path: Path) -> None:
+    config = tmp_path / "store" / "config" / "topics.json"
+    config.parent.mkdir(parents=True)
+    config.write_text("[")
+    with pytest.raises(mqstore.MQStoreError, match=r"topics\.json"):
+        mqstore.open(tmp_path / "store", "rw", **SMALL)
+    assert not is_locked(tmp_path / "store")

@@ -1,0 +1,195 @@
+"""Services that fail or die, listeners that raise, and closing from anywhere."""
+
+import asyncio
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+import mqstore
+from mqstore.services import FlushConsumeQueueService, GroupCommitService, ReputMessageService, ServiceThread
+from tests.store.conftest import Opener
+from tests.waiting import wait_until
+
+
+def die(*_given: object) -> None:
+    """What ends a thread."""
+    raise SystemExit("for a test")
+
+
+def service_of(store: mqstore.MessageStore, kind: type[ServiceThread]) -> ServiceThread:
+    return next(service for service in store._services if isinstance(service, kind))
+
+
+def kill(store: mqstore.MessageStore, kind: type[ServiceThread], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a service's next pass end its thread."""
+    service = service_of(store, kind)
+    monkeypatch.setattr(service, "make_pass", die)
+    service.join(60)
+    assert not service.is_alive()
+
+
+@pytest.mark.parametrize("kind", [ReputMessageService, FlushConsumeQueueService])
+def test_a_store_says_that_a_service_died(
+    open_store: Opener,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[ServiceThread],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = open_store()
+    store.put("t", b"before", queue_id=0)
+    kill(store, kind, monkeypatch)
+    with pytest.raises(mqstore.ServiceNotAvailableError, match=f"{kind.__name__} died: SystemExit"):
+        store.put("t", b"after", queue_id=0)
+    result = store.put_message(mqstore.MessageExtBrokerInner(topic="t", body=b"after", queue_id=0))
+    assert result.status is mqstore.PutMessageStatus.SERVICE_NOT_AVAILABLE
+    assert kind.__name__ in (store.report().halted or "")
+    assert kind.__name__ in str(store.report())
+    assert not store.report().is_whole
+    assert [record.levelno for record in caplog.records if "died" in record.message] == [logging.CRITICAL]
+    # What it has is there, and it is closed as ever.
+    assert [bytes(message.body) for message in store.topic("t")] == [b"before"]
+    store.close()
+    again = open_store(mode="r")
+    assert again.report().closed_cleanly
+    assert [bytes(message.body) for message in again.topic("t")] == [b"before"]
+
+
+def test_a_put_does_not_wait_for_a_flusher_that_died(open_store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(flushDiskType="SYNC_FLUSH", syncFlushTimeout=600_000)
+    service = service_of(store, GroupCommitService)
+    raised: list[BaseException] = []
+
+    def put() -> None:
+        try:
+            store.put("t", b"", queue_id=0)
+        except mqstore.MQStoreError as error:
+            raised.append(error)
+
+    def die_once_waited_for() -> None:
+        threads[0].start()
+        wait_until(lambda: store.get_max_phy_offset() > 0)
+        die()
+
+    threads = [threading.Thread(target=put)]
+    monkeypatch.setattr(service, "make_pass", die_once_waited_for)
+    service.join(60)
+    threads[0].join(60)
+    assert [type(error) for error in raised] == [mqstore.ServiceNotAvailableError]
+
+    async def main() -> None:
+        with pytest.raises(mqstore.ServiceNotAvailableError):
+            await store.aio.put("t", b"", queue_id=0)
+
+    asyncio.run(main())
+
+
+def test_a_task_does_not_wait_for_a_flusher_that_dies(open_store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(flushDiskType="SYNC_FLUSH", syncFlushTimeout=600_000)
+
+    async def main() -> None:
+        future = store._flush_waiters.add(1 << 40)
+        await asyncio.to_thread(kill, store, GroupCommitService, monkeypatch)
+        with pytest.raises(mqstore.ServiceNotAvailableError):
+            await asyncio.wait_for(future, 60)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("raised", [ZeroDivisionError, SystemExit, KeyboardInterrupt])
+def test_what_a_listener_raises_changes_nothing(
+    store: mqstore.MessageStore, raised: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[int] = []
+
+    def listener(arrivals: list[mqstore.Arrival]) -> None:
+        seen.extend(arrival.max_offset for arrival in arrivals)
+        raise raised("of the listener")
+
+    store.add_listener(listener)
+    for number in range(3):
+        store.put("t", b"%d" % number, queue_id=0)
+        wait_until(lambda: len(seen) > number)  # noqa: B023 - waited for before the next turn
+    assert seen == [1, 2, 3]
+    assert service_of(store, ReputMessageService).is_alive()
+    assert "a listener of" in caplog.text
+
+
+def test_a_listener_closes_the_store(open_store: Opener) -> None:
+    store = open_store()
+    closed = threading.Event()
+
+    def listener(_arrivals: list[mqstore.Arrival]) -> None:
+        store.close()
+        closed.set()
+
+    store.add_listener(listener)
+    store.put("t", b"", queue_id=0)
+    assert closed.wait(60)
+    assert store.is_closed
+    assert open_store(mode="r").report().closed_cleanly
+
+
+def test_a_listener_and_another_thread_close_the_store(open_store: Opener) -> None:
+    """Whoever waits for the dispatch thread to end must not be waited for by it."""
+    store = open_store()
+    called, go_on = threading.Event(), threading.Event()
+
+    def listener(_arrivals: list[mqstore.Arrival]) -> None:
+        called.set()
+        go_on.wait(60)
+        store.close()
+
+    store.add_listener(listener)
+    store.put("t", b"", queue_id=0)
+    assert called.wait(60)
+    closer = threading.Thread(target=store.close)
+    closer.start()
+    wait_until(lambda: all(service._stopping.is_set() for service in store._services))
+    go_on.set()
+    closer.join(60)
+    assert not closer.is_alive()
+    assert store.is_closed
+
+
+def test_a_close_in_the_middle_of_a_close(open_store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the handler of a signal does it that comes while the store is being closed."""
+    store = open_store()
+    close = store.consumers.close
+
+    def close_twice() -> None:
+        monkeypatch.setattr(store.consumers, "close", close)
+        store.close()
+        close()
+
+    monkeypatch.setattr(store.consumers, "close", close_twice)
+    store.close()
+    assert store.is_closed
+    assert open_store(mode="r").report().closed_cleanly
+
+
+def test_many_threads_close(open_store: Opener) -> None:
+    store = open_store()
+    failed: list[BaseException] = []
+
+    def live(number: int) -> None:
+        try:
+            while True:
+                store.put("t", b"%d" % number, queue_id=number)
+                store.get_message("t", number, 0)
+                if store.get_max_offset_in_queue("t", number) > 50:
+                    store.close()
+        except mqstore.StoreClosedError:
+            return
+        except BaseException as error:
+            failed.append(error)
+
+    threads: list[Any] = [threading.Thread(target=live, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive()
+    assert not failed
+    assert open_store(mode="r").report().closed_cleanly
