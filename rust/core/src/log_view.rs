@@ -5,18 +5,16 @@
 //! an end that is known nothing.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::checkpoint::StoreCheckpoint;
 use crate::clock::Clock;
 use crate::commit_log::CommitLog;
-use crate::commit_log::scan::{self, ScanEnd};
+use crate::commit_log::{boundary, scan};
 use crate::config::StoreConfig;
 use crate::consume_queue::table::{QueueListing, QueueTable};
 use crate::error::{Error, Result};
 use crate::format::index::IndexShape;
-use crate::format::message::Check;
 use crate::fs::FileSystem;
 use crate::index::IndexService;
 use crate::lock;
@@ -196,29 +194,13 @@ impl LogView {
         Ok(found.unwrap_or(self.config.index_shape))
     }
 
-    /// The first record at or behind an offset, found by a walk from its file's begin: a body may hold
-    /// bytes that look like a record. The log's end where none follows.
+    /// The first place at or behind an offset where the log can be divided, found by a walk from its file's
+    /// begin.
     ///
     /// # Errors
     /// Where a file can't be read.
     pub fn boundary(&self, offset: u64) -> Result<u64> {
-        let begin = self.files().find(offset).map_or(offset, |file| file.file_from_offset());
-        let mut position = begin.max(self.min_offset());
-        while position < offset {
-            let end = scan::scan(self.files(), position, self.end, Check::Structure, |at, _, _| {
-                Ok(if at < offset { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-            })?;
-            position = match end {
-                ScanEnd::Reached(reached) | ScanEnd::Stopped(reached) => return Ok(reached.min(self.end)),
-                ScanEnd::Fault { offset: bad, fault } => {
-                    scan::next_valid(self.files(), bad, Some(fault), self.end)?.unwrap_or(self.end)
-                }
-                ScanEnd::Missing(bad) => {
-                    scan::next_valid(self.files(), bad, None, self.end)?.unwrap_or(self.end)
-                }
-            };
-        }
-        Ok(position)
+        boundary::boundary_at(self.files(), self.min_offset()..self.end, offset, Ok)
     }
 
     /// Where the log can be divided between two offsets: about every `step` bytes the begin of a

@@ -6,6 +6,7 @@
 mod allocate;
 mod append;
 mod append_data;
+pub mod boundary;
 mod commit;
 mod flush;
 pub mod read;

@@ -1,16 +1,13 @@
-//! Where the log can be divided.
+//! Where the log can be divided, with what the queues know of it.
 //!
-//! A body can hold bytes that look like a record of just that place, so what a search finds from any
-//! byte is no boundary yet. One is known at the first byte of each file and wherever a queue's unit
-//! points at a record that agrees with it; from the nearest of those a walk finds the next ones.
+//! A boundary is known wherever a queue's unit points at a record that agrees with it: the walk from
+//! there is shorter than the one from the begin of the file.
 
 use std::cmp::Reverse;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::Store;
-use crate::commit_log::Bodies;
-use crate::commit_log::scan::{self, ScanEnd};
+use crate::commit_log::boundary;
 use crate::consume_queue::ConsumeQueue;
 use crate::error::Result;
 use crate::format::message::{self, Check, Decoded};
@@ -30,34 +27,9 @@ impl Store {
     /// Where queue or log can't be read.
     pub fn boundary_at(&self, offset: u64) -> Result<u64> {
         self.check_open()?;
-        let (first, end) = (self.first_offset(), self.log.max_offset());
-        if offset <= first || offset >= end {
-            return Ok(offset.clamp(first, end.max(first)));
-        }
-        let files = self.log.files();
-        // In a file that is missing nothing begins: the next one does.
-        let Some(file) = files.find(offset) else {
-            let behind = files.files().iter().map(|file| file.file_from_offset()).find(|&from| from > offset);
-            return Ok(behind.unwrap_or(end));
-        };
-        let mut at = self.known_boundary(file.file_from_offset(), offset)?;
-        while at < offset {
-            let reached =
-                scan::scan_windows(files, at, end, Check::Structure, Bodies::Unwanted, |found, _, _, _| {
-                    Ok(if found >= offset { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-                })?;
-            at = match reached {
-                ScanEnd::Reached(found) | ScanEnd::Stopped(found) => return Ok(found.min(end)),
-                ScanEnd::Fault { offset: bad, .. } | ScanEnd::Missing(bad) if bad >= offset => {
-                    return Ok(bad);
-                }
-                ScanEnd::Fault { offset: bad, fault } => {
-                    scan::next_valid(files, bad, Some(fault), u64::MAX)?.unwrap_or(end)
-                }
-                ScanEnd::Missing(bad) => scan::next_valid(files, bad, None, u64::MAX)?.unwrap_or(end),
-            };
-        }
-        Ok(at.min(end))
+        let log = self.first_offset()..self.log.max_offset();
+        let known = |file_from| self.known_boundary(file_from, offset);
+        boundary::boundary_at(self.log.files(), log, offset, known)
     }
 
     /// The last boundary before an offset that queues know of, else the begin of its file.
