@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import mqstore
 from mqstore.cli.main import main
-from mqstore.errors import StoreNotFoundError
+from mqstore.errors import OptionError, StoreNotFoundError
 from mqstore.spark.audit import audit
 from mqstore.verify.meanings import MEANINGS
 from tests.compat.goldens import GOLDENS, Golden
@@ -227,6 +227,10 @@ def test_a_forged_record_is_no_message(spark: SparkSession, tmp_path: Path) -> N
 def test_several_stores_in_every_form(spark: SparkSession, whole: Path, tmp_path: Path) -> None:
     broken = copy_store(whole, tmp_path / "<b>broken")
     clear_unit(broken)
+    by_glob = audit(f"{tmp_path}/*", spark=spark, **SMALL)
+    assert [store.store for store in by_glob.stores] == [str(broken)]
+    with pytest.raises(OptionError, match="it names no folder with a commitlog in it"):
+        audit(f"{tmp_path}/none*", spark=spark)
     done = audit([whole, broken], spark=spark, **SMALL)
     assert [store.is_whole for store in done.stores] == [True, False]
     rows = done.findings_frame(spark).collect()
@@ -237,6 +241,10 @@ def test_several_stores_in_every_form(spark: SparkSession, whole: Path, tmp_path
     page = done.to_html()
     assert "&lt;b&gt;broken" in page
     assert "<b>broken" not in page
+    assert page.index('id="store-1"') < page.index('id="store-0"'), "what is broken comes first"
+    assert f'<details id="store-0"><summary><code>{whole}</code> is whole' in page
+    assert ">54</td>" in page
+    assert "the first 20 of 54" in page
     assert "http" not in page.replace("http-equiv", ""), "it needs no other file"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
+from mqstore.spark.opened import expand
 from mqstore.spark.session import spark_session
 from mqstore.spark.tasks import run_tasks
 from mqstore.verify.findings import Finding, StoreAudit
@@ -61,6 +62,12 @@ class Audit:
         """All of it as JSON."""
         return json.dumps(dataclasses.asdict(self), ensure_ascii=False, indent=1, default=_json_value)
 
+    def _repr_html_(self) -> str:
+        """The stores and what is wrong with them as tables, for notebooks."""
+        from mqstore.spark.audit_html import audit_tables  # noqa: PLC0415 - it needs this module's classes
+
+        return audit_tables(self)
+
     def to_html(self) -> str:
         """All of it as one page that needs no other file."""
         from mqstore.spark.audit_html import audit_page  # noqa: PLC0415 - it needs this module's classes
@@ -87,7 +94,7 @@ def audit(
     A store that is being written to is checked up to where it is when the audit begins.
 
     Args:
-        stores: Their folders; every executor sees them.
+        stores: Their folders, or globs of them; every executor sees them.
         spark: The session; :func:`mqstore.spark.spark_session` by default.
         compat: The store closes gaps in a queue's offsets as 4.9.3 does.
         range_size: About how many bytes of log a task checks.
@@ -95,12 +102,13 @@ def audit(
 
     Raises:
         StoreNotFoundError: there is no store, or an executor does not see it.
-        OptionError: an option does not exist or has a value that does not work.
+        OptionError: an option does not exist or has a value that does not work, or a glob finds nothing.
         StoreIOError: the operating system refused something.
     """
     given = [stores] if isinstance(stores, str | os.PathLike) else list(stores)
+    paths = expand([os.fspath(store) for store in given])
     session = spark or spark_session()
-    audited = [StoreCheck(os.path.realpath(store), options, compat=compat) for store in given]
+    audited = [StoreCheck(path, options, compat=compat) for path in paths]
     tasks: list[Task] = [task for number, store in enumerate(audited) for task in store.tasks(number, range_size)]
     while tasks:
         results = run_tasks(session, _checker(audited), tasks, name="audit: check log, queues and index")

@@ -12,15 +12,12 @@ if TYPE_CHECKING:
     from mqstore.spark.audit import Audit
     from mqstore.verify.findings import Finding, StoreAudit
 
-__all__ = ["audit_page"]
+__all__ = ["audit_page", "audit_tables"]
 
 _MOST_BARS = 12
 _MOST_EXAMPLES = 20
 _MOST_HOURS = 24 * 14
 _WIDTH = 640
-
-
-"""What is wrong, in a person's words, by the kind of finding."""
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #59636e; --line: #d1d9e0; --paper: #fff;
@@ -31,7 +28,8 @@ _STYLE = """
 body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 72rem; background: var(--paper); color: var(--ink);
   font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
 h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; }
-h3 { font-size: 1rem; margin: 0 0 .5rem; } p { margin: .25rem 0; } .soft { color: var(--soft); }
+h3 { font-size: 1rem; margin: 1.25rem 0 .5rem; } a { color: inherit; }
+p { margin: .25rem 0; } .soft { color: var(--soft); }
 code { font: .87em ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
 .verdict { padding: .75rem 1rem; border-left: 5px solid; margin: 1rem 0; background: var(--panel); font-size: 1.05rem; }
 .good { border-color: var(--good); } .bad { border-color: var(--bad); }
@@ -45,7 +43,8 @@ table { border-collapse: collapse; width: 100%; font-size: .9em; } th, td { text
   border-bottom: 1px solid var(--line); vertical-align: top; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 details { border: 1px solid var(--line); border-radius: 6px; margin: .6rem 0; padding: .6rem .8rem; }
-summary { cursor: pointer; font-weight: 600; } .count { color: var(--bad); font-variant-numeric: tabular-nums; }
+summary { cursor: pointer; font-weight: 600; } .count { color: var(--bad); font-weight: 600; }
+.none { color: var(--good); }
 .scroll { overflow-x: auto; }
 """
 
@@ -53,11 +52,18 @@ summary { cursor: pointer; font-weight: 600; } .count { color: var(--bad); font-
 def audit_page(audit: "Audit") -> str:
     """The page."""
     made = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    # What needs somebody comes first, and of many stores those that are whole are a line each.
+    numbered = sorted(enumerate(audit.stores), key=lambda each: each[1].is_whole)
     sections = "".join(
-        _store_section(store, [finding for finding in audit.findings if finding.store == store.store])
-        for store in audit.stores
+        _store_section(
+            store,
+            [finding for finding in audit.findings if finding.store == store.store],
+            anchor=f"store-{number}",
+            is_folded=store.is_whole and len(audit.stores) > 1,
+        )
+        for number, store in numbered
     )
-    many = _overview(audit.stores) if len(audit.stores) > 1 else ""
+    many = _overview(audit.stores, is_linked=True) if len(audit.stores) > 1 else ""
     return (
         "<!doctype html>\n"
         '<html lang="en"><head><meta charset="utf-8">'
@@ -67,6 +73,23 @@ def audit_page(audit: "Audit") -> str:
         f'<h1>Audit of message stores</h1><p class="soft">made {made} by mqstore</p>{_verdict(audit)}{many}{sections}'
         "</body></html>\n"
     )
+
+
+def audit_tables(audit: "Audit") -> str:
+    """The verdict, the stores and the kinds of findings, as a part of another page."""
+    rows = "".join(
+        f"<tr><td><code>{escape(store.store)}</code></td><td>{escape(_meaning(kind).title)}</td>"
+        f'<td class="number">{count:,}</td></tr>'
+        for store in audit.stores
+        for kind, count in store.counts.items()
+    )
+    head = '<tr><th>store</th><th>what is wrong</th><th class="number">findings</th></tr>'
+    findings = f"<table>{head}{rows}</table>" if rows else ""
+    return f"<div>{_verdict(audit)}{_overview(audit.stores, is_linked=False)}{findings}</div>"
+
+
+def _meaning(kind: str) -> Meaning:
+    return MEANINGS.get(kind, Meaning(kind, "", LOOK))
 
 
 def _verdict(audit: "Audit") -> str:
@@ -82,21 +105,27 @@ def _verdict(audit: "Audit") -> str:
     return f'<p class="verdict bad">{total:,} findings{where} over {messages:,} messages. {worst}</p>'
 
 
-def _overview(stores: Sequence["StoreAudit"]) -> str:
+def _overview(stores: Sequence["StoreAudit"], *, is_linked: bool) -> str:
+    def name(number: int, store: "StoreAudit") -> str:
+        text = f"<code>{escape(store.store)}</code>"
+        return f'<a href="#store-{number}">{text}</a>' if is_linked else text
+
     rows = "".join(
-        f"<tr><td><code>{escape(store.store)}</code></td>"
-        + "".join(
-            f'<td class="number">{value:,}</td>'
-            for value in (store.record_count, store.queue_count, sum(store.counts.values()))
-        )
-        + "</tr>"
-        for store in stores
+        f"<tr><td>{name(number, store)}</td>"
+        + "".join(f'<td class="number">{value:,}</td>' for value in (store.record_count, store.queue_count))
+        + f'<td class="number">{_finding_count(store)}</td></tr>'
+        for number, store in enumerate(stores)
     )
     head = '<tr><th>store</th><th class="number">messages</th><th class="number">queues</th>'
     return f'<div class="scroll"><table>{head}<th class="number">findings</th></tr>{rows}</table></div>'
 
 
-def _store_section(store: "StoreAudit", findings: Sequence["Finding"]) -> str:
+def _finding_count(store: "StoreAudit") -> str:
+    count = sum(store.counts.values())
+    return f'<span class="{"count" if count else "none"}">{count:,}</span>'
+
+
+def _store_section(store: "StoreAudit", findings: Sequence["Finding"], *, anchor: str, is_folded: bool) -> str:
     times = [time.strftime("%Y-%m-%d %H:%M:%S") if time else "none" for time in _times(store)]
     tiles = {
         "messages": f"{store.record_count:,}",
@@ -104,17 +133,20 @@ def _store_section(store: "StoreAudit", findings: Sequence["Finding"]) -> str:
         "queues": f"{store.queue_count:,}",
         "places in queues": f"{store.unit_count:,}",
         "index entries": f"{store.entry_count:,}",
-        "findings": f"{sum(store.counts.values()):,}",
+        "findings": _finding_count(store),
     }
     tiles_html = "".join(f'<div class="tile">{escape(name)}<b>{value}</b></div>' for name, value in tiles.items())
-    return (
-        f"<h2><code>{escape(store.store)}</code></h2>"
+    content = (
         f'<p class="soft">messages stored from {times[0]} to {times[1]} (UTC); log from {store.begin:,} to '
         f"{store.end:,}</p>"
         f'<div class="tiles">{tiles_html}</div>'
         f"{_findings(store, findings)}"
         f'<div class="charts">{_charts(store)}</div>'
     )
+    name = f"<code>{escape(store.store)}</code>"
+    if is_folded:
+        return f'<details id="{anchor}"><summary>{name} is whole</summary>{content}</details>'
+    return f'<h2 id="{anchor}">{name}</h2>{content}'
 
 
 def _times(store: "StoreAudit") -> Iterable[dt.datetime | None]:
@@ -122,6 +154,7 @@ def _times(store: "StoreAudit") -> Iterable[dt.datetime | None]:
 
 
 def _findings(store: "StoreAudit", findings: Sequence["Finding"]) -> str:
+    """A line for each kind of finding with what it means and what to do; then where they are, to be unfolded."""
     if store.is_whole:
         return ""
     by_kind = {
@@ -129,17 +162,25 @@ def _findings(store: "StoreAudit", findings: Sequence["Finding"]) -> str:
         for kind, each in groupby(sorted(findings, key=lambda each: each.kind), key=lambda each: each.kind)
     }
     order = [*MEANINGS]
-    parts = ["<h3>What is wrong</h3>"]
-    for kind in sorted(store.counts, key=lambda kind: order.index(kind) if kind in order else len(order)):
-        meaning = MEANINGS.get(kind, Meaning(kind, "", LOOK))
-        examples = by_kind.get(kind, [])
-        parts.append(
-            f"<details open><summary>{escape(meaning.title)}: "
-            f'<span class="count">{store.counts[kind]:,}</span></summary>'
-            f"<p>{escape(meaning.means)} <b>{escape(meaning.to_do)}</b></p>"
-            f"{_places(examples)}{_examples(examples)}</details>"
-        )
-    return "".join(parts)
+    kinds = sorted(store.counts, key=lambda kind: order.index(kind) if kind in order else len(order))
+    rows = "".join(
+        f'<tr><td><b>{escape(_meaning(kind).title)}</b></td><td class="number count">{store.counts[kind]:,}</td>'
+        f"<td>{escape(_meaning(kind).means)}</td><td>{escape(_meaning(kind).to_do)}</td></tr>"
+        for kind in kinds
+    )
+    head = '<tr><th>what is wrong</th><th class="number">findings</th><th>what it means</th><th>what to do</th></tr>'
+    examples = "".join(
+        f"<details><summary>{escape(_meaning(kind).title)}: {_told(store.counts[kind], by_kind[kind])}</summary>"
+        f"{_places(by_kind[kind])}{_examples(by_kind[kind])}</details>"
+        for kind in kinds
+        if kind in by_kind
+    )
+    return f'<div class="scroll"><table>{head}{rows}</table></div><h3>Where</h3>{examples}'
+
+
+def _told(count: int, examples: Sequence["Finding"]) -> str:
+    shown = min(len(examples), _MOST_EXAMPLES)
+    return f"{count:,}" if shown == count else f"the first {shown} of {count:,}"
 
 
 def _places(findings: Sequence["Finding"]) -> str:
@@ -163,11 +204,7 @@ def _examples(findings: Sequence["Finding"]) -> str:
         for each in findings[:_MOST_EXAMPLES]
     )
     head = "".join(f'<th class="number">{name}</th>' for name in ("queue", "offset", "log offset"))
-    return (
-        f"<details><summary>the first {min(len(findings), _MOST_EXAMPLES)}</summary>"
-        f'<div class="scroll"><table><tr><th>topic</th>{head}<th>expected and found</th></tr>{rows}</table></div>'
-        "</details>"
-    )
+    return f'<div class="scroll"><table><tr><th>topic</th>{head}<th>expected and found</th></tr>{rows}</table></div>'
 
 
 def _charts(store: "StoreAudit") -> str:
