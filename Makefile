@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: test test-rust test-python torture soak bench bench-compare lint demo wheel clean fuzz
+.PHONY: test test-rust test-python torture soak bench bench-compare bench-spark lint demo wheel clean fuzz
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -66,6 +66,13 @@ bench: $(VENV)/engine-release
 	$(BIN)/pip install --quiet --group bench
 	cargo bench --package mqstore-core $(if $(SHORT),-- --test)
 	$(BIN)/pytest -q benches -o python_files='bench_*.py' $(if $(SHORT),--benchmark-disable)
+
+# On Spark, against what Spark itself can take and what one process does.
+BENCH_FOLDER ?= $(or $(TMPDIR),/tmp)
+bench-spark: $(VENV)/engine-release
+	$(BIN)/python benches/spark/source.py --folder $(BENCH_FOLDER) $(if $(SHORT),--size 0.02 --rounds 1)
+	$(BIN)/python benches/spark/sink.py --folder $(BENCH_FOLDER) $(if $(SHORT),--size 0.02 --rounds 1)
+	$(BIN)/python benches/spark/rebuild.py --folder $(BENCH_FOLDER) $(if $(SHORT),--sizes 0.02,--sizes 1 2 4 8)
 
 # mqstore and the real store side by side; docs/performance.md has a whole run.
 COMPARE ?= --rounds 5

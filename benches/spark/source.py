@@ -4,12 +4,12 @@ In one run on two cores, each several times in turn: a Python data source that y
 the same bodies from memory (the ceiling), Parquet with the same rows, the source with bodies and
 without. Rates are bytes of the log over seconds, so that all are of the same messages.
 
-    python benches/spark/source.py [GIB]
+    python benches/spark/source.py [--size 1] [--rounds 5] [--folder FOLDER]
 """
 
+import argparse
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +26,6 @@ from mqstore.spark import schema, spark_session
 
 BODY_SIZE = 1024
 ROWS = 8192
-ROUNDS = 5
 WITH_BODY = ("topic", "queue_id", "queue_offset", "store_timestamp", "body")
 WITHOUT_BODY = ("topic", "queue_id", "queue_offset", "store_timestamp")
 
@@ -94,8 +93,12 @@ def seconds(frame: DataFrame) -> float:
 
 def main() -> None:
     """Measures, and prints a table."""
-    gib = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
-    folder = Path(tempfile.mkdtemp(prefix="mqstore-bench-"))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=float, default=1.0, help="GiB of log")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder")
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="mqstore-bench-", dir=given.folder))
     conf: dict[str, str | int | bool] = {
         "spark.ui.enabled": False,
         "spark.driver.memory": "2g",
@@ -103,7 +106,7 @@ def main() -> None:
     }
     spark: SparkSession = spark_session("mqstore bench", master="local[2]", conf=conf)
     try:
-        count, size = make_store(folder / "store", int(gib * (1 << 30)))
+        count, size = make_store(folder / "store", int(given.size * (1 << 30)))
         spark.dataSource.register(Ceiling)
 
         def source(*columns: str) -> DataFrame:
@@ -121,11 +124,12 @@ def main() -> None:
         taken: dict[str, list[float]] = {name: [] for name in ways}
         for frame in ways.values():
             seconds(frame())  # warm
-        for _ in range(ROUNDS):
+        for _ in range(given.rounds):
             for name, frame in ways.items():
                 taken[name].append(seconds(frame()))
         first = statistics.median(next(iter(taken.values())))
-        print(f"{size / 2**30:.2f} GiB of log, {count:,} messages of {BODY_SIZE} bytes, local[2], median of {ROUNDS}")
+        rounds = f"median of {given.rounds}"
+        print(f"{size / 2**30:.2f} GiB of log, {count:,} messages of {BODY_SIZE} bytes, local[2], {rounds}")
         print("| | s | GiB/s | of the ceiling |\n|-|-|-|-|")
         for name, times in taken.items():
             median = statistics.median(times)
