@@ -14,6 +14,14 @@ from mqstore.spark.piece import Piece
 from mqstore.spark.source import MessageReader, MQStoreDataSource, PushingReader
 
 SMALL: dict[str, Any] = {"mappedFileSizeCommitLog": 65_536, "mappedFileSizeConsumeQueue": 1000, "maxIndexNum": 400}
+QUICK: dict[str, str | int | bool] = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.memory": "512m",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": False,
+    "spark.ui.enabled": False,
+}
+"""For a process that does little before it ends: code is not worth being made fast."""
 START_MS = 1_700_000_000_000
 
 

@@ -158,6 +158,29 @@ def test_diff(spark: SparkSession, store: Path, tmp_path: Path) -> None:
     assert {row.kind for row in diff(str(other), str(store), spark=spark).collect()} == {"different", "only_left"}
 
 
+def test_diff_holds_two_stores_against_each_other(spark: SparkSession, store: Path, tmp_path: Path) -> None:
+    """A glob may say which, but messages of one place in several stores could not be told apart."""
+    replay(str(store), tmp_path / "other-1", spark=spark, **SMALL)
+    assert diff(str(store), f"{tmp_path}/other-*", spark=spark).count() == 0
+    replay(str(store), tmp_path / "other-2", spark=spark, **SMALL)
+    with pytest.raises(OptionError, match=r"option right=.*other-\*: it names 2 stores") as caught:
+        diff(str(store), f"{tmp_path}/other-*", spark=spark)
+    assert caught.value.option == "right"
+
+
+def test_messages_of_several_stores(spark: SparkSession, store: Path, tmp_path: Path) -> None:
+    """A cluster's brokers are exported as one, and are one store where they are imported."""
+    replay(str(store), tmp_path / "broker-b", spark=spark, wanted=Wanted(topics=("orders",)), **SMALL)
+    export([str(store), str(tmp_path / "broker-*")], str(tmp_path / "out"), spark=spark)
+    assert import_messages(str(tmp_path / "out"), tmp_path / "one", spark=spark, **SMALL) == COUNT + COUNT // 3
+    with mqstore.open(tmp_path / "one", **SMALL) as one:
+        assert {topic: len(one.topic(topic)) for topic in one.topics()} == {
+            "007": COUNT // 3,
+            "orders": 2 * COUNT // 3,
+            "%weird topic": COUNT // 3,
+        }
+
+
 def test_the_commands(spark: SparkSession, store: Path, tmp_path: Path) -> None:
     del spark  # the commands' own session is this one
     options = [part for name, value in SMALL.items() for part in ("-o", f"{name}={value}")]

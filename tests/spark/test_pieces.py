@@ -13,7 +13,11 @@ from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
 import mqstore
 from mqstore import _native
 from mqstore.errors import RecordError
+from mqstore.spark import schema
+from mqstore.spark.columns import has_bodies
 from mqstore.spark.piece import DataLossError
+from mqstore.spark.planning import _piece_size
+from mqstore.spark.read_options import ReadOptions
 from tests.spark.made import SMALL, START_MS, fill, read_directly
 from tests.store_files import forget_derived
 
@@ -84,6 +88,19 @@ def test_every_boundary_is_the_next_record(tmp_path: Path) -> None:
             # A file's blank lies between its last record and the next file's first.
             assert behind == min(each for each in [*known, end] if each >= offset)
             assert behind >= offset
+
+
+def test_pieces_without_bodies_are_larger(tmp_path: Path) -> None:
+    """They cost little beside their task; an option that is given goes for both."""
+    for given, sizes in {None: (128 << 20, 1 << 30), "64m": (64 << 20, 64 << 20)}.items():
+        options = ReadOptions.of({"path": str(tmp_path)} | ({} if given is None else {"maxBytesPerPartition": given}))
+        found = (_piece_size(options, 1 << 44, has_bodies=True), _piece_size(options, 1 << 44, has_bodies=False))
+        assert found == sizes
+    assert [has_bodies(schema(*names)) for names in (("topic",), ("topic", "body"), ("raw_body",))] == [
+        False,
+        True,
+        True,
+    ]
 
 
 # ---- how much is read ------------------------------------------------------------------------------

@@ -1,6 +1,12 @@
 """Queues and index from the log alone: what Spark makes equals what the engine makes."""
 
 import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +213,60 @@ def test_a_rebuild_that_was_stopped_goes_on(
     assert seen[torn] != staged[torn]
     assert_same(out, expected)
     assert log.is_dir()
+
+
+_JOB = """
+import sys
+from mqstore.spark import spark_session
+from mqstore.spark.rebuild import rebuild
+from tests.spark.made import QUICK
+store, out = sys.argv[1:]
+rebuild(store, out, spark=spark_session(master="local[2]", conf=QUICK), range_size=4000)
+"""
+
+
+@pytest.mark.timeout(600)
+def test_a_rebuild_whose_processes_are_killed_goes_on(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    """Driver and workers are killed once there are so many files: while ranges are walked, while files are written."""
+    store = make_store(tmp_path / "store")
+    expected = rebuilt_by_engine(store, tmp_path / "expected", SMALL)
+    out = tmp_path / "out"
+    chances = random.Random(seed)
+    range_count = sum(file.stat().st_size for file in (store / "commitlog").iterdir()) // 4000
+    results = len(queue_contents(expected)) + len(index_contents(expected))
+    staged = range(1, range_count // 2)
+    limits = [
+        ("mqstore/rebuild/*.range", chances.choice(staged)),
+        ("mqstore/rebuild/*.range", chances.choice(staged) + range_count // 3),
+        ("[ci]*/**/*0*", chances.randrange(1, results // 2)),
+    ]
+    killed = [killed_at(out, pattern, limit, [str(store), str(out)]) for pattern, limit in limits]
+    assert any(killed), "each was done before it was killed"
+    if (out / "mqstore" / "rebuild").exists():
+        rebuild(store, out, spark=spark, range_size=4000)
+    assert_same(out, expected)
+    assert not (out / "mqstore" / "rebuild").exists()
+
+
+def killed_at(out: Path, pattern: str, limit: int, arguments: list[str]) -> bool:
+    """Starts a rebuild and kills its processes once there are so many files; whether it came to that."""
+    job = subprocess.Popen(
+        [sys.executable, "-c", _JOB, *arguments],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        while job.poll() is None:
+            if sum(1 for _ in out.glob(pattern)) >= limit:
+                return True
+            time.sleep(0.001)
+        return False
+    finally:
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
 
 
 def test_what_cannot_be_rebuilt_is_told(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.functions import spark_partition_id
 
 import mqstore.spark
-from mqstore.errors import OptionError
+from mqstore.errors import OptionError, StoreNotFoundError
+from mqstore.spark.source import MQStoreDataSource
 from tests.compat.goldens import GOLDENS, Golden
 from tests.spark.made import START_MS, fill, read_directly, rows
 
@@ -316,3 +318,15 @@ def test_bad_schemas_and_paths(spark: SparkSession, tmp_path: Path, made: tuple[
             spark.read.format("mqstore").load(str(path)).count()
     with pytest.raises(ValueError, match="there is no column 'nope'"):
         mqstore.spark.schema("nope")
+
+
+def test_a_store_that_an_executor_does_not_see_is_named(tmp_path: Path) -> None:
+    fill(tmp_path / "store", 30)
+    source = MQStoreDataSource({"path": str(tmp_path / "store")})
+    reader = source.reader(mqstore.spark.schema("topic"))
+    pieces = reader.partitions()
+    # As a folder that the driver has and the executor has not.
+    (tmp_path / "store").rename(tmp_path / "elsewhere")
+    with pytest.raises(StoreNotFoundError, match="the folder does not exist") as caught:
+        list(reader.read(pieces[0]))
+    assert caught.value.__notes__ == [f"option path={tmp_path / 'store'}: {os.uname().nodename} does not see it"]

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +219,26 @@ def test_available_now_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     assert commits(tmp_path) == 3
 
 
+def test_several_stores_are_one_stream(spark: SparkSession, tmp_path: Path) -> None:
+    """By a list and by a glob; each row says its store, a store that comes later is read from its begin."""
+    known = {name: len(fill(tmp_path / f"broker-{name}", count)) for name, count in [("a", 50), ("b", 80)]}
+    ways = {"glob": {"path": str(tmp_path / "broker-*")}}
+    ways["list"] = {"paths": json.dumps([str(tmp_path / f"broker-{name}") for name in "abc"])}
+
+    def read(way: str) -> dict[str, int]:
+        reader = spark.readStream.format("mqstore").schema(mqstore.spark.schema("store", "commit_log_offset"))
+        frame = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=30, **ways[way]).load()
+        writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / way / "checkpoint"))
+        writer.trigger(availableNow=True).start(str(tmp_path / way / "rows")).awaitTermination()
+        rows = spark.read.parquet(str(tmp_path / way / "rows"))
+        assert rows.distinct().count() == rows.count()
+        return {Path(row.store).name[-1]: row["count"] for row in rows.groupBy("store").count().collect()}
+
+    assert read("glob") == known
+    known["c"] = len(fill(tmp_path / "broker-c", 20))
+    assert read("glob") == read("list") == known
+
+
 def test_a_live_java_writer(java: JavaStore, tmp_path: Path) -> None:
     path = tmp_path / "store"
     options = SMALL | {"flushIntervalCommitLog": 10}
@@ -253,15 +273,48 @@ def test_a_live_java_writer(java: JavaStore, tmp_path: Path) -> None:
 
 
 _JOB = """
-import json, sys
+import sys
 from pathlib import Path
 from mqstore.spark import spark_session
+from tests.spark.made import QUICK
 from tests.spark.test_stream import start_query
 store, out = sys.argv[1], Path(sys.argv[2])
-conf = {"spark.ui.enabled": False, "spark.driver.memory": "512m", "spark.local.dir": str(out), "spark.log.level": "OFF"}
-query = start_query(spark_session(master="local[1]", conf=conf), store, out, maxOffsetsPerTrigger=60)
-query.awaitTermination()
+conf = QUICK | {"spark.local.dir": str(out), "spark.log.level": "OFF"}
+session = spark_session(master="local[1]", conf=conf)
+sys.stdin.readline()
+start_query(session, store, out, maxOffsetsPerTrigger=60).awaitTermination()
 """
+
+
+class Driver:
+    """A process with a session that begins its query when it is told to, so that the next one can be made ready."""
+
+    def __init__(self, store: Path, out: Path) -> None:
+        """Starts it."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _JOB, str(store), str(out)],
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def begin(self) -> None:
+        """Lets it begin its query."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+
+    def check(self) -> None:
+        """Sees that it is alive."""
+        assert self._process.poll() is None, self._process.stderr and self._process.stderr.read().decode()
+
+    def kill(self) -> None:
+        """Kills it with all its processes, if that has not been done."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
 
 
 @contextmanager
@@ -297,30 +350,27 @@ def commits(out: Path) -> int:
 @pytest.mark.timeout(1800)
 def test_killed_ten_times(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     chances = random.Random(seed)
-    out = tmp_path / "out"
+    store, out = tmp_path / "store", tmp_path / "out"
     out.mkdir()
-    job = [sys.executable, "-c", _JOB, str(tmp_path / "store"), str(out)]
-    with live_writer(tmp_path / "store") as put:
-        for _ in range(10):
+    with live_writer(store) as put, ExitStack() as drivers:
+        next_driver = Driver(store, out)
+        drivers.callback(next_driver.kill)
+        for number in range(10):
+            driver = next_driver
             before, wanted = commits(out), chances.randrange(1, 3)
-            process = subprocess.Popen(
-                job,
-                cwd=Path(__file__).parents[2],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-            try:
-                while commits(out) < before + wanted:
-                    assert process.poll() is None, process.stderr and process.stderr.read().decode()
-                    time.sleep(0.01)
-                # Anywhere in the batch that is under way.
-                time.sleep(chances.random() * 0.3)
-            finally:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
+            driver.begin()
+            if number < 9:
+                next_driver = Driver(store, out)
+                drivers.callback(next_driver.kill)
+            while commits(out) < before + wanted:
+                driver.check()
+                time.sleep(0.01)
+            # Anywhere in the batch that is under way.
+            time.sleep(chances.random() * 0.3)
+            driver.check()
+            driver.kill()
     known = sorted(put)
-    frame = start_query(spark, tmp_path / "store", out, trigger={"availableNow": True})
+    frame = start_query(spark, store, out, trigger={"availableNow": True})
     frame.awaitTermination()
     assert sorted(written(out)) == known
     assert commits(out) >= 10

@@ -1,8 +1,16 @@
 """Tables that are kept up to date."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
@@ -44,3 +52,49 @@ def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
     )
     assert call.exit_code == 0, call.output
     assert bodies(spark, out) == [3, 5, 7, 9]
+
+
+_FOLLOWS = """
+import sys
+from mqstore.cli.main import main
+from mqstore.spark import spark_session
+from tests.spark.made import QUICK
+spark_session(master="local[1]", conf=QUICK)  # the command's own session is this one
+main(["spark", "dispatch", sys.argv[1], "--out", sys.argv[2], "--follow", "0.05"])
+"""
+
+
+def dispatched(out: Path) -> list[int]:
+    """What is in the tables by Spark's own list of files, read without a session."""
+    found: list[int] = []
+    for entry in (out / "_spark_metadata").glob("[0-9]*"):
+        for line in entry.read_text().splitlines()[1:]:
+            rows = pq.read_table(json.loads(line)["path"].removeprefix("file://"), columns=["body"], partitioning=None)
+            found.extend(int(body) for body in rows["body"].to_pylist())
+    return sorted(found)
+
+
+@pytest.mark.timeout(300)
+def test_it_follows_until_it_is_stopped(spark: SparkSession, tmp_path: Path) -> None:
+    store, out = tmp_path / "store", tmp_path / "tables"
+    put(store, range(20))
+    command = [sys.executable, "-c", _FOLLOWS, str(store), str(out)]
+    process = subprocess.Popen(
+        command,
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        for begin, until in ((20, 20), (20, 33), (33, 47)):
+            put(store, range(begin, until))
+            while dispatched(out) != [*range(until)]:
+                assert process.poll() is None, "it ended by itself"
+                time.sleep(0.02)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    put(store, range(47, 50))
+    dispatch(str(store), str(out), spark=spark)
+    assert bodies(spark, out) == [*range(50)], "it goes on where it was stopped, each message once"

@@ -44,7 +44,7 @@ from pyspark.sql.types import (
 
 from mqstore.spark.option_error import bad_option
 
-__all__ = ["BAD_RANGE", "BAD_RANGE_TYPE", "COLUMNS", "STORE", "check_schema", "schema", "schema_of"]
+__all__ = ["BAD_RANGE", "BAD_RANGE_TYPE", "COLUMNS", "STORE", "check_schema", "has_bodies", "schema", "schema_of"]
 
 STORE = "store"
 BAD_RANGE = "bad_range"
@@ -91,6 +91,11 @@ def schema_of(names: Iterable[str]) -> StructType:
             raise ValueError(f"there is no column {name!r}; the columns are {', '.join(COLUMNS)}")
         fields.append(StructField(name, COLUMNS[name]))
     return StructType(fields)
+
+
+def has_bodies(given: StructType) -> bool:
+    """Whether bodies are read for a schema."""
+    return not {"body", "raw_body"}.isdisjoint(given.fieldNames())
 
 
 def check_schema(given: StructType) -> None:

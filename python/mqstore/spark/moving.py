@@ -17,6 +17,8 @@ import mqstore
 from mqstore import _native
 from mqstore.errors import OptionError
 from mqstore.spark.columns import COLUMNS, schema
+from mqstore.spark.opened import expand
+from mqstore.spark.option_error import bad_option
 from mqstore.spark.session import spark_session
 from mqstore.spark.staging import rows_behind, stage
 from mqstore.store.times import Time, to_ms
@@ -305,9 +307,15 @@ def diff(left: str, right: str, *, wanted: Wanted = _ALL, spark: SparkSession | 
         A row for each message that is not the same in both: topic, ``queue_id``, ``queue_offset``; ``kind``
         is ``only_left``, ``only_right`` or ``different``; ``columns`` says what differs;
         ``left_commit_log_offset`` and ``right_commit_log_offset`` say where it is.
+
+    Raises:
+        OptionError: a glob names several stores: messages of one place in each could not be told apart.
     """
     session = spark or spark_session()
     sides = {"left": left, "right": right}
+    for side, store in sides.items():
+        if len(found := expand([store])) > 1:
+            raise bad_option(side, store, f"it names {len(found)} stores; two are held against each other")
     frames = {side: _comparable(wanted.of(session, store, _DIFF_COLUMNS), side) for side, store in sides.items()}
     joined = frames["left"].join(frames["right"], [*_IDENTITY, "number"], "full_outer")
     in_left, in_right = (f.col(f"{side}_commit_log_offset").isNotNull() for side in sides)

@@ -28,6 +28,8 @@ _UNIT_SIZE = 20
 _SAMPLE_COUNT = 16
 _LEAST_PIECE = 4 << 20
 """A smaller piece is not worth a task, where nobody asks for it."""
+_MOST_WITH_BODIES = 128 << 20
+_MOST_WITHOUT = 1 << 30
 _PLACES_IN_PIECE = 50_000
 _UNITS_AT_ONCE = 65_536
 
@@ -72,12 +74,15 @@ class _Share:
         return sum((span.end - span.begin) * span.size for span in self.spans)
 
 
-def plan(options: ReadOptions, narrowing: Narrowing, ranges: dict[str, LogRange] | None = None) -> list[Piece]:
+def plan(
+    options: ReadOptions, narrowing: Narrowing, ranges: dict[str, LogRange] | None = None, *, has_bodies: bool
+) -> list[Piece]:
     """The pieces of what is to be read.
 
     Args:
         options: What is to be read.
         narrowing: What filters leave of it.
+        has_bodies: Whether bodies are read: a piece without them costs little beside its task.
         ranges: The part of each store's log, where not all of it is to be read.
 
     Raises:
@@ -92,7 +97,7 @@ def plan(options: ReadOptions, narrowing: Narrowing, ranges: dict[str, LogRange]
         of_log = None if ranges is None else ranges[path]
         shares.append(_share(path, options, narrowing, of_log))
     total = sum(share.size for share in shares)
-    size = _piece_size(options, total)
+    size = _piece_size(options, total, has_bodies=has_bodies)
     return [piece for share in shares for piece in _divide(share, size)]
 
 
@@ -114,11 +119,12 @@ def counted(options: ReadOptions, begin: int, end: int) -> SelectionSpec:
     return SelectionSpec(queues=queues, tags=options.tags, sql=options.sql, from_phy_offset=begin, to_phy_offset=end)
 
 
-def _piece_size(options: ReadOptions, total: float) -> float:
+def _piece_size(options: ReadOptions, total: float, *, has_bodies: bool) -> float:
+    most = options.max_bytes_per_partition or (_MOST_WITH_BODIES if has_bodies else _MOST_WITHOUT)
     if options.min_partitions is not None:
-        return max(1.0, min(options.max_bytes_per_partition, total / options.min_partitions))
+        return max(1.0, min(most, total / options.min_partitions))
     cores = os.cpu_count() or 1
-    return min(options.max_bytes_per_partition, max(total / cores, _LEAST_PIECE))
+    return min(most, max(total / cores, _LEAST_PIECE))
 
 
 def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRange | None) -> _Share:

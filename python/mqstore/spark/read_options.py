@@ -53,7 +53,7 @@ class ReadOptions:
     """``None`` where nothing is said: a batch begins at the beginning, a stream at the end."""
     ending: Bounds
     min_partitions: int | None
-    max_bytes_per_partition: int
+    max_bytes_per_partition: int | None
     fail_on_data_loss: bool
     include_properties: bool
     mode: str
@@ -103,7 +103,7 @@ class ReadOptions:
             starting=starting,
             ending=ending or Bounds(is_latest=True),
             min_partitions=values.get("minPartitions", _positive),
-            max_bytes_per_partition=values.get("maxBytesPerPartition", _size) or 128 << 20,
+            max_bytes_per_partition=values.get("maxBytesPerPartition", _size),
             fail_on_data_loss=values.get("failOnDataLoss", _switch, default=True),
             include_properties=values.get("includeProperties", _switch, default=True),
             mode=values.get("mode", _mode, default="PERMISSIVE"),

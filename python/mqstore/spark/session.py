@@ -17,9 +17,19 @@ _LOCAL = {
 }
 """A session on one machine is nobody else's business."""
 
-_DEFAULTS: dict[str, str | int | bool] = {
-    "spark.ui.showConsoleProgress": sys.stderr.isatty(),
-}
+
+def _defaults() -> dict[str, str | int | bool]:
+    """A bar on a terminal, tables in a notebook."""
+    return {
+        "spark.ui.showConsoleProgress": sys.stderr.isatty(),
+        "spark.sql.repl.eagerEval.enabled": _is_notebook(),
+    }
+
+
+def _is_notebook() -> bool:
+    """Whether what a cell ends with is shown by a kernel, which asks it for HTML."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 def spark_session(
@@ -28,6 +38,9 @@ def spark_session(
     """The process's Spark session, made where there is none.
 
     Any other session will do as well: the format ``mqstore`` is found without being registered.
+
+    On a terminal Spark shows a bar of what is done; in a notebook a DataFrame that a cell ends with is shown as
+    a table.
 
     A Java is found as :func:`mqstore.spark.java.use_java` says, and the workers run this Python. A
     session that is there already is given as it is, with ``conf`` set on it.
@@ -51,5 +64,5 @@ def spark_session(
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             builder = builder.config(map=dict(_LOCAL))
-    settings: dict[str, Any] = {**_DEFAULTS, **(conf or {})}
+    settings: dict[str, Any] = {**_defaults(), **(conf or {})}
     return builder.config(map=settings).getOrCreate()

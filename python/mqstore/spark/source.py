@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mqstore.spark.columns import BAD_RANGE, COLUMNS, check_schema, schema_of
+from mqstore.spark.columns import BAD_RANGE, COLUMNS, check_schema, has_bodies, schema_of
 from mqstore.spark.narrowing import Narrowing
 from mqstore.spark.option_error import bad_option
 from mqstore.spark.piece import Piece, read_piece
@@ -100,7 +100,7 @@ class MessageReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """The pieces."""
-        return list(plan(self._options, self._narrowing))
+        return list(plan(self._options, self._narrowing, has_bodies=has_bodies(self._schema)))
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """The messages of a piece; none where there was none to plan."""

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from mqstore.spark.columns import has_bodies
 from mqstore.spark.narrowing import Narrowing
 from mqstore.spark.opened import expand, log_of
 from mqstore.spark.piece import DataLossError, Piece, read_piece
@@ -113,7 +114,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begin = self._begin(path, start)
             if begin < behind:
                 ranges[path] = LogRange(self._first_there(path, begin, behind), behind)
-        return list(plan(self._options, Narrowing(), ranges))
+        return list(plan(self._options, Narrowing(), ranges, has_bodies=has_bodies(self._schema)))
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """The messages of a piece."""
