@@ -44,9 +44,10 @@ def send_message_back(
     """
     if group.retry_queue_nums <= 0:
         return None
+    # Put in 4.9.3's order, which decides between names of one hash bucket.
     properties = message.properties
     properties.setdefault("RETRY_TOPIC", message.topic)
-    properties.setdefault("ORIGIN_MESSAGE_ID", message.msg_id)
+    properties["WAIT"] = "false"
     most = group.retry_max_times if max_reconsume_times is None else max_reconsume_times
     is_dead = message.reconsume_times >= most or delay_level < 0
     if is_dead:
@@ -55,7 +56,9 @@ def send_message_back(
         topic, queue_nums = retry_topic(group.group_name), group.retry_queue_nums
         level = delay_level or _FIRST_DELAY_LEVEL + message.reconsume_times
     store.consumers.topics.get_or_add(topic, queue_nums)
-    properties |= {"DELAY": str(level), "WAIT": "false"}
+    properties["DELAY"] = str(level)
+    if not properties.get("ORIGIN_MESSAGE_ID", "").strip():
+        properties["ORIGIN_MESSAGE_ID"] = message.msg_id
     result = store.put_message(
         replace(
             MessageExtBrokerInner.like(message),
