@@ -920,6 +920,10 @@ class Store:
         """The queues of a topic, in no order."""
     def _units(self, topic: str, queue_id: int, first: int, count: int) -> list[tuple[int, int, int]]:
         """Units of a queue from a number on, to the end of their file: log offset, size, tags code as stored."""
+    def _ext_units(self, topic: str, queue_id: int, first: int, count: int) -> list[tuple[int, int, bytes]]:
+        """What a queue's extension has of its units from a number on: tags code, store time, bit map."""
+    def _set_filters(self, filters: Sequence[tuple[str, Sequence[int], str]]) -> list[str]:
+        """Replaces the filters that bit maps are made for; gives why some have no part."""
     def _make_queue(self, topic: str, queue_id: int) -> None:
         """Makes a queue where there is none."""
     def _destroy_queue(self, topic: str, queue_id: int) -> bool:

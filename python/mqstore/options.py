@@ -11,10 +11,10 @@ import os
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from mqstore.errors import OptionError
 
@@ -26,6 +26,8 @@ _ALL_PERCENT = 100
 _MAX_PORT = 65_535
 _MAX_HA_BODY_SIZE = (4 << 20) - 12
 _HOURS_OF_DAY = 24
+FilterRow: TypeAlias = tuple[str, Sequence[int], str]
+"""Topic, bits and expression of a group's filter, as the engine takes it."""
 _PERCENTAGES = (
     "access_message_in_memory_max_ratio",
     "disk_max_used_space_ratio",
@@ -203,6 +205,7 @@ class StoreOptions:
     transaction_time_out: int = field(default=6000, metadata={"broker": True})
     transaction_check_max: int = field(default=15, metadata={"broker": True})
     transaction_check_interval: int = field(default=60_000, metadata={"broker": True})
+    enable_calc_filter_bit_map: bool = field(default=False, metadata={"broker": True})
     # ---- mqstore
     disk_space_warning_level_ratio: int = 90
     """Percent of the disk above which no message is taken, where retention runs. A JVM property in 4.9.3."""
@@ -297,7 +300,9 @@ class StoreOptions:
         given = self.store_path_commit_log
         return _paths(given) if given else [os.path.join(self.store_path_root_dir, "commitlog")]
 
-    def engine(self, *, compat: bool, truncate_on_damage: bool, pread: bool) -> "EngineOptions":
+    def engine(
+        self, *, compat: bool, truncate_on_damage: bool, pread: bool, filters: Sequence[FilterRow] = ()
+    ) -> "EngineOptions":
         """What the engine goes by."""
         names = {option.name for option in dataclasses.fields(EngineOptions)}
         shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
@@ -313,6 +318,7 @@ class StoreOptions:
             "compat": compat,
             "truncate_on_damage": truncate_on_damage,
             "pread": pread,
+            "filters": list(filters),
         }
         return EngineOptions(**shared)
 
@@ -362,6 +368,8 @@ class EngineOptions:
     delay_levels_ms: list[int]
     max_deliver_distance_ms: int
     max_timed_in_memory: int
+    enable_calc_filter_bit_map: bool
+    filters: list[FilterRow]
     transient_store_pool_enable: bool
     transient_store_pool_size: int
     fast_fail_if_no_buffer_in_store_pool: bool

@@ -4,6 +4,7 @@ Source: ``ConsumerManager``, ``BrokerController``.
 """
 
 import itertools
+import logging
 import os
 import threading
 import weakref
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["ConsumeStats", "ConsumerManager", "GroupFigures"]
 
 _PERM_READ = 4
+_log = logging.getLogger("mqstore")
 _numbers = itertools.count()
 
 
@@ -173,8 +175,22 @@ class ConsumerManager:
             self.topics.get_or_add(retry_topic(settings.group), max(1, group.retry_queue_nums))
         for subscription in settings.subscriptions:
             if subscription.sql is not None:
-                self.filters.register(subscription.topic, settings.group, subscription.expression, self._engine.now())
-                self.filters.persist()
+                self.register_filter(subscription.topic, settings.group, subscription.expression, self._engine.now())
+
+    def register_filter(self, topic: str, group: str, expression: str, client_version: int) -> None:
+        """Keeps a group's SQL92 filter for a topic in ``config/consumerFilter.json``, unless a newer one is known.
+
+        With ``enableCalcFilterBitMap`` and ``enableConsumeQueueExt`` messages that are dispatched from then on are
+        marked in their queue's extension where they pass it, which a broker reads.
+
+        Raises:
+            StoreIOError: the file could not be written.
+        """
+        self.filters.register(topic, group, expression, client_version)
+        self.filters.persist()
+        if self._store.options.enable_calc_filter_bit_map:
+            for reason in self._store._set_filters(self.filters.bit_map_filters()):
+                _log.error("%s: no bit maps for a filter: %s", self._store.path, reason)
 
     def remove(self, consumer: "Consumer") -> None:
         """A consumer was closed."""

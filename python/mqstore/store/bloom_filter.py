@@ -3,11 +3,12 @@
 Source: ``BloomFilter``, with the sizes that ``BrokerConfig`` has by default: 20 % of errors at 32 groups.
 """
 
-__all__ = ["BIT_NUM", "bit_positions"]
+__all__ = ["BIT_NUM", "HASH_COUNT", "bit_positions"]
 
 BIT_NUM = 112
 """Bits of a map."""
-_HASH_COUNT = 3
+HASH_COUNT = 3
+"""Bits of a group."""
 _LONG_MASK = (1 << 64) - 1
 _INT_MASK = (1 << 32) - 1
 _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
@@ -19,7 +20,7 @@ def bit_positions(group: str, topic: str) -> tuple[int, ...]:
     hash64 = _murmur3_128_low(f"{group}#{topic}".encode(errors="replace"))
     hash1, hash2 = hash64 & _INT_MASK, hash64 >> 32
     positions = []
-    for number in range(1, _HASH_COUNT + 1):
+    for number in range(1, HASH_COUNT + 1):
         combined = (hash1 + number * hash2) & _INT_MASK
         positions.append((combined ^ _INT_MASK if combined >> 31 else combined) % BIT_NUM)
     return tuple(positions)

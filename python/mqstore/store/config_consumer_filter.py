@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from mqstore.store.bloom_filter import BIT_NUM, bit_positions
-from mqstore.store.config_manager import ConfigManager, Json, checked_int, checked_object
+from mqstore.options import FilterRow
+from mqstore.store.bloom_filter import BIT_NUM, HASH_COUNT, bit_positions
+from mqstore.store.config_manager import ConfigManager, Json, checked_int, checked_object, read_only
 
-__all__ = ["ConsumerFilterData", "ConsumerFilterManager"]
+__all__ = ["ConsumerFilterData", "ConsumerFilterManager", "persisted_filters"]
 
 _CLEAN_TIME_SPAN_MS = 24 * 3600 * 1000
 _UNKNOWN_DEATH_MS = 30 * 1000
@@ -121,6 +122,16 @@ class ConsumerFilterManager(ConfigManager):
         """A group's filter for a topic, or ``None``."""
         return self._filters.get((topic, group))
 
+    def bit_map_filters(self) -> list[FilterRow]:
+        """Those that bit maps can be made for: whose bits are of maps as they are here. Source: ``isValid``."""
+        return [
+            (found.topic, found.bit_pos, found.expression)
+            for found in self._filters.values()
+            if found.bit_num == BIT_NUM
+            and len(found.bit_pos) == HASH_COUNT
+            and all(0 <= position < BIT_NUM for position in found.bit_pos)
+        ]
+
     def register(self, topic: str, group: str, expression: str, client_version: int) -> bool:
         """Sets a group's SQL92 filter for a topic; an older one than is known changes nothing.
 
@@ -153,3 +164,12 @@ class ConsumerFilterManager(ConfigManager):
             for name, found in self._filters.items():
                 if name[1] == group and not found.is_dead:
                     self._filters[name] = replace(found, dead_time=self._now_ms())
+
+
+def persisted_filters(path: Path) -> list[FilterRow]:
+    """The filters of a file that bit maps can be made for.
+
+    Raises:
+        MQStoreError: the file and its ``.bak`` are damaged.
+    """
+    return ConsumerFilterManager(path, read_only, lambda: 0).bit_map_filters()

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mqstore.errors import MQStoreError
+from mqstore.errors import MQStoreError, ReadOnlyError
 from mqstore.store import config_json
 
-__all__ = ["ConfigManager", "Json", "checked_int", "checked_object"]
+__all__ = ["ConfigManager", "Json", "checked_int", "checked_object", "read_only"]
 
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 _LONG = re.compile(r"-?[0-9]{1,19}")
@@ -120,3 +120,12 @@ def checked_int(what: str, value: object) -> int:
 
 def _shown(value: object) -> str:
     return repr(value)[:80]
+
+
+def read_only(path: Path, _content: bytes) -> None:
+    """Refuses to write a file that somebody else writes.
+
+    Raises:
+        ReadOnlyError: always.
+    """
+    raise ReadOnlyError(f"{path} is somebody else's to write")

@@ -3,6 +3,7 @@
 import logging
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Self
 
 from mqstore import _native
@@ -11,7 +12,7 @@ from mqstore.consumer import AllocateMessageQueue, ConsumeFromWhere, Consumer, M
 from mqstore.consumer.manager import ConsumerManager
 from mqstore.consumer.settings import ConsumerSettings, one_of
 from mqstore.errors import ReadOnlyError
-from mqstore.options import StoreOptions
+from mqstore.options import FilterRow, StoreOptions
 from mqstore.services import (
     AllocateMappedFileService,
     CommitRealTimeService,
@@ -24,6 +25,7 @@ from mqstore.services import (
     StoreStatsService,
     TimedMessageService,
 )
+from mqstore.store.config_consumer_filter import persisted_filters
 from mqstore.store.figures import StoreFigures
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.operations import StoreOperations
@@ -74,7 +76,12 @@ class MessageStore(StoreOperations):
         """Opens the engine: recovery, and dispatch of what is missing."""
         store = super().__new__(
             cls,
-            options.engine(compat=compat, truncate_on_damage=truncate_on_damage, pread=pread),
+            options.engine(
+                compat=compat,
+                truncate_on_damage=truncate_on_damage,
+                pread=pread,
+                filters=_filters_of(options) if mode == "rw" else (),
+            ),
             writable=mode == "rw",
             clock=clock,
             born_host=born_host,
@@ -484,3 +491,10 @@ class MessageStore(StoreOperations):
         """Dispatches what was put, so that bounds that are asked for count it."""
         if self.mode == "rw" and self.dispatch_behind_bytes():
             self._reput()
+
+
+def _filters_of(options: StoreOptions) -> list[FilterRow]:
+    """The filters that bit maps are made for, which dispatch at the opening needs already."""
+    if not options.enable_calc_filter_bit_map:
+        return []
+    return persisted_filters(Path(options.store_path_root_dir) / "config" / "consumerFilter.json")

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mqstore.errors import ReadOnlyError, StoreIOError
+from mqstore.errors import StoreIOError
 from mqstore.options import parse_delete_when
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
+from mqstore.store.config_manager import read_only
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -215,11 +216,7 @@ def _group_offsets(root: Path, group: str) -> Iterator[tuple[str, int, int]]:
         MQStoreError: a file is damaged. Nothing is deleted then: what is read is not known.
     """
     for folder in (root / "config", root / "mqstore" / "consumers" / group):
-        offsets = ConsumerOffsetManager(folder / "consumerOffset.json", _read_only)
+        offsets = ConsumerOffsetManager(folder / "consumerOffset.json", read_only)
         for topic in offsets.which_topic_by_consumer(group):
             for queue_id, offset in offsets.offsets(group, topic).items():
                 yield topic, queue_id, max(offset, 0)
-
-
-def _read_only(path: Path, _content: bytes) -> None:
-    raise ReadOnlyError(f"{path} is its consumers' to write")

@@ -4,8 +4,10 @@
 //! plane's; what arrives here is checked already, and checked again where a bad value could do harm.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::filter::bit_map::FilterTable;
 use crate::format::cq_unit::CQ_STORE_UNIT_SIZE;
 use crate::format::index::IndexShape;
 use crate::format::message::FIXED_SIZE;
@@ -62,6 +64,10 @@ pub struct StoreConfig {
     pub delay_levels_ms: Vec<i64>,
     /// How far ahead a timed message may be due, in milliseconds.
     pub max_deliver_distance_ms: i64,
+    /// Whether dispatch says of each message which groups' filters it passes.
+    pub enable_calc_filter_bit_map: bool,
+    /// The filters of which it does so.
+    pub filters: Arc<FilterTable>,
     /// Most timed messages that wait in memory, those that are due first.
     pub max_timed_in_memory: usize,
     /// Whether puts go through locked memory.
@@ -132,6 +138,8 @@ impl StoreConfig {
             duplication_enable: false,
             delay_levels_ms: Vec::new(),
             max_deliver_distance_ms: i64::MAX,
+            enable_calc_filter_bit_map: false,
+            filters: Arc::default(),
             max_timed_in_memory: 1 << 18,
             transient_store_pool_enable: false,
             transient_store_pool_size: 5,

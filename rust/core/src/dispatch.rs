@@ -282,7 +282,13 @@ pub(crate) fn derive(
             size: num::java_int(record.total_size as usize),
             tags_code: tags_code(config, record, &properties),
         };
-        let new = NewUnit { unit, cq_offset: record.queue_offset, store_timestamp: record.store_timestamp };
+        let has_filters = config.enable_calc_filter_bit_map && config.enable_consume_queue_ext;
+        let new = NewUnit {
+            unit,
+            cq_offset: record.queue_offset,
+            store_timestamp: record.store_timestamp,
+            filter_bit_map: has_filters.then(|| config.filters.bit_map_of(record)).flatten(),
+        };
         to.put_unit(QueueRef { topic: record.topic, queue_id: record.queue_id }, new)?;
         if config.enable_multi_dispatch {
             for (topic, queue_id, cq_offset) in multi_queues(config, record.queue_id, &properties) {

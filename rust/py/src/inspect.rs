@@ -5,12 +5,14 @@ use std::sync::Arc;
 use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::consume_queue::ConsumeQueue;
 use mqstore_core::dispatch::Gap;
+use mqstore_core::error::Result;
 use mqstore_core::index::file::IndexFile;
 use mqstore_core::mmap::file_queue::Stray;
 use mqstore_core::mmap::mapped_file::MappedFile;
 use pyo3::prelude::*;
 
 use crate::errors::{IntoPyResult, detached};
+use crate::options::FilterRow;
 use crate::store::Store;
 
 type StrayRow = (String, String, String);
@@ -58,6 +60,33 @@ impl Store {
         let Some(queue) = self.core.find_consume_queue(topic, queue_id) else { return Ok(Vec::new()) };
         let units = detached(py, || queue.units(first, count))?;
         Ok(units.iter().map(|unit| (unit.physical_offset, unit.size, unit.tags_code)).collect())
+    }
+
+    /// What a queue's extension has of its units from a number on: tags code, store time, bit map.
+    fn _ext_units(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        first: u64,
+        count: usize,
+    ) -> PyResult<Vec<(i64, i64, Vec<u8>)>> {
+        let Some(queue) = self.core.find_consume_queue(topic, queue_id) else { return Ok(Vec::new()) };
+        let units = detached(py, || {
+            let units = queue.units(first, count)?;
+            units.iter().map(|unit| queue.ext(unit.tags_code)).collect::<Result<Vec<_>>>()
+        })?;
+        Ok(units
+            .into_iter()
+            .flatten()
+            .map(|unit| (unit.tags_code, unit.msg_store_time, unit.filter_bit_map))
+            .collect())
+    }
+
+    /// Replaces the filters that bit maps are made for; gives why some have no part.
+    fn _set_filters(&self, py: Python<'_>, filters: Vec<FilterRow>) -> Vec<String> {
+        let config = self.core.config();
+        py.detach(|| config.filters.set(filters, config.compat))
     }
 
     fn _make_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<()> {

@@ -1,10 +1,15 @@
 //! The engine's options from the control plane's.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use mqstore_core::config::{OnDamage, StoreConfig, TransferLimit};
+use mqstore_core::filter::bit_map::FilterTable;
 use mqstore_core::format::index::IndexShape;
 use pyo3::prelude::*;
+
+/// Topic, bits and expression of a group's filter.
+pub type FilterRow = (String, Vec<usize>, String);
 
 /// What `mqstore.options` has checked, by the names of its attributes.
 #[derive(FromPyObject)]
@@ -31,6 +36,8 @@ pub struct EngineOptions {
     delay_levels_ms: Vec<i64>,
     max_deliver_distance_ms: i64,
     max_timed_in_memory: usize,
+    enable_calc_filter_bit_map: bool,
+    filters: Vec<FilterRow>,
     transient_store_pool_enable: bool,
     transient_store_pool_size: usize,
     fast_fail_if_no_buffer_in_store_pool: bool,
@@ -53,6 +60,8 @@ pub struct EngineOptions {
 
 impl From<EngineOptions> for StoreConfig {
     fn from(options: EngineOptions) -> Self {
+        let filters = FilterTable::default();
+        filters.set(options.filters, options.compat);
         Self {
             store_path_root_dir: options.store_path_root_dir,
             store_path_commit_log: options.store_path_commit_log,
@@ -77,6 +86,8 @@ impl From<EngineOptions> for StoreConfig {
             delay_levels_ms: options.delay_levels_ms,
             max_deliver_distance_ms: options.max_deliver_distance_ms,
             max_timed_in_memory: options.max_timed_in_memory,
+            enable_calc_filter_bit_map: options.enable_calc_filter_bit_map,
+            filters: Arc::new(filters),
             transient_store_pool_enable: options.transient_store_pool_enable,
             transient_store_pool_size: options.transient_store_pool_size,
             fast_fail_if_no_buffer_in_store_pool: options.fast_fail_if_no_buffer_in_store_pool,

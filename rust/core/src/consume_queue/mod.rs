@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::error::Result;
+use crate::filter::bit_map::FilterBitMap;
 use crate::format::cq_ext_unit::{CqExtUnit, is_ext_addr};
 use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
 use crate::fs::FileSystem;
@@ -77,6 +78,8 @@ pub struct NewUnit {
     pub cq_offset: i64,
     /// Store time of the message, for the extension.
     pub store_timestamp: i64,
+    /// Which groups' filters the message passes, for the extension.
+    pub filter_bit_map: Option<FilterBitMap>,
 }
 
 impl ConsumeQueue {
@@ -168,7 +171,7 @@ impl ConsumeQueue {
             let ext_unit = CqExtUnit {
                 tags_code: unit.tags_code,
                 msg_store_time: new.store_timestamp,
-                filter_bit_map: Vec::new(),
+                filter_bit_map: new.filter_bit_map.map_or_else(Vec::new, |map| map.to_vec()),
             };
             unit.tags_code = ext.put(&ext_unit).unwrap_or(unit.tags_code);
         }

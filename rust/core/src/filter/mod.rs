@@ -6,6 +6,7 @@
 //! expression is text from anywhere: its length and depth are bounded.
 //! Source: `SelectorParser`, `ComparisonExpression`, `UnaryExpression`, `LogicExpression`.
 
+pub mod bit_map;
 mod evaluate;
 mod expression;
 mod number;

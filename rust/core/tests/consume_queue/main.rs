@@ -40,7 +40,12 @@ fn unit(number: u64) -> CqUnit {
 }
 
 fn new_unit(number: u64, cq_offset: u64) -> NewUnit {
-    NewUnit { unit: unit(number), cq_offset: cq_offset.cast_signed(), store_timestamp: 1000 }
+    NewUnit {
+        unit: unit(number),
+        cq_offset: cq_offset.cast_signed(),
+        store_timestamp: 1000,
+        filter_bit_map: None,
+    }
 }
 
 fn all_units(queue: &ConsumeQueue) -> Vec<CqUnit> {

@@ -1,0 +1,65 @@
+//! Bit maps of filters: which groups' filters a message passes, found once when it is dispatched and
+//! kept in its unit's part of the queue's extension, so that a broker need not read messages that a
+//! group does not want. Source: `CommitLogDispatcherCalcBitMap`, `BitsArray`.
+
+use std::collections::HashMap;
+
+use parking_lot::RwLock;
+
+use super::SqlFilter;
+use crate::format::message::Record;
+
+/// Bytes of a map: what a broker's bloom filter takes by default.
+pub const BIT_MAP_SIZE: usize = 14;
+
+/// A message's map.
+pub type FilterBitMap = [u8; BIT_MAP_SIZE];
+
+/// A group's filter for a topic.
+#[derive(Debug, Clone)]
+pub struct GroupFilter {
+    /// What passes.
+    pub filter: SqlFilter,
+    /// The group's bits, numbered from each byte's lowest on.
+    pub bit_positions: Vec<usize>,
+}
+
+/// The filters that maps are made for, by topic.
+#[derive(Debug, Default)]
+pub struct FilterTable(RwLock<HashMap<Vec<u8>, Vec<GroupFilter>>>);
+
+impl FilterTable {
+    /// Replaces all filters: topic, bits and expression of each. Those that cannot be compiled have no
+    /// part, as in 4.9.3. Gives why, of each of them.
+    pub fn set(&self, filters: Vec<(String, Vec<usize>, String)>, compat: bool) -> Vec<String> {
+        let mut table = HashMap::<Vec<u8>, Vec<GroupFilter>>::new();
+        let mut refused = Vec::new();
+        for (topic, bit_positions, expression) in filters {
+            match SqlFilter::compile(&expression, compat) {
+                Ok(filter) => {
+                    let of_topic = table.entry(topic.into_bytes()).or_default();
+                    of_topic.push(GroupFilter { filter, bit_positions });
+                }
+                Err(error) => refused.push(error.to_string()),
+            }
+        }
+        *self.0.write() = table;
+        refused
+    }
+
+    /// The map of a message; `None` where its topic has no filter.
+    #[must_use]
+    pub fn bit_map_of(&self, record: &Record<'_>) -> Option<FilterBitMap> {
+        let table = self.0.read();
+        let of_topic = table.get(record.topic)?;
+        let mut map = FilterBitMap::default();
+        for group in of_topic.iter().filter(|group| group.filter.matches(record.properties)) {
+            for position in &group.bit_positions {
+                if let Some(byte) = map.get_mut(position / 8) {
+                    *byte |= 1 << (position % 8);
+                }
+            }
+        }
+        Some(map)
+    }
+}
