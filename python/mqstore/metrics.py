@@ -40,6 +40,12 @@ _PUT_TIME_NAMES = (
     "10stomore",
 )
 _RUNTIME = "rocketmq_brokeruntime_"
+_AT_MIDNIGHT = {
+    "msgPutTotalYesterdayMorning": "msg_puttotal_yesterdaymorning",
+    "msgPutTotalTodayMorning": "msg_puttotal_todaymorning",
+    "msgGetTotalYesterdayMorning": "msg_gettotal_yesterdaymorning",
+    "msgGetTotalTodayMorning": "msg_gettotal_todaymorning",
+}
 _Labels = tuple[str, ...]
 _Values = dict[_Labels, float]
 
@@ -181,6 +187,11 @@ class StoreCollector(Collector):
             yield self._one(_RUNTIME + name, text, value)
         if figures.timed_waiting is not None:
             yield self._one("mqstore_timed_waiting", "messages that wait for their deliver_at", figures.timed_waiting)
+        for name, total in figures.totals_at_midnight.items():
+            yield self._one(_RUNTIME + _AT_MIDNIGHT[name], name, total)
+        yield self._one(f"{_RUNTIME}msg_put_total_today_now", "messages put", puts)
+        got = figures.get_message_transfered_msg_count
+        yield self._one(f"{_RUNTIME}msg_gettotal_today_now", "messages that gets gave", got)
         busy = int(figures.is_os_page_cache_busy)
         yield self._one("mqstore_os_page_cache_busy", "1 while an append takes too long", busy)
         if rates is not None:

@@ -67,6 +67,27 @@ def test_what_was_put_and_got_stands_there_as_4_9_3_has_it(store: mqstore.Messag
     assert info["runtime"].startswith("[ 0 days, 0 hours, 0 minutes, ")
 
 
+def test_what_came_by_midnight(open_store: Opener) -> None:
+    now_ms = 1_780_000_000_000
+    store = open_store(clock=lambda: now_ms)
+    (service,) = [service for service in store._services if isinstance(service, StoreStatsService)]
+    service.stop()
+    service.join_stopped()
+    for count in (2, 3, 4):
+        store.put_many("t", [b""] * count, queue_id=0)
+        store.get_message("t", 0, 0, 1)
+        now_ms += 24 * 3_600_000
+        service.sample(store)
+        service.sample(store)
+    now_ms -= 48 * 3_600_000
+    service.sample(store)
+    info = store.get_runtime_info()
+    totals = [int(info[f"msgPutTotal{when}"]) for when in ("YesterdayMorning", "TodayMorning", "TodayNow")]
+    assert totals == [5, 9, 9]
+    assert [int(info[f"msgGetTotal{when}"]) for when in ("YesterdayMorning", "TodayMorning", "TodayNow")] == [2, 3, 3]
+    assert store.figures().totals_at_midnight["msgPutTotalYesterdayMorning"] == 5
+
+
 def test_what_can_be_asked(open_store: Opener) -> None:
     store = open_store(enable_lmq=True, enable_multi_dispatch=True)
     assert not store.is_os_page_cache_busy()

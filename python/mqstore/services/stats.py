@@ -1,4 +1,4 @@
-"""Rates over the last seconds and minutes. Source: ``StoreStatsService``."""
+"""Rates over the last minutes, and what came by midnight. Source: ``StoreStatsService``, ``BrokerStats``."""
 
 import time
 from collections import deque
@@ -19,7 +19,7 @@ _TOTAL = ("getFoundTps", "getMissTps")
 
 
 class StoreStatsService(ServiceThread):
-    """Notes a store's counters every second, for ten minutes."""
+    """Notes a store's counters every second, for ten minutes, and at midnight."""
 
     def __init__(self, store: "MessageStore") -> None:
         """A service of a store, not started yet."""
@@ -27,6 +27,8 @@ class StoreStatsService(ServiceThread):
         self.boot_timestamp = time.time_ns() // 1_000_000
         """When the store was opened, in milliseconds."""
         self._samples: deque[tuple[float, tuple[int, ...]]] = deque(maxlen=_MAX_RECORDS_OF_SAMPLING + 1)
+        self._day = _day_of(self.engine.now())
+        self._yesterday_morning = self._today_morning = (0, 0)
 
     def make_pass(self) -> None:
         """Notes the counters, and waits for the next second."""
@@ -39,7 +41,21 @@ class StoreStatsService(ServiceThread):
     def sample(self, store: "MessageStore") -> None:
         """Notes the counters."""
         found, miss, transfered, _ = store._get_figures()
-        self._samples.append((time.monotonic(), (store._put_figures()[0], found, miss, transfered)))
+        put = store._put_figures()[0]
+        self._samples.append((time.monotonic(), (put, found, miss, transfered)))
+        day = _day_of(self.engine.now())
+        if day > self._day:
+            self._day = day
+            self._yesterday_morning, self._today_morning = self._today_morning, (put, transfered)
+
+    def totals(self) -> dict[str, int]:
+        """By 4.9.3's names, messages put and got up to the last midnight and the one before, by local time."""
+        return {
+            "msgPutTotalYesterdayMorning": self._yesterday_morning[0],
+            "msgPutTotalTodayMorning": self._today_morning[0],
+            "msgGetTotalYesterdayMorning": self._yesterday_morning[1],
+            "msgGetTotalTodayMorning": self._today_morning[1],
+        }
 
     def rates(self) -> dict[str, str]:
         """By 4.9.3's names, what happened a second in the last 10, 60 and 600 samples; "" where they are fewer."""
@@ -51,6 +67,11 @@ class StoreStatsService(ServiceThread):
         totals = [0.0 if rates is None else sum(rates[_NAMES.index(name)] for name in _TOTAL) for rates in by_span]
         of_each["getTotalTps"] = [str(total) for total in totals]
         return {name: " ".join(rates) for name, rates in of_each.items()}
+
+
+def _day_of(time_ms: int) -> tuple[int, int, int]:
+    local = time.localtime(time_ms / 1000)
+    return local.tm_year, local.tm_mon, local.tm_mday
 
 
 def _rates(before: tuple[float, tuple[int, ...]], now: tuple[float, tuple[int, ...]]) -> list[float]:

@@ -120,6 +120,8 @@ class StoreFigures:
     """How much of the store's disk is used, from 0 to 1."""
     earliest_message_time_ms: int
     """When the first message was stored; -1 where there is none."""
+    totals_at_midnight: dict[str, int]
+    """Messages put and got up to the last midnight and the one before, by 4.9.3's names; none where nothing is put."""
     timed_waiting: int | None
     """Messages that wait for their ``deliver_at``; ``None`` where nobody delivers them."""
     queues: tuple[QueueFigures, ...]
@@ -132,7 +134,7 @@ class StoreFigures:
         put_times, put_size, put_failed, distribution, put_max_us = store._put_figures()
         found, miss, transfered, get_max_us = store._get_figures()
         lock_time = store.lock_time_mills()
-        timed = store._timed_waiting()
+        timed, stats = store._timed_waiting(), store._stats_service()
         disk = shutil.disk_usage(store.path)
         return cls(
             taken_at=time.monotonic(),
@@ -156,6 +158,7 @@ class StoreFigures:
             commit_log_max_offset=store.get_max_phy_offset(),
             disk_ratio=disk.used / disk.total,
             earliest_message_time_ms=store.get_earliest_message_time(),
+            totals_at_midnight={} if stats is None else stats.totals(),
             timed_waiting=None if timed is None else timed[0],
             queues=tuple(
                 QueueFigures(

@@ -95,7 +95,7 @@ class StoreOperations(LifeCycle):
         if service is None:
             return {}
         times, size, failed, distribution, put_max_us = self._put_figures()
-        get_max_us = self._get_figures()[3]
+        _, _, transfered, get_max_us = self._get_figures()
         classes = zip(PUT_TIME_CLASSES, distribution, strict=True)
         seconds = max(0, self.now() - service.boot_timestamp) // 1000
         minutes, hours, days = seconds // 60 % 60, seconds // 3600 % 24, seconds // 86_400
@@ -111,6 +111,9 @@ class StoreOperations(LifeCycle):
             "dispatchMaxBuffer": "0",
             "getMessageEntireTimeMax": str(get_max_us // 1000),
             **service.rates(),
+            **{name: str(total) for name, total in service.totals().items()},
+            "msgPutTotalTodayNow": str(times),
+            "msgGetTotalTodayNow": str(transfered),
         }
 
     def get_running_data_info(self) -> str:
