@@ -118,6 +118,8 @@ def bytes_read(path: Path, *columns: str, **options: Any) -> tuple[int, int]:
     """Rows, and the bytes that planning and reading them took at the engine's seam."""
     from mqstore.spark import opened  # noqa: PLC0415 - what it keeps open is let go of
 
+    for store in opened._followed.values():
+        store.close()
     for known in (opened._followed, opened._logs, opened._parts):
         known.clear()
     before = _native.read_bytes()

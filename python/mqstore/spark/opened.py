@@ -48,6 +48,8 @@ def followed(path: str, *, pread: bool | None) -> mqstore.MessageStore:
     """A whole store as it is now: queues and index dispatched."""
     known = _followed.get((path, pread))
     if known is None or not _has_first_file(known):
+        if known is not None:
+            known.close()
         known = _followed[path, pread] = mqstore.open(path, pread=pread)
     else:
         known.refresh()

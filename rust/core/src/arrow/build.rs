@@ -31,6 +31,7 @@ const INLINE_VIEW_SIZE: usize = 12;
 /// A message with its record decoded.
 struct Row<'a> {
     record: Record<'a>,
+    /// None, where no column is made of them.
     properties: DispatchProperties<'a>,
     /// What the record lies in, and where.
     window: &'a Slice,
@@ -42,12 +43,15 @@ struct Row<'a> {
 /// # Errors
 /// Where a compressed body can't be inflated, or a column becomes larger than Arrow's offsets reach.
 pub fn record_batch(messages: &GotMessages, columns: &Columns) -> Result<RecordBatch, ArrowError> {
+    let has_properties = columns.columns.iter().any(|column| column.is_of_properties());
     let rows: Vec<Row<'_>> = messages
         .iter()
         .filter_map(|message| {
             let (window, at) = message.window();
             let record = decode_record(message.bytes())?;
-            Some(Row { record, properties: DispatchProperties::of(record.properties), window, at })
+            let properties =
+                if has_properties { DispatchProperties::of(record.properties) } else { Default::default() };
+            Some(Row { record, properties, window, at })
         })
         .collect();
     let arrays =

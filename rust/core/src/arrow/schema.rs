@@ -114,6 +114,11 @@ impl Column {
         }
     }
 
+    /// Whether it is made of single properties that are looked for in a message's property string.
+    pub(super) const fn is_of_properties(self) -> bool {
+        matches!(self, Self::UniqueKey | Self::Tags | Self::Keys)
+    }
+
     fn data_type(self, body: BodyType, dialect: Dialect) -> DataType {
         match self {
             Self::Topic | Self::BornHost | Self::StoreHost | Self::MsgId | Self::UniqueKey | Self::Tags => {
