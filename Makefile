@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: test test-rust test-python torture soak bench bench-compare bench-spark lint demo wheel clean fuzz
+.PHONY: test test-rust test-python torture soak bench bench-compare bench-spark lint demo wheel clean fuzz \
+  miri coverage
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -41,7 +42,7 @@ torture: $(VENV)/engine-dev
 	MQSTORE_RUNS=$(RUNS) cargo test -p mqstore-core --test crash -- --nocapture
 	MQSTORE_KILLS=$(KILLS) $(BIN)/pytest -q --timeout=0 tests/crash
 
-# Any bytes against each decoder and against recovery, FUZZ_SECONDS for each. Needs a nightly compiler
+# Any bytes against each decoder, filters, both sides of replication and recovery, FUZZ_SECONDS for each. Needs a nightly compiler
 # and cargo-fuzz.
 FUZZ_SECONDS ?= 60
 fuzz:
@@ -51,6 +52,19 @@ fuzz:
 	    target/fuzz/corpus/$$target rust/fuzz/corpus/$$target -- \
 	    -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=target/fuzz/ || exit 1; \
 	done
+
+# The codecs and the filters where every access is checked: an interpreter runs them, without files.
+# Needs a nightly compiler with miri.
+MIRI := PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --target-dir target/miri
+miri:
+	$(MIRI) -p mqstore-core --test format -- --skip body::
+	$(MIRI) -p mqstore-core --test filter -- --skip depth
+
+# Which lines and branches of the engine its own tests come to, as target/coverage/html. Needs a nightly
+# compiler and cargo-llvm-cov.
+coverage:
+	cargo +nightly llvm-cov -p mqstore-core --branch --html --output-dir target/coverage
+	cargo +nightly llvm-cov report --branch --summary-only
 
 # The main job, end to end, on a store that Java wrote.
 demo: $(VENV)/engine-release

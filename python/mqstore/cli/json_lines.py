@@ -27,9 +27,16 @@ def _line(value: object) -> str:
 
 
 def _object(text: str) -> dict[str, Any]:
-    value = json.loads(text)
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError("objects are nested too deeply") from None
+    return _checked(value, text.strip())
+
+
+def _checked(value: object, shown: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"expected a JSON object, found {text.strip()!r}")
+        raise ValueError(f"expected a JSON object, found {shown!r}")
     return value
 
 
@@ -76,7 +83,8 @@ def _body(item: dict[str, Any]) -> bytes:
 
 def _put(store: MessageStore, item: dict[str, Any]) -> PutMessageResult:
     if "batch" in item:
-        messages = [(_body(part), part.get("flag", 0), _properties(part)) for part in item["batch"]]
+        parts = [_checked(part, str(part)) for part in item["batch"]]
+        messages = [(_body(part), part.get("flag", 0), _properties(part)) for part in parts]
         return store.put_messages(MessageExtBatch(**_shared(item), messages=messages))
     return store.put_message(
         MessageExtBrokerInner(

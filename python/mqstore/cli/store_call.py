@@ -12,8 +12,10 @@ import mqstore
 from mqstore.errors import MQStoreError
 from mqstore.options import StoreOptions, snake_case
 
-__all__ = ["StoreCall", "end_without_closing", "input_lines", "print_lines", "store_call"]
+__all__ = ["BAD_LINE", "StoreCall", "end_without_closing", "input_lines", "print_lines", "store_call"]
 
+BAD_LINE = (ValueError, TypeError, OverflowError)
+"""What a line raises that holds what it cannot."""
 _STORE_OPTIONS = {option.name for option in fields(StoreOptions)}
 
 
@@ -114,7 +116,7 @@ def input_lines(answer: Callable[[Iterator[str]], Iterable[str]]) -> Iterator[st
         yield from answer(numbered())
     except MQStoreError:
         raise
-    except (ValueError, TypeError) as error:
+    except BAD_LINE as error:
         raise click.UsageError(f"line {number} of standard input: {error}") from error
 
 

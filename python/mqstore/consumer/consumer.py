@@ -169,38 +169,44 @@ class Consumer:
             StoreClosedError: the store is closed, or was while this waited.
             MQStoreError: the consumer is closed.
         """
-        polling = self._polling(timeout)
+        given: list[Message] = []
+        polling = self._polling(timeout, given)
         try:
             held, left = next(polling)
             while True:
                 held, left = polling.send(self._hold.wait(held, left, self._woken))
-        except StopIteration as end:
-            message: Message | None = end.value
-            return message
+        except StopIteration:
+            return given[0] if given else None
+        except BaseException:  # Ctrl-C came before the user had it
+            for message in given:
+                self._give_back(message)
+            raise
 
     async def _poll_async(self, timeout: float | None) -> Message | None:
-        polling = self._polling(timeout)
+        given: list[Message] = []
+        polling = self._polling(timeout, given)
         try:
             held, left = next(polling)
             while True:
                 held, left = polling.send(await self._hold.wait_async(held, left))
-        except StopIteration as end:
-            message: Message | None = end.value
-            return message
+        except StopIteration:
+            return given[0] if given else None
 
-    def _polling(self, timeout: float | None) -> Generator[tuple[Held, float], bool, Message | None]:
-        """A poll: gives what to wait for and how long at most, is told whether it came, ends with the message."""
+    def _polling(self, timeout: float | None, given: list[Message]) -> Generator[tuple[Held, float], bool, None]:
+        """A poll: gives what to wait for and how long at most, and is told whether it came.
+
+        It ends with the message in the list, or without one when the time is up.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             changes = self._changes
-            message = self._poll_now()
-            if message is not None:
-                return message
+            if self._poll_now(given):
+                return
             held, until = self._held(), time.monotonic() + self._hold.longest
             while not self._is_hold_over(held, until, changes):
                 left = self._seconds_to_wait(end, until)
                 if left is None:
-                    return None
+                    return
                 if (yield held, left):
                     break
 
@@ -266,7 +272,8 @@ class Consumer:
         if time.monotonic() >= self._next_persist:
             self.persist()
 
-    def _poll_now(self) -> Message | None:
+    def _poll_now(self, given: list[Message]) -> bool:
+        """Puts a message that is there into the list; gives whether there is one."""
         with self._lock:
             self._look_around()
             queues = list(self._rebalance.queues.values())
@@ -276,12 +283,13 @@ class Consumer:
                 if taken is None and queue.wants_pull and self._pull(queue):
                     taken = queue.take(orderly=self.settings.orderly)
                 if taken is not None:
-                    # Queues take turns, as the threads of 4.9.3's consumer give them.
-                    self._turn = (self._turn + turn + 1) % len(queues)
                     offset, message = taken
                     self._handed[id(message)] = (queue, offset)
-                    return message
-        return None
+                    given.append(message)
+                    # Queues take turns, as the threads of 4.9.3's consumer give them.
+                    self._turn = (self._turn + turn + 1) % len(queues)
+                    return True
+        return False
 
     def _pull(self, queue: ProcessQueue) -> bool:
         """Pulls until there is something; gives whether there is."""

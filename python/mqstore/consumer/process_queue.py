@@ -70,9 +70,10 @@ class ProcessQueue:
             return None
         found = self._take_again(orderly=orderly)
         if found is None and self._pulled and not (orderly and self._again):
-            found = self._pulled.popleft()
-        if found is not None:
+            found = self._pulled[0]
+            # Ctrl-C can come between any two steps: it is never in neither place.
             self._in_hand[found[0]] = found[1]
+            self._pulled.popleft()
         return found
 
     def _take_again(self, *, orderly: bool) -> tuple[int, Message] | None:
@@ -81,7 +82,9 @@ class ProcessQueue:
         if not due:
             return None
         offset = min(due)
-        return offset, self._again.pop(offset)[1]
+        message = self._in_hand[offset] = self._again[offset][1]
+        del self._again[offset]
+        return offset, message
 
     def seconds_until_again(self) -> float | None:
         """When the next message that was given back is due; ``None`` where there is none."""

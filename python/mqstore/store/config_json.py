@@ -6,12 +6,15 @@ and stand on one line, as a Java ``Map<Integer, …>`` is written; a tuple stand
 Source: ``RemotingSerializable.toJson``, ``JSON.toJSONString``.
 """
 
+import itertools
 import json
 import re
 from typing import Any, NoReturn
 
 __all__ = ["dumps", "loads"]
 
+_MAX_DEPTH = 100
+"""How deep objects may be nested: RocketMQ's files have five levels."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?\d+)(\s*:)', re.DOTALL)
 _ESCAPED_BY_FASTJSON_ALONE = re.compile("[\x7f-\x9f\u2028\u2029]")
 _JSON_ESCAPE = re.compile(r"(\\\\)|\\u([0-9a-f]{4})")
@@ -61,9 +64,24 @@ def loads(text: str) -> Any:
     """
     quoted = _TOKEN.sub(lambda found: f'{found[1]}"{found[2]}"{found[3]}' if found[2] else found[0], text)
     try:
-        return json.loads(quoted, parse_constant=_refuse_constant)
+        value = json.loads(quoted, parse_constant=_refuse_constant)
     except RecursionError:
-        raise ValueError("objects are nested too deeply") from None
+        value = None
+    else:
+        if _is_shallow(value):
+            return value
+    raise ValueError("objects are nested too deeply")
+
+
+def _is_shallow(value: object) -> bool:
+    """Whether what was read can be written again: that goes down into it."""
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
+        level = list(itertools.chain.from_iterable(inner))
+        if not level:
+            return True
+    return False
 
 
 def _refuse_constant(name: str) -> NoReturn:

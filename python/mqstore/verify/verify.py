@@ -42,7 +42,8 @@ def verify(
     """
     check = StoreCheck(os.path.realpath(store), options, compat=compat)
     view = log_view(check.options, compat=compat, end=check.end)
-    with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="verify") as threads:
+    threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="verify")
+    try:
         tasks = check.tasks(0, range_size)
         while tasks:
             running = {threads.submit(check_part, view, task): task for task in tasks}
@@ -51,5 +52,8 @@ def verify(
                 if progress is not None:
                     progress(number, len(tasks))
             tasks = check.again(0)
+    finally:
+        # Ctrl-C waits for the parts that are under way, and for no other.
+        threads.shutdown(cancel_futures=True)
     findings = check.findings()
     return check.result(), findings

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use mqstore_core::fs::{DirEntry, FileHandle, FileSystem, LockOutcome, Metadata, OpenMode, Space};
 use mqstore_core::mmap::region::Region;
@@ -82,6 +82,8 @@ pub(crate) struct Fault {
     failed: AtomicUsize,
     /// Calls of the kind, failed or not.
     seen: AtomicUsize,
+    /// Whether every call is let through again.
+    is_over: AtomicBool,
     /// Files of which a sync failed.
     broken: Mutex<HashSet<PathBuf>>,
 }
@@ -90,7 +92,8 @@ impl Fault {
     /// `failing` calls of a kind fail after the first `let_through`.
     pub(crate) fn new(call: Call, error: Errno, let_through: usize, failing: usize) -> Arc<Self> {
         let (left, failed, seen) = (AtomicUsize::new(let_through), AtomicUsize::new(0), AtomicUsize::new(0));
-        Arc::new(Self { call, error, left, failing, failed, seen, broken: Mutex::default() })
+        let (is_over, broken) = (AtomicBool::new(false), Mutex::default());
+        Arc::new(Self { call, error, left, failing, failed, seen, is_over, broken })
     }
 
     /// How many calls failed.
@@ -103,8 +106,13 @@ impl Fault {
         self.seen.load(Ordering::Relaxed)
     }
 
+    /// Lets every call through again.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
     fn is_due(&self, call: Call) -> bool {
-        if call != self.call {
+        if call != self.call || self.is_over.load(Ordering::Relaxed) {
             return false;
         }
         self.seen.fetch_add(1, Ordering::Relaxed);

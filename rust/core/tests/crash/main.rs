@@ -16,6 +16,7 @@ mod faults;
 mod faulty;
 mod image;
 mod power_cuts;
+mod retention_faults;
 mod workload;
 
 use std::path::Path;

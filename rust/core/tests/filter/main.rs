@@ -1,0 +1,102 @@
+//! Filters of any text, over any properties.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test stops at what is wrong
+
+use mqstore_core::filter::SqlFilter;
+use proptest::prelude::*;
+
+/// Words of the language in any order: much of it is nearly an expression.
+fn words() -> impl Strategy<Value = String> {
+    let word = prop::sample::select(vec![
+        "a",
+        "b",
+        "'x'",
+        "'",
+        "1",
+        "-1",
+        "1.5",
+        "1e400",
+        "9223372036854775808",
+        "0x1F",
+        "017",
+        "1L",
+        "TRUE",
+        "NULL",
+        "AND",
+        "OR",
+        "NOT",
+        "IS",
+        "IN",
+        "BETWEEN",
+        "LIKE",
+        "CONTAINS",
+        "=",
+        "<>",
+        "<",
+        ">=",
+        "(",
+        ")",
+        ",",
+        "+",
+        "-",
+        "--",
+        "/*",
+        "*/",
+        "\u{0}",
+        "\u{1F600}",
+        "\n",
+        "`",
+        "$",
+        "_",
+    ]);
+    prop::collection::vec(word, 0..20).prop_map(|words| words.join(" "))
+}
+
+fn properties() -> impl Strategy<Value = Vec<u8>> {
+    let pair = (
+        prop::sample::select(vec!["a", "b", ""]),
+        prop::sample::select(vec!["1", "x", "1e999", "TRUE", "\u{ff}"]),
+    );
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..60),
+        prop::collection::vec(pair, 0..5).prop_map(|pairs| {
+            pairs
+                .iter()
+                .map(|(name, value)| format!("{name}\u{1}{value}\u{2}"))
+                .collect::<String>()
+                .into_bytes()
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_is_an_expression_or_says_where_it_is_none(
+        text in prop_oneof![words(), any::<String>()],
+        properties in properties(),
+    ) {
+        match SqlFilter::compile(&text, false) {
+            Ok(filter) => {
+                // What compat passes over is not there.
+                let compat = SqlFilter::compile(&text, true).unwrap();
+                prop_assert_eq!(filter.matches(&properties), compat.matches(&properties));
+            }
+            Err(error) => prop_assert!(error.to_string().contains("at character"), "{}", error),
+        }
+    }
+}
+
+/// However deep: the stack is not used up.
+#[test]
+fn depth_is_bounded() {
+    for text in ["(", "NOT ", "a = 1 OR ", "-", "NOT (", "a IN ('x', "] {
+        let deep = format!("{}a = 1", text.repeat(20_000));
+        if let Ok(filter) = SqlFilter::compile(&deep, false) {
+            let _whether_or_not = filter.matches(b"a\x011\x02");
+        }
+    }
+    let closed = format!("{}a = 1{}", "(".repeat(20_000), ")".repeat(20_000));
+    assert!(SqlFilter::compile(&closed, false).is_err());
+}

@@ -1,0 +1,83 @@
+"""JSON lines that hold anything: the commands print, or say which line is wrong."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mqstore
+from mqstore.cli.json_lines import answer_lines, put_lines
+from mqstore.cli.store_call import BAD_LINE
+from tests.command import mqstore_command
+from tests.store.conftest import SMALL
+
+NAMES = [
+    "topic", "queueId", "body", "properties", "tags", "keys", "batch", "flag", "sysFlag", "bornTimestamp", "bornHost",
+    "storeHost", "reconsumeTimes", "preparedTransactionOffset", "delayTimeLevel", "deliverAt", "waitStoreMsgOK", "op",
+    "offset", "maxNum", "timestamp", "key", "begin", "end", "get", "byKey", "byTime", "byOffset", "bounds",
+]  # fmt: skip
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["t", "YQ==", "127.0.0.1:1", "[::1]:2", *NAMES])
+    | st.text(max_size=5)
+)
+values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner))
+objects = st.dictionaries(st.sampled_from(NAMES), values, max_size=8) | st.fixed_dictionaries(
+    {"topic": st.just("t")}, optional={name: values for name in NAMES if name != "topic"}
+)
+lines = objects.map(json.dumps) | values.map(json.dumps) | st.text(max_size=20)
+
+Command = Callable[[mqstore.MessageStore, Iterable[str]], Iterator[str]]
+
+
+@pytest.fixture(scope="module")
+def open_for_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[mqstore.MessageStore]:
+    with mqstore.open(tmp_path_factory.mktemp("hostile") / "store", "rw", **SMALL) as store:
+        store.put("t", b"1", keys="k")
+        yield store
+
+
+@pytest.mark.parametrize("command", [put_lines, answer_lines])
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(line=lines)
+def test_a_line_is_answered_or_refused(open_for_all: mqstore.MessageStore, command: Command, line: str) -> None:
+    try:
+        for answer in command(open_for_all, [line]):
+            json.loads(answer)
+    except (*BAD_LINE, mqstore.MQStoreError):
+        return
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 100_000,
+        '{"topic": "t", "queueId": 1e400}',
+        '{"topic": "t", "queueId": 99999999999999}',
+        '{"sleep": 1e300}',
+    ],
+    ids=["deep", "infinite", "large", "sleep"],
+)
+def test_the_command_names_the_line(tmp_path: Path, line: str) -> None:
+    done = subprocess.run(
+        mqstore_command("put", tmp_path / "store", SMALL),
+        input=f'{{"topic": "t"}}\n{line}\n',
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "line 2 of standard input" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert json.loads(done.stdout)["status"] == "PUT_OK"
+    # What was put before it is there.
+    with mqstore.open(tmp_path / "store", **SMALL) as store:
+        assert store.get_max_offset_in_queue("t", 0) == 1
