@@ -70,8 +70,6 @@ fn properties() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
-
     #[test]
     fn any_text_is_an_expression_or_says_where_it_is_none(
         text in prop_oneof![words(), any::<String>()],
