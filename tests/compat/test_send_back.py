@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import mqstore
+from mqstore import MessageExtBrokerInner
 from mqstore.cli.json_lines import put_lines
 from mqstore.consumer.send_back import send_message_back
 from tests.compat.java_store import JavaStore
@@ -24,6 +25,8 @@ MESSAGES: list[dict[str, Any]] = [
     {"properties": {"RETRY_TOPIC": "first", "ORIGIN_MESSAGE_ID": "7F00000100002A9F0000000000000000"}},
     {"reconsumeTimes": 2, "bornHost": "[::1]:5", "storeHost": "6.7.8.9:1", "waitStoreMsgOK": False},
     {"reconsumeTimes": 16, "body": "ZGVhZA=="},
+    # It gets DELAY and WAIT when it is given back: they are in one bucket of Java's map.
+    {"withoutWait": True, "bornHost": "127.0.0.1:1", "storeHost": "127.0.0.1:2", "properties": {"UNIQ_KEY": "u"}},
     {"sysFlag": 8, "preparedTransactionOffset": 77, "properties": {"DELAY": "0", "REAL_TOPIC": "x", "REAL_QID": "9"}},
 ]
 BACK: list[dict[str, Any]] = [
@@ -39,8 +42,10 @@ BACK: list[dict[str, Any]] = [
     {"message": 3, "delayLevel": 0, "group": "few"},
     {"message": 4, "delayLevel": 0},
     {"message": 4, "delayLevel": 0, "maxReconsumeTimes": 20},
-    {"message": 5, "delayLevel": 1},
-    {"message": 5, "delayLevel": 1, "group": "none"},
+    {"message": 5, "delayLevel": 0},
+    {"message": 5, "delayLevel": -1},
+    {"message": 6, "delayLevel": 1},
+    {"message": 6, "delayLevel": 1, "group": "none"},
 ]
 
 
@@ -52,15 +57,22 @@ def lines() -> list[str]:
 def give_back_ours(store: Path) -> list[int]:
     """Puts the messages and gives them back; gives where they stand."""
     with mqstore.open(store, "rw", **OPTIONS) as opened:
-        list(put_lines(opened, lines()))
+        for item, line in zip(MESSAGES, lines(), strict=True):
+            if item.get("withoutWait"):
+                given = {"properties": item["properties"], "born_host": item["bornHost"]}
+                message = MessageExtBrokerInner(topic="orders", store_host=item["storeHost"], **given)
+                message.born_timestamp = json.loads(line)["bornTimestamp"]
+                opened.put_message(message)
+            else:
+                list(put_lines(opened, [line]))
         stored = list(opened.select("orders"))
         stored.sort(key=lambda message: message.commit_log_offset)
-        for given in (FEW, NONE):
-            opened.consumers.groups.update(mqstore.SubscriptionGroupConfig(**given))
+        for group in (FEW, NONE):
+            opened.consumers.groups.update(mqstore.SubscriptionGroupConfig(**group))
         for back in BACK:
-            group = opened.consumers.group(back.get("group", GROUP))
+            of_group = opened.consumers.group(back.get("group", GROUP))
             most = back.get("maxReconsumeTimes")
-            send_message_back(opened, group, stored[back["message"]], back["delayLevel"], most)
+            send_message_back(opened, of_group, stored[back["message"]], back["delayLevel"], most)
         return [message.commit_log_offset for message in stored]
 
 

@@ -10,6 +10,9 @@ import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.broker.processor.SendMessageProcessor;
 import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.common.MQVersion;
+import org.apache.rocketmq.common.message.MessageAccessor;
+import org.apache.rocketmq.common.message.MessageConst;
+import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.protocol.RequestCode;
 import org.apache.rocketmq.common.protocol.header.ConsumerSendMsgBackRequestHeader;
 import org.apache.rocketmq.common.subscription.SubscriptionGroupConfig;
@@ -17,9 +20,10 @@ import org.apache.rocketmq.remoting.netty.NettyClientConfig;
 import org.apache.rocketmq.remoting.netty.NettyServerConfig;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 import org.apache.rocketmq.store.DefaultMessageStore;
+import org.apache.rocketmq.store.MessageExtBrokerInner;
 
 /**
- * send-back DIR k=v...   each line is a message to put, {"group":{..}} to change a group, or {"back":{offset, group,
+ * send-back DIR k=v...   each line is a message to put ("withoutWait": true takes its WAIT away), {"group":{..}} to change a group, or {"back":{offset, group,
  *                        delayLevel, maxReconsumeTimes}}: a consumer's message that was not consumed, given to the
  *                        broker's own processor
  */
@@ -41,7 +45,12 @@ class SendBack {
             } else if (o.containsKey("back")) {
                 back(processor, o.getJSONObject("back"));
             } else {
-                store.putMessage(Peer.inner(o));
+                MessageExtBrokerInner message = Peer.inner(o);
+                if (o.getBooleanValue("withoutWait")) {
+                    MessageAccessor.clearProperty(message, MessageConst.PROPERTY_WAIT_STORE_MSG_OK);
+                    message.setPropertiesString(MessageDecoder.messageProperties2String(message.getProperties()));
+                }
+                store.putMessage(message);
             }
         }
         Peer.awaitDispatched(store);
