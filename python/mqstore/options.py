@@ -141,6 +141,8 @@ class StoreOptions:
     put_msg_index_hight_water: int = 600_000
     max_message_size: int = 4 << 20
     check_crc_on_recover: bool = True
+    enabled_append_prop_crc: bool = False
+    """RocketMQ 5's: each record gets the checksum of all of it as its last property; 4.9.3 reads past it."""
     flush_commit_log_least_pages: int = 4
     commit_commit_log_least_pages: int = 4
     flush_least_pages_when_warm_maped_file: int = 4096
@@ -361,6 +363,7 @@ class EngineOptions:
     max_message_size: int
     max_msgs_num_batch: int
     check_crc_on_recover: bool
+    enabled_append_prop_crc: bool
     enable_lmq: bool
     enable_multi_dispatch: bool
     max_lmq_consume_queue_num: int

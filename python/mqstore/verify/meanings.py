@@ -28,6 +28,16 @@ MEANINGS: Mapping[str, Meaning] = {
         "A body's checksum does not agree: its bytes changed on the disk.",
         "Restore the messages from a replica.",
     ),
+    "record_changed": Meaning(
+        "Records that are not what was stored",
+        "The checksum of the whole record does not agree: some byte of it changed on the disk.",
+        "Restore the messages from a replica.",
+    ),
+    "record_odd": Meaning(
+        "Records with a field that cannot be as it was stored",
+        "The message is there; its flags, hosts, times or numbers changed on the disk, or a client sent nonsense.",
+        "Compare with a replica: mqstore spark diff.",
+    ),
     "offset_gap": Meaning(
         "Queue offsets that no record has",
         "Messages of the queue are missing from the log.",

@@ -27,6 +27,7 @@ fn record(body: &[u8]) -> Vec<u8> {
         body,
         topic: b"bench",
         properties: &properties,
+        append_crc: false,
     };
     let mut bytes = Vec::new();
     let place = Place { queue_offset: 7, physical_offset: 4096, store_timestamp: 2 };

@@ -52,6 +52,8 @@ pub struct StoreConfig {
     pub max_msgs_num_batch: usize,
     /// Whether recovery checks bodies.
     pub check_crc_on_recover: bool,
+    /// Whether records get the checksum of all of them as a property, as RocketMQ 5 writes it.
+    pub enabled_append_prop_crc: bool,
     /// Light queues.
     pub enable_lmq: bool,
     /// Dispatch to further queues.
@@ -132,6 +134,7 @@ impl StoreConfig {
             max_message_size: 4 << 20,
             max_msgs_num_batch: 64,
             check_crc_on_recover: true,
+            enabled_append_prop_crc: false,
             enable_lmq: false,
             enable_multi_dispatch: false,
             max_lmq_consume_queue_num: 20_000,

@@ -34,6 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
         body: record.body,
         topic: record.topic,
         properties: record.properties,
+        append_crc: false,
     };
     let place =
         Place { queue_offset: record.queue_offset, physical_offset, store_timestamp: record.store_timestamp };

@@ -97,16 +97,9 @@ impl RecordRows {
 
     fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), BatchFault> {
         let topic = bytes(&self.topic, "topic", row)?;
-        let properties = self.properties(row)?;
+        let (properties, append_crc) = self.properties(row)?;
         if topic.len() > MAX_TOPIC_LENGTH {
             return Err(bad(row, "topic", &format!("it has more than {MAX_TOPIC_LENGTH} bytes")));
-        }
-        if properties.len() > MAX_PROPERTIES_LENGTH {
-            return Err(bad(
-                row,
-                "properties",
-                &format!("they have more than {MAX_PROPERTIES_LENGTH} bytes"),
-            ));
         }
         let body = bytes(&self.body, "body", row)?;
         let fields = RecordFields {
@@ -126,7 +119,12 @@ impl RecordRows {
             body,
             topic,
             properties: &properties,
+            append_crc,
         };
+        if fields.properties_size() > MAX_PROPERTIES_LENGTH {
+            let reason = format!("they have more than {MAX_PROPERTIES_LENGTH} bytes");
+            return Err(bad(row, "properties", &reason));
+        }
         let place = Place {
             queue_offset: long(&self.queue_offset, "queue_offset", row)?,
             physical_offset: 0,
@@ -136,7 +134,9 @@ impl RecordRows {
         Ok(())
     }
 
-    fn properties(&self, row: usize) -> Result<Vec<u8>, BatchFault> {
+    /// The property string, and whether it had the checksum of the record that it was in: the record that it
+    /// goes into gets one of its own.
+    fn properties(&self, row: usize) -> Result<(Vec<u8>, bool), BatchFault> {
         let mut map = JavaHashMap::default();
         for (name, value) in self.properties.get(row) {
             let (Some(name), Some(value)) = (name, value) else {
@@ -144,7 +144,9 @@ impl RecordRows {
             };
             map.put(name, value);
         }
-        Ok(properties::encode(&map))
+        let had_crc = map.get(properties::CRC32).is_some();
+        map.remove(properties::CRC32);
+        Ok((properties::encode(&map), had_crc))
     }
 }
 

@@ -128,11 +128,11 @@ impl CommitLog {
     ) -> Result<Appended, AppendRefusal> {
         self.with_appender(wait, |appender, now| {
             let properties = encode(&appender.topic_queues);
-            if properties.len() > MAX_PROPERTIES_LENGTH {
-                return Err(AppendRefusal::Properties { size: properties.len() });
+            let fields = RecordFields { properties: &properties, ..base.fields };
+            if fields.properties_size() > MAX_PROPERTIES_LENGTH {
+                return Err(AppendRefusal::Properties { size: fields.properties_size() });
             }
-            let record =
-                NewRecord { fields: RecordFields { properties: &properties, ..base.fields }, ..*base };
+            let record = NewRecord { fields, ..*base };
             self.reserve(appender, num::offset(record.fields.record_size()), wait)?;
             let appended = self.write_record(appender, &record, now)?;
             advance(&mut appender.topic_queues);

@@ -32,6 +32,8 @@ use std::ops::Range;
 
 use super::be::{self, FieldReader, FieldWriter};
 use super::host::{self, Host};
+use super::properties::PROPERTY_SEPARATOR;
+use super::record_crc::{self, RECORD_CRC_SIZE, RecordCrc};
 use super::sys_flag;
 use crate::num;
 
@@ -149,10 +151,13 @@ pub fn is_whole_record_of(bytes: &[u8], identity: &Identity<'_>) -> bool {
     })
 }
 
+/// A checksum is a Java `int` that is not negative.
+const CRC_MASK: u32 = 0x7FFF_FFFF;
+
 /// The body CRC that a record holds: CRC-32 without its top bit (`UtilAll.crc32`).
 #[must_use]
 pub fn body_crc(body: &[u8]) -> i32 {
-    num::bits_as_int(crc32fast::hash(body) & 0x7FFF_FFFF)
+    num::bits_as_int(crc32fast::hash(body) & CRC_MASK)
 }
 
 /// Why bytes are no record.
@@ -220,6 +225,14 @@ pub enum RecordFault {
         /// The offset that it says.
         queue_offset: i64,
     },
+    /// The record is not the one that was stored, by the checksum of all of it.
+    #[error("expected record CRC {expected}, found {found}")]
+    RecordCrc {
+        /// The one that it has; -1 where that cannot be read.
+        expected: i32,
+        /// Of the record as it is.
+        found: i32,
+    },
     /// The topic cannot be a topic of a store: empty, or not usable as a folder's name.
     #[error("expected a topic that can name a folder, found {len} bytes that cannot")]
     Topic {
@@ -233,7 +246,7 @@ pub enum RecordFault {
 pub enum Check {
     /// Its structure: sizes, magic code, lengths. What dispatch does, the body left unread.
     Structure,
-    /// And the CRC of its body. What recovery does.
+    /// And the CRC of its body, or of all of it where it has one: see [`record_crc`]. What recovery does.
     BodyCrc,
 }
 
@@ -315,6 +328,19 @@ impl<'a> Record<'a> {
         } else {
             Err(RecordFault::BodyCrc { expected: self.body_crc, found })
         }
+    }
+
+    /// Whether the record, whose bytes these are, is the one that was stored: by the checksum of all of it
+    /// where it has one, else by that of its body.
+    pub fn check_content(&self, bytes: &[u8]) -> Result<(), RecordFault> {
+        let expected = match RecordCrc::of(self.properties) {
+            RecordCrc::None => return self.check_body(),
+            RecordCrc::Damaged => -1,
+            RecordCrc::Is(expected) => expected,
+        };
+        let before = (self.total_size as usize).saturating_sub(RECORD_CRC_SIZE);
+        let found = body_crc(bytes.get(..before).unwrap_or_default());
+        if found == expected { Ok(()) } else { Err(RecordFault::RecordCrc { expected, found }) }
     }
 
     /// Whether the record stands where it says.
@@ -471,7 +497,7 @@ pub fn decode(bytes: &[u8], check: Check) -> Result<Decoded<'_>, RecordFault> {
         .ok_or(RecordFault::TooShort { needed: u64::from(total_size), found })
         .and_then(|bytes| Record::read(bytes, magic_code, total_size))?;
     if check == Check::BodyCrc {
-        record.check_body()?;
+        record.check_content(bytes)?;
     }
     Ok(Decoded::Message(record))
 }
@@ -501,8 +527,10 @@ pub struct RecordFields<'a> {
     pub body: &'a [u8],
     /// The topic, at most [`MAX_TOPIC_LENGTH`] bytes.
     pub topic: &'a [u8],
-    /// The property string, at most [`MAX_PROPERTIES_LENGTH`] bytes.
+    /// The property string, at most [`MAX_PROPERTIES_LENGTH`] bytes with what is added to it.
     pub properties: &'a [u8],
+    /// Whether the checksum of the whole record is added to the properties: see [`record_crc`].
+    pub append_crc: bool,
 }
 
 impl RecordFields<'_> {
@@ -527,11 +555,34 @@ impl RecordFields<'_> {
             + (self.store_host.size() - host::V4_SIZE)
             + self.body.len()
             + self.topic.len()
-            + self.properties.len()
+            + self.properties_size()
+    }
+
+    /// Bytes of the properties with what is added to them.
+    #[must_use]
+    pub const fn properties_size(&self) -> usize {
+        let added = if self.append_crc { self.needs_separator() as usize + RECORD_CRC_SIZE } else { 0 };
+        self.properties.len() + added
+    }
+
+    const fn needs_separator(&self) -> bool {
+        matches!(self.properties, [.., last] if *last != PROPERTY_SEPARATOR)
     }
 
     /// Writes the record piece by piece, so that nothing is put together in a buffer first.
     pub fn write(&self, place: Place, mut put: impl FnMut(&[u8])) {
+        if !self.append_crc {
+            return self.write_before_crc(place, put);
+        }
+        let mut crc = crc32fast::Hasher::new();
+        self.write_before_crc(place, |bytes| {
+            crc.update(bytes);
+            put(bytes);
+        });
+        put(&record_crc::to_bytes(num::bits_as_int(crc.finalize() & CRC_MASK)));
+    }
+
+    fn write_before_crc(&self, place: Place, mut put: impl FnMut(&[u8])) {
         let mut head = FieldWriter::<MAX_HEAD_SIZE>::default();
         head.i32(num::java_int(self.record_size()));
         head.i32(MESSAGE_MAGIC_CODE);
@@ -553,9 +604,12 @@ impl RecordFields<'_> {
         let [.., topic_len] = num::java_int(self.topic.len()).to_be_bytes();
         put(&[topic_len]);
         put(self.topic);
-        let [.., high, low] = num::java_int(self.properties.len()).to_be_bytes();
+        let [.., high, low] = num::java_int(self.properties_size()).to_be_bytes();
         put(&[high, low]);
         put(self.properties);
+        if self.append_crc && self.needs_separator() {
+            put(&[PROPERTY_SEPARATOR]);
+        }
     }
 }
 

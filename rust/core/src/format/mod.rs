@@ -15,5 +15,6 @@ pub mod message;
 pub mod message_id;
 pub mod positions;
 pub mod properties;
+pub mod record_crc;
 pub mod sys_flag;
 pub mod timed_progress;

@@ -11,6 +11,8 @@
 //! pair with an empty name or value is skipped on reading, and of two pairs of one name the last
 //! counts.
 
+use std::borrow::Cow;
+
 use super::java_hash_map::JavaHashMap;
 
 /// Between a name and its value.
@@ -30,6 +32,8 @@ pub const WAIT: &[u8] = b"WAIT";
 pub const DELAY: &[u8] = b"DELAY";
 /// When a timed message is delivered, in milliseconds; 4.9.3 has no such messages.
 pub const DELIVER_AT: &[u8] = b"MQSTORE_DELIVER_AT";
+/// The checksum of the whole record: see [`record_crc`](super::record_crc).
+pub const CRC32: &[u8] = b"__CRC32#";
 /// The topic that a delayed message will go to.
 pub const REAL_TOPIC: &[u8] = b"REAL_TOPIC";
 /// The queue that a delayed message will go to.
@@ -53,6 +57,19 @@ pub fn pairs(properties: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 #[must_use]
 pub fn find<'a>(properties: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     pairs(properties).filter(|(found, _)| *found == name).map(|(_, value)| value).last()
+}
+
+/// A property string without one property, everything else as it was.
+#[must_use]
+pub fn without<'a>(properties: &'a [u8], name: &[u8]) -> Cow<'a, [u8]> {
+    let is_it = |pair: &&[u8]| {
+        pair.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&NAME_VALUE_SEPARATOR))
+    };
+    if memchr::memmem::find(properties, name).is_none() {
+        return Cow::Borrowed(properties);
+    }
+    let pairs = properties.split_inclusive(|&byte| byte == PROPERTY_SEPARATOR);
+    Cow::Owned(pairs.filter(|pair| !is_it(pair)).flatten().copied().collect())
 }
 
 /// A property string with another value of one property, everything else as it was.

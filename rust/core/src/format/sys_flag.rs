@@ -25,6 +25,17 @@ pub const COMPRESSION_ZSTD: i32 = 0x2 << 8;
 /// RocketMQ 5: zlib, said explicitly.
 pub const COMPRESSION_ZLIB: i32 = 0x3 << 8;
 
+/// RocketMQ 5: the body is a batch of messages, inside a record or until it is put.
+pub const BATCH: i32 = 0x3 << 6;
+/// All bits that mean something.
+pub const KNOWN: i32 = COMPRESSED
+    | MULTI_TAGS
+    | TRANSACTION_ROLLBACK_TYPE
+    | BORNHOST_V6
+    | STOREHOST_V6
+    | BATCH
+    | COMPRESSION_TYPE;
+
 /// The transaction type in a flag.
 #[must_use]
 pub const fn transaction_value(flag: i32) -> i32 {

@@ -126,6 +126,7 @@ fn filler(offset: u64, size: u64, store_timestamp: i64) -> Option<Vec<u8>> {
         body: &body,
         topic: HOLE_TOPIC,
         properties: &[],
+        append_crc: false,
     };
     let mut bytes = Vec::with_capacity(num::index(size));
     let place = Place { queue_offset: 0, physical_offset: offset, store_timestamp };

@@ -15,6 +15,7 @@ use crate::dispatch::{is_light, split_java};
 use crate::format::host::Host;
 use crate::format::message::{self, Check, Decoded, RecordFields};
 use crate::format::properties::{self, DispatchProperties};
+use crate::format::record_crc;
 use crate::format::sys_flag;
 
 /// What is kept of finished records, and what they get instead.
@@ -120,6 +121,7 @@ impl Store {
         };
         let topic = how.topic.unwrap_or(record.topic);
         self.check_topic(topic)?;
+        let (properties, had_crc) = record_crc::without(record.properties);
         let fields = RecordFields {
             body_crc: record.body_crc,
             queue_id: record.queue_id,
@@ -132,7 +134,8 @@ impl Store {
             prepared_transaction_offset: record.prepared_transaction_offset,
             body: record.body,
             topic,
-            properties: record.properties,
+            properties,
+            append_crc: had_crc || self.config.enabled_append_prop_crc,
         };
         let store_time =
             if how.keep_times { StoreTime::Kept(record.store_timestamp) } else { StoreTime::Now };

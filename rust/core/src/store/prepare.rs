@@ -9,6 +9,7 @@ use super::put::{BatchMessage, NewMessage, Properties, PutRefusal};
 use super::{Mode, Store};
 use crate::commit_log::scan::check_topic;
 use crate::commit_log::{NewRecord, StoreTime};
+use crate::config::StoreConfig;
 use crate::dispatch::{SCHEDULE_TOPIC, TIMED_TOPIC, parse, split_java};
 use crate::error::{Error, Result};
 use crate::format::batch::BatchItem;
@@ -148,7 +149,7 @@ impl Store {
                 "there are more light queues already",
             ));
         }
-        self.check_sizes(&prepared.record().fields)?;
+        self.check_sizes(&prepared.record(&self.config).fields)?;
         Ok(prepared)
     }
 
@@ -232,7 +233,7 @@ impl Store {
 
     /// Source: `MessageExtEncoder.encode`.
     fn check_sizes(&self, fields: &RecordFields<'_>) -> Checked<()> {
-        if fields.properties.len() > MAX_PROPERTIES_LENGTH {
+        if fields.properties_size() > MAX_PROPERTIES_LENGTH {
             let in_chars = std::str::from_utf8(fields.properties).map_or(0, utf16_len);
             let status = if self.config.compat && in_chars <= MAX_PROPERTIES_LENGTH {
                 PutMessageStatus::PropertiesSizeExceeded
@@ -243,7 +244,7 @@ impl Store {
             return Err(PutRefusal::new(
                 status,
                 "properties",
-                format!("{} bytes", fields.properties.len()),
+                format!("{} bytes", fields.properties_size()),
                 reason,
             ));
         }
@@ -278,7 +279,7 @@ impl Store {
         let mut total = 0;
         let mut merged = Vec::with_capacity(batch.items.len());
         for item in &batch.items {
-            let mut all = item.properties.to_vec();
+            let mut all = properties::without(item.properties, properties::CRC32).into_owned();
             if !all.is_empty() && !own.is_empty() && all.last() != Some(&properties::PROPERTY_SEPARATOR) {
                 all.push(properties::PROPERTY_SEPARATOR);
             }
@@ -286,8 +287,10 @@ impl Store {
             if self.config.enable_multi_dispatch && all.is_empty() {
                 all.extend_from_slice(LEAST_PROPERTIES);
             }
-            let fields =
-                RecordFields { body: item.body, ..fields(shared, shared.topic, shared.queue_id, &all) };
+            let fields = RecordFields {
+                body: item.body,
+                ..fields(&self.config, shared, shared.topic, shared.queue_id, &all)
+            };
             self.check_sizes(&fields)?;
             total += fields.record_size();
             merged.push(all);
@@ -328,8 +331,8 @@ pub(super) struct Multi<'a> {
 }
 
 impl Prepared<'_> {
-    pub(super) fn record(&self) -> NewRecord<'_> {
-        let mut fields = fields(self.message, self.topic, self.queue_id, &self.properties);
+    pub(super) fn record(&self, config: &StoreConfig) -> NewRecord<'_> {
+        let mut fields = fields(config, self.message, self.topic, self.queue_id, &self.properties);
         fields.body_crc = self.body_crc;
         NewRecord { fields, store_time: StoreTime::Now }
     }
@@ -337,6 +340,7 @@ impl Prepared<'_> {
 
 /// The fields of a message's record; its body's CRC is left to be filled in.
 pub(super) fn fields<'a>(
+    config: &StoreConfig,
     message: &NewMessage<'a>,
     topic: &'a [u8],
     queue_id: i32,
@@ -355,6 +359,7 @@ pub(super) fn fields<'a>(
         body: message.body,
         topic,
         properties,
+        append_crc: config.enabled_append_prop_crc,
     }
     .with_host_flags()
 }

@@ -83,25 +83,30 @@ impl<'a> Properties<'a> {
         Self::Map(own)
     }
 
-    /// As a map.
+    /// As a map, without the checksum of a record that they were in before.
     #[must_use]
     pub fn to_map(&self) -> JavaHashMap<'a> {
-        match self {
+        let mut map = match self {
             Self::Raw(raw) => properties::to_map(raw),
             Self::Map(map) => map.clone(),
             Self::Client(client) => {
                 let mut map = JavaHashMap::default();
                 client.pairs().for_each(|(name, value)| map.put(name, value));
-                map
+                return map;
             }
-        }
+        };
+        map.remove(properties::CRC32);
+        map
     }
 
-    /// The property string.
+    /// The property string, without the checksum of a record that they were in before.
     #[must_use]
     pub fn encode(&self) -> Cow<'a, [u8]> {
         match self {
-            Self::Raw(raw) => Cow::Borrowed(raw),
+            Self::Raw(raw) => properties::without(raw, properties::CRC32),
+            Self::Map(map) if map.get(properties::CRC32).is_some() => {
+                Cow::Owned(properties::encode(&self.to_map()))
+            }
             Self::Map(map) => Cow::Owned(properties::encode(map)),
             Self::Client(client) => Cow::Owned(client.encode()),
         }
@@ -180,7 +185,7 @@ impl Store {
             Err(refusal) => return PutStep::Refused(refusal),
         };
         let outcome = match &prepared.multi {
-            None => self.log.append(&prepared.record(), wait),
+            None => self.log.append(&prepared.record(&self.config), wait),
             Some(multi) => self.append_multi(&prepared, multi, wait),
         };
         self.step(outcome, prepared.wait_store_msg_ok, |appended| {
@@ -233,7 +238,7 @@ impl Store {
         let outcome = if prepared.iter().any(|prepared| prepared.multi.is_some()) {
             self.append_each(prepared, done, wait)
         } else {
-            let records: Vec<_> = prepared.iter().map(Prepared::record).collect();
+            let records: Vec<_> = prepared.iter().map(|prepared| prepared.record(&self.config)).collect();
             self.log.append_all(&records, done, wait)
         };
         let end = done.last().map_or(0, |last| last.wrote_offset + u64::from(last.wrote_bytes));
@@ -249,7 +254,7 @@ impl Store {
     ) -> Result<(), AppendRefusal> {
         for prepared in prepared {
             done.push(match &prepared.multi {
-                None => self.log.append(&prepared.record(), wait)?,
+                None => self.log.append(&prepared.record(&self.config), wait)?,
                 Some(multi) => self.append_multi(prepared, multi, wait)?,
             });
         }
@@ -275,7 +280,13 @@ impl Store {
             .iter()
             .zip(&properties)
             .map(|(item, properties)| {
-                let fields = fields(&batch.shared, batch.shared.topic, batch.shared.queue_id, properties);
+                let fields = fields(
+                    &self.config,
+                    &batch.shared,
+                    batch.shared.topic,
+                    batch.shared.queue_id,
+                    properties,
+                );
                 let fields = RecordFields {
                     flag: item.flag,
                     body: item.body,
@@ -365,7 +376,7 @@ impl Store {
                 table.set(queue, table.next_offset(queue) + 1);
             }
         };
-        self.log.append_with_properties(&prepared.record(), wait, encode, advance)
+        self.log.append_with_properties(&prepared.record(&self.config), wait, encode, advance)
     }
 }
 

@@ -15,13 +15,16 @@ use crate::error::Result;
 use crate::format::cq_ext_unit::is_ext_addr;
 use crate::format::cq_unit::CqUnit;
 use crate::format::java_string::decode;
-use crate::format::message::{Check, Record};
+use crate::format::message::{Check, Record, RecordFault};
+use crate::format::sys_flag;
 use crate::log_view::LogView;
 use crate::num;
 
 /// Units that are read at a time.
 const UNITS_AT_ONCE: usize = 512;
 const HOUR_MS: i64 = 3_600_000;
+/// Clocks of clients are not behind those of brokers by more.
+const MAX_CLOCK_SKEW_MS: i64 = 24 * HOUR_MS;
 
 /// Messages and bytes of records.
 pub type Sum = (u64, u64);
@@ -83,14 +86,15 @@ pub fn check_log(view: &LogView, queues: &QueueTable, from: u64, to: u64) -> Res
     let mut sums = Sums::default();
     let mut position = from;
     while position < to {
-        let end = scan::scan(view.files(), position, view.end(), Check::Structure, |offset, record, _| {
-            if offset >= to {
-                return Ok(ControlFlow::Break(()));
-            }
-            checker.record(offset, record)?;
-            sums.add(record);
-            Ok(ControlFlow::Continue(()))
-        })?;
+        let end =
+            scan::scan(view.files(), position, view.end(), Check::Structure, |offset, record, bytes| {
+                if offset >= to {
+                    return Ok(ControlFlow::Break(()));
+                }
+                checker.record(offset, record, bytes)?;
+                sums.add(record);
+                Ok(ControlFlow::Continue(()))
+            })?;
         let (bad, fault) = match end {
             ScanEnd::Reached(offset) | ScanEnd::Stopped(offset) => {
                 position = offset.min(view.end());
@@ -114,6 +118,27 @@ pub fn check_log(view: &LogView, queues: &QueueTable, from: u64, to: u64) -> Res
     done.spans.sort_by(|a, b| (&a.topic, a.queue_id).cmp(&(&b.topic, b.queue_id)));
     done.totals = sums.totals();
     Ok(done)
+}
+
+/// What cannot be of fields that nothing else tells of; `None` where all can.
+fn oddity(record: &Record<'_>) -> Option<&'static str> {
+    let is_port = |port: i32| (0..=i32::from(u16::MAX)).contains(&port);
+    let born_behind = record.born_timestamp.saturating_sub(record.store_timestamp);
+    if record.sys_flag & !sys_flag::KNOWN != 0 {
+        Some("expected a system flag of known bits alone, found others")
+    } else if record.prepared_transaction_offset < 0 {
+        Some("expected an offset of its prepared half, found a negative number")
+    } else if record.reconsume_times < 0 {
+        Some("expected a number of reconsume times, found a negative one")
+    } else if record.born_timestamp < 0 || born_behind > MAX_CLOCK_SKEW_MS {
+        Some("expected it to be born before it was stored, or little behind, found a time far off")
+    } else if !is_port(record.born_host.port) || !is_port(record.store_host.port) {
+        Some("expected ports of 16 bits, found another number")
+    } else if record.queue_id < 0 {
+        Some("expected a queue of at least 0, found a negative one")
+    } else {
+        None
+    }
 }
 
 /// A queue's units that were read last.
@@ -150,12 +175,17 @@ impl Checker<'_> {
         });
     }
 
-    fn record(&mut self, offset: u64, record: &Record<'_>) -> Result<()> {
+    fn record(&mut self, offset: u64, record: &Record<'_>, bytes: &[u8]) -> Result<()> {
         self.done.record_count += 1;
         let time = record.store_timestamp;
         let (first, last) = self.done.times.unwrap_or((time, time));
-        if let Err(fault) = record.check_body() {
-            self.tell(FindingKind::BadBody, offset, record, || fault.to_string());
+        if let Err(fault) = record.check_content(bytes) {
+            let is_whole = matches!(fault, RecordFault::RecordCrc { .. });
+            let kind = if is_whole { FindingKind::RecordChanged } else { FindingKind::BadBody };
+            self.tell(kind, offset, record, || fault.to_string());
+        }
+        if let Some(detail) = oddity(record) {
+            self.tell(FindingKind::RecordOdd, offset, record, || detail.into());
         }
         if time < last {
             self.tell(FindingKind::TimeBackwards, offset, record, || {

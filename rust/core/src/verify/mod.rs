@@ -26,6 +26,10 @@ pub enum FindingKind {
     BadRecord,
     /// A record's body is not the one that was stored.
     BadBody,
+    /// A record is not the one that was stored, by the checksum of all of it.
+    RecordChanged,
+    /// A record with a field that cannot be as it was stored.
+    RecordOdd,
     /// A record's queue offset jumps ahead: messages of the queue are not in the log.
     OffsetGap,
     /// A record's queue offset was there before.
@@ -58,9 +62,11 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::BadRecord,
         Self::BadBody,
+        Self::RecordChanged,
+        Self::RecordOdd,
         Self::OffsetGap,
         Self::OffsetRepeated,
         Self::TimeBackwards,
@@ -83,6 +89,8 @@ impl FindingKind {
         match self {
             Self::BadRecord => "bad_record",
             Self::BadBody => "bad_body",
+            Self::RecordChanged => "record_changed",
+            Self::RecordOdd => "record_odd",
             Self::OffsetGap => "offset_gap",
             Self::OffsetRepeated => "offset_repeated",
             Self::TimeBackwards => "time_backwards",

@@ -28,6 +28,8 @@ pub(crate) enum Left {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) left: Left,
+    /// Whether records have the checksum of the whole record.
+    pub(crate) with_crc: bool,
     /// Another store has other messages.
     pub(crate) number: usize,
 }
@@ -44,7 +46,7 @@ pub(crate) fn config(root: &Path) -> StoreConfig {
 
 /// Makes a store, and gives its files.
 pub(crate) fn make(root: &Path, kind: Kind) -> Files {
-    let opened = open_with(config(root));
+    let opened = open_with(StoreConfig { enabled_append_prop_crc: kind.with_crc, ..config(root) });
     fill(&opened, kind.number, 0..24);
     opened.flush_everything().unwrap();
     fill(&opened, kind.number, 24..36);

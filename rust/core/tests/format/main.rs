@@ -18,6 +18,7 @@ mod message;
 mod message_id;
 mod positions;
 mod properties;
+mod record_crc;
 mod sys_flag;
 mod timed_progress;
 

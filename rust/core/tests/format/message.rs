@@ -36,6 +36,7 @@ fn fields<'a>(
         body,
         topic,
         properties,
+        append_crc: false,
     }
     .with_host_flags()
 }
@@ -328,6 +329,7 @@ prop_compose! {
             body: &body,
             topic: &topic,
             properties: &properties,
+            append_crc: false,
         }
         .with_host_flags();
         let numbers = [

@@ -152,6 +152,7 @@ pub fn fields<'a>(topic: &'a str, queue_id: i32, body: &'a [u8], properties: &'a
         body,
         topic: topic.as_bytes(),
         properties: properties.as_bytes(),
+        append_crc: false,
     }
 }
 
