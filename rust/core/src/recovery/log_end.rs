@@ -96,9 +96,10 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
     let mut position = walked_from;
     loop {
         let end = scan::scan(files, position, u64::MAX, check, |offset, record, _| {
-            // The body's CRC does not cover them.
+            // The body's CRC does not cover them. A write that came to an end inside them leaves zeros too.
             if may_be_lost(of, offset)
-                && has_lost_sector(record.properties, properties_at(files, offset, record))
+                && (record.properties.last() == Some(&0)
+                    || has_lost_sector(record.properties, properties_at(files, offset, record)))
             {
                 return Ok(ControlFlow::Break(()));
             }

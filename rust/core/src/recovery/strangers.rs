@@ -43,6 +43,8 @@ struct Order {
     last_phy_offset: u64,
     /// A record that does not follow, until the next one tells which of the two is wrong.
     pending: Option<Claim>,
+    /// Its first record, as long as it is the only one that counts.
+    first: Option<Claim>,
 }
 
 /// An offset of a queue that no record has, though records behind it have later ones.
@@ -110,7 +112,10 @@ impl Search {
             self.suspects.push(claim);
         }
         let expected = claim.queue_offset.saturating_add(1);
-        self.orders.insert(queue.into(), Order { expected, last_phy_offset: offset, pending: None });
+        self.orders.insert(
+            queue.into(),
+            Order { expected, last_phy_offset: offset, pending: None, first: Some(claim) },
+        );
         Ok(())
     }
 
@@ -153,9 +158,11 @@ impl Order {
                 self.pending = Some(claim);
                 return;
             }
-            // The queue goes on behind the jump: it was one.
+            // The queue goes on behind the jump: it was one. But one that begins anew begins with 0.
             Some(jump) if found == jump.queue_offset.saturating_add(1) => {
-                if jump.queue_offset == self.expected.saturating_add(1) {
+                if let Some(first) = self.first.filter(|_| (1..self.expected).contains(&jump.queue_offset)) {
+                    strangers.push(first);
+                } else if jump.queue_offset == self.expected.saturating_add(1) {
                     let between = (self.last_phy_offset, jump.phy_offset);
                     holes.push(Hole { queue_offset: self.expected, between });
                 }
@@ -174,6 +181,7 @@ impl Order {
         }
         self.expected = found.saturating_add(1);
         self.last_phy_offset = claim.phy_offset;
+        self.first = None;
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
 
 use crate::commit_log::scan::{self, ScanEnd, check_topic};
+use crate::dispatch::Gap;
 use crate::error::Result;
 use crate::format::host::Host;
 use crate::format::message::{
@@ -12,6 +13,7 @@ use crate::format::message::{
 use crate::format::sys_flag;
 use crate::log_view::LogView;
 use crate::num;
+use crate::recovery::strangers;
 
 /// The topic of the records that fill holes: as short as one can be, since a hole can be as small as a
 /// record.
@@ -63,10 +65,30 @@ pub fn holes(view: &LogView) -> Result<Vec<Hole>> {
         divide(view, &Hole { from, to, fault, store_timestamp: time.unwrap_or(BEFORE_ALL) }, &mut found);
         position = to;
     }
+    add_strangers(view, &mut found)?;
     for hole in found.iter_mut().filter(|hole| hole.store_timestamp == BEFORE_ALL) {
         hole.store_timestamp = first_time.unwrap_or(0);
     }
     Ok(found)
+}
+
+/// Records that say another place in the queues than they have are holes too: the queues are made anew from
+/// the log, and they would go where they do not belong.
+fn add_strangers(view: &LogView, found: &mut Vec<Hole>) -> Result<()> {
+    if view.config().compat {
+        return Ok(());
+    }
+    let strangers =
+        strangers::find(view.config(), view.log(), &view.queues()?, view.min_offset(), view.end())?;
+    for Gap { from, to, fault } in strangers {
+        if !found.iter().any(|hole| (hole.from..hole.to).contains(&from)) {
+            let store_timestamp =
+                view.log().pickup_store_timestamp(from, u32::try_from(to - from).unwrap_or(0))?;
+            found.push(Hole { from, to, fault, store_timestamp });
+        }
+    }
+    found.sort_by_key(|hole| hole.from);
+    Ok(())
 }
 
 /// A hole over several files is one in each.

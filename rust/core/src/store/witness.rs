@@ -17,6 +17,8 @@ use crate::recovery::strangers::leads_elsewhere;
 
 /// Units of a queue that are read at a time.
 const UNITS_AT_ONCE: usize = 64;
+/// So many records of a queue without units are of a topic that is gone, and none of them changed.
+const MANY_OF_A_QUEUE: u32 = 16;
 /// Queues whose units are kept at a time.
 const MAX_QUEUES: usize = 4096;
 
@@ -29,7 +31,12 @@ struct Units {
 
 /// Asks the queues about many records.
 #[derive(Debug, Default)]
-pub(crate) struct Witness(HashMap<QueueKey, Units>);
+pub(crate) struct Witness {
+    units: HashMap<QueueKey, Units>,
+    /// Queues whose records are in no queue's units, and how many were looked for: those of topics that are
+    /// gone can be many.
+    gone: HashMap<QueueKey, u32>,
+}
 
 impl Store {
     /// Whether the queues say that a record is another message's: they do not have its unit where it says,
@@ -39,32 +46,31 @@ impl Store {
     /// # Errors
     /// Where the queues can't be read.
     pub(crate) fn is_misplaced(&self, record: &Record<'_>, offset: u64) -> Result<bool> {
-        self.is_against(record, offset, |queue, index| {
-            let topic = decode(queue.topic);
-            let queue = QueueRef { topic: topic.as_bytes(), queue_id: queue.queue_id };
-            self.queues.get(queue).map_or(Ok(None), |queue| queue.unit(index))
-        })
-    }
-
-    fn is_against(
-        &self,
-        record: &Record<'_>,
-        offset: u64,
-        unit_at: impl FnOnce(QueueRef<'_>, u64) -> Result<Option<CqUnit>>,
-    ) -> Result<bool> {
-        if self.dispatcher.is_stranger(offset) {
-            return Ok(true);
+        if let Some(known) = self.is_known_misplaced(record, offset) {
+            return Ok(known);
         }
-        if self.config.compat || self.is_part || !sys_flag::enters_consume_queue(record.sys_flag) {
+        let topic = decode(record.topic);
+        let queue = self.queues.get(QueueRef { topic: topic.as_bytes(), queue_id: record.queue_id });
+        let index = num::from_java_long(record.queue_offset);
+        if let (Some(queue), Some(index)) = (queue, index)
+            && is_unit_of(queue.unit(index)?, record, offset)
+        {
             return Ok(false);
         }
-        if let Some(index) = num::from_java_long(record.queue_offset) {
-            let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
-            let unit = unit_at(queue, index)?;
-            if unit.and_then(|unit| unit.place()) == Some((offset, record.total_size)) {
-                return Ok(false);
-            }
+        self.leads_elsewhere(record)
+    }
+
+    /// What can be said without asking the queues.
+    fn is_known_misplaced(&self, record: &Record<'_>, offset: u64) -> Option<bool> {
+        if self.dispatcher.is_stranger(offset) {
+            return Some(true);
         }
+        let is_asked =
+            !self.config.compat && !self.is_part && sys_flag::enters_consume_queue(record.sys_flag);
+        (!is_asked).then_some(false)
+    }
+
+    fn leads_elsewhere(&self, record: &Record<'_>) -> Result<bool> {
         for queue in self.queues.all() {
             if leads_elsewhere(&self.config, &self.log, &queue, record)? {
                 return Ok(true);
@@ -74,18 +80,38 @@ impl Store {
     }
 }
 
+fn is_unit_of(unit: Option<CqUnit>, record: &Record<'_>, offset: u64) -> bool {
+    unit.and_then(|unit| unit.place()) == Some((offset, record.total_size))
+}
+
 impl Witness {
     /// As [`Store::is_misplaced`].
     ///
     /// # Errors
     /// As there.
     pub(crate) fn is_misplaced(&mut self, store: &Store, record: &Record<'_>, offset: u64) -> Result<bool> {
-        store.is_against(record, offset, |queue, index| self.unit(store, queue, index))
+        if let Some(known) = store.is_known_misplaced(record, offset) {
+            return Ok(known);
+        }
+        let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
+        if let Some(index) = num::from_java_long(record.queue_offset)
+            && is_unit_of(self.unit(store, queue, index)?, record, offset)
+        {
+            return Ok(false);
+        }
+        if self.gone.get(&queue).is_some_and(|&count| count >= MANY_OF_A_QUEUE) {
+            return Ok(false);
+        }
+        let is_misplaced = store.leads_elsewhere(record)?;
+        if !is_misplaced {
+            *self.gone.entry(queue.into()).or_default() += 1;
+        }
+        Ok(is_misplaced)
     }
 
     fn unit(&mut self, store: &Store, queue: QueueRef<'_>, index: u64) -> Result<Option<CqUnit>> {
         let in_cache = |units: &Units| units.units.get(num::index(index.checked_sub(units.first)?)).copied();
-        if let Some(unit) = self.0.get(&queue).and_then(in_cache) {
+        if let Some(unit) = self.units.get(&queue).and_then(in_cache) {
             return Ok(Some(unit));
         }
         let topic = decode(queue.topic);
@@ -93,10 +119,10 @@ impl Witness {
         let Some(files) = store.queues.get(of_text) else { return Ok(None) };
         let units = files.units(index, UNITS_AT_ONCE)?;
         let unit = units.first().copied();
-        if self.0.len() >= MAX_QUEUES {
-            self.0.clear();
+        if self.units.len() >= MAX_QUEUES {
+            self.units.clear();
         }
-        self.0.insert(queue.into(), Units { first: index, units });
+        self.units.insert(queue.into(), Units { first: index, units });
         Ok(unit)
     }
 }

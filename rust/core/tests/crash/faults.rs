@@ -85,6 +85,9 @@ fn drive(
     for step in steps(life, STEPS, random) {
         now_ms += random.i64(0..3);
         disk.know(|known| try_step(known, &step));
+        let kept_from = driven.kept_from(&step);
+        acknowledged.retain(|done| done.offset >= kept_from);
+        disk.know(|known| known.promised.retain(|done| done.offset >= kept_from));
         let was_poisoned = driven.store.log().is_poisoned();
         let outcome = driven.make(&step, &**fs, now_ms);
         let is_put = matches!(step, Step::Put(_));

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::check::{Known, check, check_store};
 use crate::disk::{Capture, RecordedDisk};
 use crate::image;
-use crate::workload::{Driven, KINDS, Kind, Put, Step, config, steps};
+use crate::workload::{Acknowledged, Driven, KINDS, Kind, Put, Step, config, steps};
 use crate::{scratch, setting};
 
 /// Lives of a store: each goes on where a crash left the one before.
@@ -41,6 +41,9 @@ fn live(
     for step in steps(life, STEPS, random) {
         now_ms += random.i64(0..3);
         disk.know(|known| try_step(known, &step));
+        let kept_from = driven.kept_from(&step);
+        acknowledged.retain(|done: &Acknowledged| done.offset >= kept_from);
+        disk.know(|known| known.promised.retain(|done| done.offset >= kept_from));
         let done = driven.make(&step, &*fs, now_ms).unwrap();
         assert!(done.refusal.is_none(), "{:?}", done.refusal);
         acknowledged.extend(done.done);

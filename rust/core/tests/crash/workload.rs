@@ -12,6 +12,7 @@ use mqstore_core::error::Result;
 use mqstore_core::format::host::Host;
 use mqstore_core::format::index::IndexShape;
 use mqstore_core::fs::FileSystem;
+use mqstore_core::retention::Expiry;
 use mqstore_core::store::{Mode, NewMessage, Properties, PutRefusal, PutStep, Store};
 
 /// The topics.
@@ -121,6 +122,8 @@ pub(crate) enum Step {
     Commit,
     EndFile,
     Config(Vec<u8>),
+    /// The log's first file goes, and what queues and index have of it.
+    Retention,
 }
 
 /// The steps of a life, by chance.
@@ -139,6 +142,7 @@ pub(crate) fn steps(life: usize, count: usize, random: &mut fastrand::Rng) -> Ve
             8 => Step::FlushEverything,
             9 => Step::Commit,
             10 if random.bool() => Step::EndFile,
+            39 if random.u8(..4) == 0 => Step::Retention,
             11 => Step::Config(format!("{{\"life\": {life}, \"step\": {at}}}").into_bytes()),
             12..16 => {
                 let size = random.usize(2..9);
@@ -193,12 +197,30 @@ impl Driven {
                 let _refused = self.store.log().end_file(Wait::Block);
                 self.store.log().allocate_pass(Duration::ZERO)?;
             }
+            Step::Retention => self.delete_first_file()?,
             Step::Config(content) => {
                 let path = config_path(self.store.path());
                 mqstore_core::config_file::replace(fs, &path, content)?;
             }
         }
         Ok(Outcome::default())
+    }
+
+    /// Messages before this place may be gone once a step has begun.
+    pub(crate) fn kept_from(&self, step: &Step) -> u64 {
+        let first = self.store.log().files().first().filter(|_| matches!(step, Step::Retention));
+        first.map_or(0, |first| first.end_offset())
+    }
+
+    fn delete_first_file(&self) -> Result<()> {
+        let at_once = Expiry { reserved_ms: 0, at_once: true, keep_from: u64::MAX };
+        if self.store.delete_expired_log_file(at_once)?.is_some() {
+            for queue in self.store.queues().all() {
+                self.store.delete_expired_queue_files(&queue)?;
+            }
+            self.store.delete_expired_index_files()?;
+        }
+        Ok(())
     }
 
     fn put(&self, puts: &[Put]) -> Result<Outcome> {

@@ -76,6 +76,16 @@ fn a_record_that_says_another_place_is_dispatched_nowhere() {
 }
 
 #[test]
+fn the_first_record_of_a_queue_is_told_by_those_behind_it() {
+    let root = tempfile::tempdir().unwrap();
+    let offsets = killed(root.path(), false);
+    patch(&log_file(root.path(), 0), offsets[0] + QUEUE_OFFSET_AT + 7, |at| at[0] ^= 18);
+    let reader = read(root.path());
+    assert_eq!(bodies(&reader, "orders", 0), expected_without(0, "orders"));
+    assert_eq!(reader.find_consume_queue("orders", 0).unwrap().max_offset_in_queue(), 10);
+}
+
+#[test]
 fn a_queue_that_goes_on_at_a_later_offset_is_as_it_was() {
     for jump_at in [0_u64, 5, 9] {
         let root = tempfile::tempdir().unwrap();
