@@ -42,7 +42,8 @@ impl Store {
     /// always stays, and so does what is not on the disk or not dispatched yet.
     ///
     /// # Errors
-    /// Where the log can't be read, or the file not be removed: it stays the log's first file.
+    /// Where the log can't be read, or the file not be removed: it stays the log's first file. Where its
+    /// folder cannot be synced it is gone all the same.
     pub fn delete_expired_log_file(&self, expiry: Expiry) -> Result<Option<DeletedLogFile>> {
         self.check_writable()?;
         let files = self.log().files().files();
@@ -55,6 +56,8 @@ impl Store {
             return Ok(None);
         }
         self.log().files().delete_first(first)?;
+        // What queues and index have of it goes next: back after a power cut it would be in neither.
+        self.log().files().sync_dirs()?;
         let path = first.path().to_path_buf();
         Ok(Some(DeletedLogFile { path, file_from_offset: first.file_from_offset() }))
     }
