@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> tuple[Path, list[int]]:
 
 def garbage_unit(store: Path, _: list[int]) -> set[int]:
     """A unit in the newest file of a queue is garbage: 4.9.3 ends the queue there, for good."""
-    path = sorted((store / "consumequeue/t/0").iterdir())[-1]
+    path = max((store / "consumequeue/t/0").iterdir())
     units = bytearray(path.read_bytes())
     units[10 * UNIT_SIZE : 11 * UNIT_SIZE] = b"\xff" * UNIT_SIZE
     path.write_bytes(units)
@@ -57,7 +57,7 @@ def flipped_queue_offset(store: Path, offsets: list[int]) -> set[int]:
 
 def queue_file_of_another_size(store: Path, _: list[int]) -> set[int]:
     """The newest file of a queue was cut: 4.9.3 refuses to start."""
-    path = sorted((store / "consumequeue/t/1").iterdir())[-1]
+    path = max((store / "consumequeue/t/1").iterdir())
     path.write_bytes(path.read_bytes()[: QUEUE_FILE_SIZE // 2])
     return set()
 
@@ -103,7 +103,8 @@ def messages(model: NaiveModel) -> dict[tuple[int, int], int]:
     found = {}
     for (_, queue_id), queue in model.queues.items():
         for index, unit in enumerate(queue["entries"], queue["minOffset"]):
-            if unit[1] != BLANK_SIZE and unit[0] in model.records and model.records[unit[0]]["consumeQueueOffset"] == index:
+            record = model.records.get(unit[0]) if unit[1] != BLANK_SIZE else None
+            if record is not None and record["consumeQueueOffset"] == index:
                 found[queue_id, index] = unit[0]
     return found
 

@@ -100,7 +100,9 @@ def _verdict(audit: "Audit") -> str:
     total = sum(count for store in audit.stores for count in store.counts.values())
     broken = [store for store in audit.stores if not store.is_whole]
     where = "" if len(audit.stores) == 1 else f" in {len(broken)} of {len(audit.stores)} stores"
-    lost = any(kind in store.counts for store in broken for kind in ("bad_record", "bad_body", "record_changed", "offset_gap"))
+    lost = any(
+        kind in store.counts for store in broken for kind in ("bad_record", "bad_body", "record_changed", "offset_gap")
+    )
     worst = "Messages are damaged or missing." if lost else "No message is lost: what is wrong can be rebuilt."
     return f'<p class="verdict bad">{total:,} findings{where} over {messages:,} messages. {worst}</p>'
 
