@@ -12,6 +12,7 @@ written here Java 4.9.3 opens.
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mqstore import _native
 from mqstore._native import Arrival, GetMessageResult, Message, PutMessageResult, SqlFilter
@@ -49,6 +50,8 @@ from mqstore.services import (
     TransactionalMessageCheckService,
 )
 from mqstore.status import GetMessageStatus, PutMessageStatus
+from mqstore.store import byte_ranges
+from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig
 from mqstore.store.half_messages import LocalTransactionState
 from mqstore.store.message_store import MessageStore
@@ -60,6 +63,9 @@ from mqstore.store.retention import Retention, TopicUsage
 from mqstore.store.selection import QueueRange, Selection
 from mqstore.store.transaction import PreparedMessage, Transaction
 from mqstore.store.transactional_messages import CheckListener
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
 
 __all__ = [
     "Arrival",
@@ -118,6 +124,7 @@ def open(
     path: str | os.PathLike[str],
     mode: str = "r",
     *,
+    filesystem: "FileSystem | None" = None,
     compat: bool = False,
     on_damage: str = "raise",
     conf: str | os.PathLike[str] | None = None,
@@ -139,8 +146,12 @@ def open(
     and nothing else does unless it is asked for.
 
     Args:
-        path: The store's folder.
+        path: The store's folder, or with ``mode="r"`` a URI of another file system that pyarrow opens, like
+            ``s3://bucket/store?region=eu-west-1``: such a store is read by byte ranges, as it is when it
+            is opened.
         mode: ``"r"`` or ``"rw"``.
+        filesystem: A file system of ``pyarrow.fs`` on which ``path`` lies; this machine's, or the URI's, by
+            default.
         compat: Give 4.9.3's answers (look-ups, bounds, statuses) where the two differ visibly.
         on_damage: What ``"rw"`` does where valid records follow a bad one: ``"raise"``, or
             ``"truncate"`` to lose them as 4.9.3 does.
@@ -174,6 +185,10 @@ def open(
     """
     if mode not in {"r", "rw"}:
         raise _bad_option("mode", mode, '"r" or "rw"')
+    ranges = byte_ranges.ranges_of(path) if filesystem is None else ByteRanges.on(filesystem, os.fspath(path))
+    if ranges is not None and mode != "r":
+        raise _bad_option("mode", mode, f'"r": {ranges.name} is not local, and such a store is only read')
+    path = byte_ranges.local_path(path) if ranges is None else ranges.name
     if on_damage not in {"raise", "truncate"}:
         raise _bad_option("on_damage", on_damage, '"raise" or "truncate"')
     from_conf = StoreOptions.of(path, parse_conf(conf), lenient=True) if conf is not None else None
@@ -191,6 +206,8 @@ def open(
     services = [service for service, wanted in asked.items() if wanted]
     if services and mode == "r":
         raise _bad_option("mode", mode, f'"rw", without which there is no {services[0].__name__}')
+    if ranges is not None:
+        pread = True
     if pread is None:
         pread = mode == "r" and _needs_pread(chosen)
     return MessageStore(
@@ -199,6 +216,7 @@ def open(
         compat=compat,
         truncate_on_damage=on_damage == "truncate",
         pread=pread,
+        ranges=ranges,
         clock=clock,
         born_host=born_host or "127.0.0.1:0",
         store_host=store_host or f"{chosen.broker_ip1}:{chosen.listen_port}",

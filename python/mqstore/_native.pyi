@@ -8,6 +8,7 @@ from _typeshed import ReadableBuffer, StrPath
 
 from mqstore.options import EngineOptions
 from mqstore.status import GetMessageStatus, PutMessageStatus
+from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.times import Time
 
 __all__ = [
@@ -420,11 +421,13 @@ class Store:
         store_host: str,
         sync_flush_timeout_ms: int,
         part: tuple[int | None, Sequence[str] | None] | None = None,
+        ranges: ByteRanges | None = None,
     ) -> Self:
         """Opens a store: recovery, and dispatch of what is missing.
 
         With ``part`` only to read, and nothing is dispatched: the log's end where that is known (then
-        nothing is recovered either), and the topics whose queues are opened, or all.
+        nothing is recovered either), and the topics whose queues are opened, or all. With ``ranges`` its
+        files are read from there.
         """
 
     # ---- putting
@@ -992,8 +995,8 @@ _Findings: TypeAlias = tuple[
 class LogView:
     """A store's log, and its derived files as they lie there: nothing is recovered or dispatched."""
 
-    def __new__(cls, options: EngineOptions, end: int | None = None) -> Self:
-        """Looks at a log up to an end that is known, or finds its end."""
+    def __new__(cls, options: EngineOptions, end: int | None = None, ranges: ByteRanges | None = None) -> Self:
+        """Looks at a log up to an end that is known, or finds its end; with ``ranges`` files are read from there."""
     @property
     def min_offset(self) -> int:
         """The offset of the log's first byte."""

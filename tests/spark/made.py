@@ -83,7 +83,7 @@ def rows(store: mqstore.MessageStore) -> list[dict[str, Any]]:
 
 
 def read_directly(
-    path: Path, *columns: str, filters: list[Filter] | None = None, **options: Any
+    path: Path | str, *columns: str, filters: list[Filter] | None = None, **options: Any
 ) -> tuple[pa.Table, list[Piece]]:
     """Reads as Spark's workers do, in this process; gives the pieces too, each of which was pickled."""
     source = MQStoreDataSource({"path": str(path), **{name: str(value) for name, value in options.items()}})

@@ -203,9 +203,9 @@ def test_a_rebuild_that_was_stopped_goes_on(
     seen: dict[Path, int] = {}
     fold = rebuild_module._fold
 
-    def look(*given: Any) -> Any:
+    def look(*given: Any, **named: Any) -> Any:
         seen.update({path: path.stat().st_mtime_ns for path in work.glob("*.range")})
-        return fold(*given)
+        return fold(*given, **named)
 
     monkeypatch.setattr(rebuild_module, "_fold", look)
     rebuild(store, out, spark=spark, range_size=20_000)

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 import mqstore
 from mqstore.cli.reader_call import ReaderCall, reader_call
+from mqstore.store.byte_ranges import ByteRanges
 
 __all__ = ["du"]
 
@@ -30,6 +31,16 @@ def _part_rows(root: Path) -> Iterator[dict[str, object]]:
             "size": sum(stat.st_size for stat in stats),
             "on disk": sum(stat.st_blocks * _BLOCK_SIZE for stat in stats),
         }
+
+
+def _remote_part_rows(ranges: ByteRanges) -> Iterator[dict[str, object]]:
+    """The same of a store that is not local, as far as its listing tells."""
+    parts: dict[str, list[int]] = {}
+    for path, is_dir, size, _ in ranges.list_below("", recursive=True) or []:
+        if not is_dir:
+            parts.setdefault(path.partition("/")[0], []).append(size or 0)
+    for part, sizes in sorted(parts.items()):
+        yield {"part": part, "files": len(sizes), "size": sum(sizes), "on disk": None}
 
 
 def _topic_rows(store: mqstore.MessageStore, *, with_bar: bool) -> Iterator[dict[str, object]]:
@@ -58,4 +69,4 @@ def du(call: ReaderCall, *, topics: bool) -> None:
         if topics:
             call.end_if_nothing(call.show(_topic_rows(store, with_bar=sys.stderr.isatty())))
         else:
-            call.show(_part_rows(store.path))
+            call.show(_part_rows(store.path) if store._ranges is None else _remote_part_rows(store._ranges))

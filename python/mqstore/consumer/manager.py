@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from mqstore.consumer.offsets import BrokerOffsetStore, FileOffsetStore, LocalOffsetStore, OffsetStore
 from mqstore.consumer.settings import ConsumerSettings, retry_topic
 from mqstore.errors import MQStoreError
+from mqstore.store.byte_ranges import local_folder
 from mqstore.store.config_consumer_filter import ConsumerFilterManager
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig, SubscriptionGroupManager
@@ -70,12 +71,17 @@ class ConsumerManager:
     def __init__(self, store: "MessageStore") -> None:
         """No consumers yet."""
         self._store_ref = weakref.ref(store)
-        self._engine, self._path, self._mode = store._engine, store.path, store.mode
+        self._engine, self._mode = store._engine, store.mode
+        self._root, self._ranges = store.options.store_path_root_dir, store._ranges
         self._open: weakref.WeakSet[Consumer] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._read_topics: tuple[tuple[int, int], dict[str, TopicConfig]] | None = None
         self.figures: dict[tuple[str, str], GroupFigures] = {}
         """By group and topic."""
+
+    @property
+    def _path(self) -> Path:
+        return local_folder(self._root, self._ranges)
 
     @property
     def _store(self) -> "MessageStore":

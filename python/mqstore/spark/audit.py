@@ -94,7 +94,7 @@ def audit(
     A store that is being written to is checked up to where it is when the audit begins.
 
     Args:
-        stores: Their folders, or globs of them; every executor sees them.
+        stores: Their folders, URIs of another file system, or globs of both; every executor sees them.
         spark: The session; :func:`mqstore.spark.spark_session` by default.
         compat: The store closes gaps in a queue's offsets as 4.9.3 does.
         range_size: About how many bytes of log a task checks.
@@ -121,11 +121,11 @@ def audit(
 
 def _checker(audited: list[StoreCheck]) -> Any:
     """What runs in the executors: one call of the engine."""
-    known = [(store.options, store.compat, store.end) for store in audited]
+    known = [(store.path, store.options, store.compat, store.end) for store in audited]
     run = uuid.uuid4().hex
 
     def check(task: Task) -> Any:
-        options, compat, end = known[task[1]]
-        return check_part(log_view(options, compat=compat, end=end, run=run), task)
+        path, options, compat, end = known[task[1]]
+        return check_part(log_view(path, options, compat=compat, end=end, run=run), task)
 
     return check

@@ -21,6 +21,7 @@ from mqstore.spark.opened import expand
 from mqstore.spark.option_error import bad_option
 from mqstore.spark.session import spark_session
 from mqstore.spark.staging import rows_behind, stage
+from mqstore.store.byte_ranges import refuse_remote, resolved
 from mqstore.store.times import Time, to_ms
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ def import_messages(
         MessageIllegalError: a message fits no log file, or the queue has passed its offset.
         StoreLockedError: somebody has the store open for writing.
     """
+    refuse_remote("to", store)
     session = spark or spark_session()
     messages = _exported(session, source)
     if where is not None:
@@ -248,7 +250,8 @@ def replay(
         OptionError: the store would get its own messages again under their own topics.
         StoreLockedError: somebody has the store open for writing.
     """
-    is_same = os.path.realpath(stores) == os.path.realpath(to)
+    refuse_remote("to", to)
+    is_same = resolved(stores) == resolved(to)
     if is_same and topic is None:
         raise OptionError(f"option to={os.fspath(to)!r}: the same store: name another topic")
     session = spark or spark_session()

@@ -14,6 +14,7 @@ from mqstore import _native
 from mqstore.errors import StoreNotFoundError
 from mqstore.options import StoreOptions
 from mqstore.spark.option_error import bad_option
+from mqstore.store import byte_ranges
 
 __all__ = ["expand", "followed", "forget_part", "log_of", "part_of"]
 
@@ -25,14 +26,17 @@ _parts: dict[tuple[str, bool | None, tuple[str, ...]], tuple[int, _native.Store]
 
 
 def expand(paths: Sequence[str]) -> list[str]:
-    """The stores that paths and globs name, each once, in order.
+    """The stores that paths, URIs and globs of both name, each once, in order.
 
     Raises:
         OptionError: a glob finds nothing.
     """
     found: dict[str, None] = {}
     for path in paths:
-        plain = path.removeprefix("file://")
+        if byte_ranges.is_remote(path):
+            found.update(dict.fromkeys(byte_ranges.expand(path)))
+            continue
+        plain = byte_ranges.local_path(path)
         if not glob.has_magic(plain):
             found[str(Path(plain).resolve())] = None
             continue
@@ -47,7 +51,7 @@ def expand(paths: Sequence[str]) -> list[str]:
 def followed(path: str, *, pread: bool | None) -> mqstore.MessageStore:
     """A whole store as it is now: queues and index dispatched."""
     known = _followed.get((path, pread))
-    if known is None or not _has_first_file(known):
+    if known is None or not _can_go_on(path, known):
         if known is not None:
             known.close()
         known = _followed[path, pread] = mqstore.open(path, pread=pread)
@@ -59,7 +63,7 @@ def followed(path: str, *, pread: bool | None) -> mqstore.MessageStore:
 def log_of(path: str, *, pread: bool | None) -> _native.Store:
     """A store's log as it is now, with its queues as far as their files go."""
     known = _logs.get((path, pread))
-    if known is None or not _has_first_file(known):
+    if known is None or not _can_go_on(path, known):
         known = _logs[path, pread] = _open_part(path, None, None, pread=pread)
     else:
         known._refresh()
@@ -74,7 +78,7 @@ def part_of(path: str, topics: Sequence[str], log_end: int, *, pread: bool | Non
     """
     key = (path, pread, tuple(topics))
     known_end, known = _parts.get(key, (-1, None))
-    if known is not None and known_end >= log_end and _has_first_file(known):
+    if known is not None and known_end >= log_end and (byte_ranges.is_remote(path) or _has_first_file(known)):
         return known
     if len(_parts) >= _MAX_PARTS:
         del _parts[next(iter(_parts))]
@@ -88,14 +92,22 @@ def forget_part(path: str, topics: Sequence[str], *, pread: bool | None) -> None
     _parts.pop((path, pread, tuple(topics)), None)
 
 
+def _can_go_on(path: str, store: _native.Store) -> bool:
+    """Whether a store that is open can tell what it is now: one that is not local is as it was when it was opened."""
+    return not byte_ranges.is_remote(path) and _has_first_file(store)
+
+
 def _has_first_file(store: _native.Store) -> bool:
     files = store._log_files()
     return not files or Path(files[0][0]).exists()
 
 
 def _open_part(path: str, log_end: int | None, topics: Sequence[str] | None, *, pread: bool | None) -> _native.Store:
-    options = StoreOptions.of(path, {})
-    if pread is None:
+    options = StoreOptions.of(byte_ranges.shown(path), {})
+    ranges = byte_ranges.ranges_of(path)
+    if ranges is not None:
+        pread = True
+    elif pread is None:
         pread = mqstore._needs_pread(options)
     try:
         return _native.Store(
@@ -106,7 +118,8 @@ def _open_part(path: str, log_end: int | None, topics: Sequence[str] | None, *, 
             store_host="127.0.0.1:0",
             sync_flush_timeout_ms=0,
             part=(log_end, None if topics is None else list(topics)),
+            ranges=ranges,
         )
     except StoreNotFoundError as error:
-        error.add_note(f"option path={path}: {os.uname().nodename} does not see it")
+        error.add_note(f"option path={byte_ranges.shown(path)}: {os.uname().nodename} does not see it")
         raise

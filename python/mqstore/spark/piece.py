@@ -12,6 +12,7 @@ from mqstore.errors import MQStoreError, RecordError
 from mqstore.spark.columns import BAD_RANGE, BAD_RANGE_TYPE, STORE
 from mqstore.spark.opened import forget_part, part_of
 from mqstore.spark.read_options import ReadOptions
+from mqstore.store.byte_ranges import shown
 from mqstore.store.selection import SelectionSpec
 
 if TYPE_CHECKING:
@@ -35,11 +36,16 @@ class Piece(InputPartition):
     """A piece of a store that one task reads."""
 
     path: str
-    """The store."""
+    """The store: a folder, or a URI."""
     log_end: int
     """Where its log ended when the piece was planned."""
     spec: SelectionSpec
     """Which messages: a range of the log, units of queues, or places."""
+
+    @property
+    def store(self) -> str:
+        """What the store is called: a URI may hold what is not to be shown."""
+        return shown(self.path)
 
     @property
     def topics(self) -> list[str]:
@@ -65,7 +71,7 @@ def read_piece(piece: Piece, schema: StructType, options: ReadOptions) -> Iterat
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
     # A function of the pieces' own rows: what a part of the log could not give comes behind what it could.
     for batch in batches:
-        yield _with_own_columns(batch, piece.path, arrow_schema)
+        yield _with_own_columns(batch, piece.store, arrow_schema)
         yield from _bad_rows(bad_ranges, piece, arrow_schema, options)
     yield from _bad_rows(bad_ranges, piece, arrow_schema, options)
 
@@ -76,7 +82,9 @@ def _open(piece: Piece, options: ReadOptions) -> "_native.Store":
         forget_part(piece.path, piece.topics, pread=options.pread)
         store = part_of(piece.path, piece.topics, piece.log_end, pread=options.pread)
         if not _has_units(store, piece):
-            raise DataLossError(f"option path={piece.path}: its queue files are shorter than when the read was planned")
+            raise DataLossError(
+                f"option path={piece.store}: its queue files are shorter than when the read was planned"
+            )
     return store
 
 
@@ -85,7 +93,7 @@ def _has_units(store: "_native.Store", piece: Piece) -> bool:
     return all(ends.get((topic, queue_id), 0) >= (end or 0) for topic, queue_id, _, end in piece.spec.queues or ())
 
 
-def _with_own_columns(batch: "pa.RecordBatch", path: str, schema: "pa.Schema") -> "pa.RecordBatch":
+def _with_own_columns(batch: "pa.RecordBatch", store: str, schema: "pa.Schema") -> "pa.RecordBatch":
     """A batch of the engine's columns with those that are the same for all its messages."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 
@@ -93,7 +101,7 @@ def _with_own_columns(batch: "pa.RecordBatch", path: str, schema: "pa.Schema") -
     columns = []
     for field in schema:
         if field.name == STORE:
-            columns.append(pa.repeat(pa.scalar(path), batch.num_rows))
+            columns.append(pa.repeat(pa.scalar(store), batch.num_rows))
         elif field.name == BAD_RANGE:
             columns.append(pa.nulls(batch.num_rows, field.type))
         else:
@@ -108,7 +116,7 @@ def _bad_rows(
 
     damaged = []
     for begin, end, is_gone, reason in bad_ranges.take():
-        where = f"{piece.path}: the log from {begin} to {end}: {reason}"
+        where = f"{piece.store}: the log from {begin} to {end}: {reason}"
         if is_gone:
             if options.fail_on_data_loss:
                 raise DataLossError(f"{where} (failOnDataLoss=false reads what is left)")
@@ -119,7 +127,7 @@ def _bad_rows(
     if options.mode != "PERMISSIVE" or BAD_RANGE not in schema.names or not damaged:
         return
     columns = {
-        STORE: pa.repeat(pa.scalar(piece.path), len(damaged)),
+        STORE: pa.repeat(pa.scalar(piece.store), len(damaged)),
         BAD_RANGE: pa.array(damaged, to_arrow_type(BAD_RANGE_TYPE)),
     }
     rows = [columns.get(field.name, pa.nulls(len(damaged), field.type)) for field in schema]

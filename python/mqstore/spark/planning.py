@@ -16,6 +16,7 @@ from mqstore.spark.opened import expand, followed, log_of
 from mqstore.spark.option_error import bad_option
 from mqstore.spark.piece import Piece
 from mqstore.spark.read_options import EARLIEST, LATEST, Bounds, ReadOptions
+from mqstore.store.byte_ranges import shown
 from mqstore.store.selection import QueueRow, SelectionSpec
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def plan(
     paths = list(ranges) if ranges is not None else expand(options.paths)
     shares = []
     for path in paths:
-        if not narrowing.takes_store(path):
+        if not narrowing.takes_store(shown(path)):
             continue
         of_log = None if ranges is None else ranges[path]
         shares.append(_share(path, options, narrowing, of_log))

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from mqstore._native import SqlFilter
 from mqstore.spark.option_error import bad_option
+from mqstore.store.byte_ranges import is_remote, with_parameters
 
 __all__ = ["EARLIEST", "LATEST", "Bounds", "ReadOptions"]
 
@@ -23,6 +24,8 @@ _KNOWN = (
     "filterPushdown checkpointLocation queryName"
 )
 _KNOWN_LOWER = frozenset(_KNOWN.lower().split())
+_PARAMETER = "fs."
+"""What options begin with that are parameters of a URI's file system."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class ReadOptions:
     """What is to be read, and how; checked."""
 
     paths: tuple[str, ...]
-    """Folders of stores, or globs of them."""
+    """Folders or URIs of stores, or globs of them."""
     topics: tuple[str, ...] | None
     topic_pattern: str | None
     queues: tuple[QueueKey, ...] | None
@@ -151,7 +154,7 @@ class _Values:
 
     def refuse_unknown(self) -> None:
         for name, value in self._given.items():
-            if name not in _KNOWN_LOWER:
+            if name not in _KNOWN_LOWER and not name.startswith(_PARAMETER):
                 raise bad_option(name, value, "there is no such option of mqstore's source")
 
     def at_most_one(self, *names: str) -> None:
@@ -163,6 +166,10 @@ class _Values:
     def first(self, *names: str) -> tuple[str, str]:
         """The first of some options that was given."""
         return next((name, self._given[name.lower()]) for name in names if name.lower() in self._given)
+
+    def beginning_with(self, prefix: str) -> dict[str, str]:
+        """Options whose names begin with a prefix, without it."""
+        return {name[len(prefix) :]: value for name, value in self._given.items() if name.startswith(prefix)}
 
     def get(self, name: str, convert: Callable[[str], Any], *, default: Any = None) -> Any:
         value = self._given.get(name.lower())
@@ -181,7 +188,11 @@ def _paths(values: _Values) -> tuple[str, ...]:
     found = (path,) if path else paths or ()
     if not found:
         raise bad_option("path", path or "", "say which store, as in load(path)")
-    return tuple(str(each) for each in found)
+    parameters = values.beginning_with(_PARAMETER)
+    if parameters and not any(is_remote(str(each)) for each in found):
+        name = f"{_PARAMETER}{next(iter(parameters))}"
+        raise bad_option(name, "***", "it goes with a path that is a URI, like s3://bucket/store")
+    return tuple(with_parameters(str(each), parameters) if is_remote(str(each)) else str(each) for each in found)
 
 
 def _bounds(values: _Values, end: str) -> Bounds | None:

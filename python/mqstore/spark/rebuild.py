@@ -17,6 +17,7 @@ from mqstore.errors import StoreLayoutError
 from mqstore.options import StoreOptions, snake_case
 from mqstore.spark.session import spark_session
 from mqstore.spark.tasks import run_tasks
+from mqstore.store.byte_ranges import refuse_remote, resolved, shown
 from mqstore.verify.log_ranges import log_view, with_boundaries
 
 __all__ = ["Rebuilt", "rebuild"]
@@ -66,8 +67,8 @@ class _Plan:
     def _store_options(self) -> StoreOptions:
         return StoreOptions.of(self.store, self.options)
 
-    def source(self, run: str) -> _native.LogView:
-        return log_view(self._store_options, compat=self.compat, end=self.end, run=run)
+    def source(self, path: str, run: str) -> _native.LogView:
+        return log_view(path, self._store_options, compat=self.compat, end=self.end, run=run)
 
     def target(self, out: str) -> Any:
         return StoreOptions.of(out, self.options).engine(compat=self.compat, truncate_on_damage=False, pread=False)
@@ -106,7 +107,7 @@ def rebuild(
     gives. A rebuild that was stopped goes on where it was when it is called again.
 
     Args:
-        store: The store's folder; every executor sees it.
+        store: The store's folder, or a URI of another file system; every executor sees it.
         out: Where ``consumequeue``, ``consumequeue_ext`` and ``index`` go; every executor sees it.
         spark: The session; :func:`mqstore.spark.spark_session` by default.
         topics: Only the queues of these topics, and no index.
@@ -122,11 +123,12 @@ def rebuild(
         OptionError: an option does not exist or has a value that does not work.
         StoreIOError: the operating system refused something.
     """
-    store, out = os.path.realpath(store), os.path.realpath(out)
+    refuse_remote("out", out)
+    store, out = resolved(store), resolved(out)
     work = os.path.join(out, "mqstore", "rebuild")
     wanted = [*dict.fromkeys(topics)] if topics is not None else None
     asked = {
-        "store": store,
+        "store": shown(store),
         "options": {snake_case(name): value for name, value in options.items()},
         "compat": compat,
         "topics": wanted,
@@ -135,12 +137,12 @@ def rebuild(
         "range_size": range_size,
     }
     plan_path = Path(work, "plan.json")
-    plan = _begun(plan_path, asked) or _begin(Path(out), asked)
+    plan = _begun(plan_path, asked) or _begin(store, Path(out), asked)
     session = spark or spark_session()
     plan.write(plan_path)
     Path(work, "asked.json").write_text(json.dumps(asked), encoding="utf-8")
-    _stage(session, plan, work)
-    folded = _fold(session, plan, plan_path, work, out)
+    _stage(session, store, plan, work)
+    folded = _fold(session, plan, plan_path, work, out, store=store)
     _write(session, plan, work, out, folded)
     shutil.rmtree(work)
     _, queue_count, unit_count, record_count, entry_count, names, gaps = folded
@@ -180,12 +182,12 @@ def _begun(plan_path: Path, asked: Mapping[str, Any]) -> _Plan | None:
     return plan
 
 
-def _begin(out: Path, asked: Mapping[str, Any]) -> _Plan:
+def _begin(store: str, out: Path, asked: Mapping[str, Any]) -> _Plan:
     for name in ("commitlog", "consumequeue", "consumequeue_ext", "index"):
         if (out / name).exists():
             raise _layout_error(out, "a folder without a store, queues or index", f"one with {name}")
     options = dict(asked["options"])
-    view = log_view(StoreOptions.of(asked["store"], options), compat=asked["compat"])
+    view = log_view(store, StoreOptions.of(asked["store"], options), compat=asked["compat"])
     slots, entries = view.index_shape
     sizes = {
         "mapped_file_size_consume_queue": view.queue_file_size,
@@ -208,18 +210,18 @@ def _begin(out: Path, asked: Mapping[str, Any]) -> _Plan:
     )
 
 
-def _stage(spark: SparkSession, plan: _Plan, work: str) -> None:
+def _stage(spark: SparkSession, store: str, plan: _Plan, work: str) -> None:
     run = uuid.uuid4().hex
 
     def stage(item: tuple[int, int]) -> int:
         begin, to = item
-        staged = plan.source(run).stage(work, begin, to, topics=plan.topics, with_index=plan.with_index)
+        staged = plan.source(store, run).stage(work, begin, to, topics=plan.topics, with_index=plan.with_index)
         return int(staged[1])
 
     run_tasks(spark, stage, plan.ends(), name=f"rebuild: walk the log of {plan.store}")
 
 
-def _fold(spark: SparkSession, plan: _Plan, plan_path: Path, work: str, out: str) -> _Folded:
+def _fold(spark: SparkSession, plan: _Plan, plan_path: Path, work: str, out: str, *, store: str) -> _Folded:
     """Decides where everything goes. A range that does not begin at a record is divided anew."""
     while True:
         folded: _Folded = _native.rebuild_fold(plan.target(out), work, plan.ranges, plan.with_index)
@@ -228,7 +230,7 @@ def _fold(spark: SparkSession, plan: _Plan, plan_path: Path, work: str, out: str
             return folded
         plan = dataclasses.replace(plan, ranges=with_boundaries(plan.ranges, broken, plan.end))
         plan.write(plan_path)
-        _stage(spark, plan, work)
+        _stage(spark, store, plan, work)
 
 
 def _write(spark: SparkSession, plan: _Plan, work: str, out: str, folded: _Folded) -> None:

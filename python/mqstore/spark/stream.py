@@ -24,6 +24,7 @@ from mqstore.spark.opened import expand, log_of
 from mqstore.spark.piece import DataLossError, Piece, read_piece
 from mqstore.spark.planning import LogRange, counted, first_position, plan
 from mqstore.spark.read_options import ReadOptions
+from mqstore.store.byte_ranges import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,12 +75,14 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         """A reader of a schema's columns."""
         self._schema, self._options = schema, options
+        self._paths: dict[str, str] = {}
+        """Where the stores are that offsets name."""
         self._last: Offset | None = None
         """Where an availableNow ends."""
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Where the options say that a new query begins."""
-        return {path: first_position(path, self._options) for path in expand(self._options.paths)}
+        return {shown(path): first_position(path, self._options) for path in expand(self._options.paths)}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
         """How far the next batch goes: what a limit leaves is shared among the stores that have something."""
@@ -113,7 +116,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for path, behind in end.items():
             begin = self._begin(path, start)
             if begin < behind:
-                ranges[path] = LogRange(self._first_there(path, begin, behind), behind)
+                ranges[self._path(path)] = LogRange(self._first_there(path, begin, behind), behind)
         return list(plan(self._options, Narrowing(), ranges, has_bodies=has_bodies(self._schema)))
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
@@ -122,10 +125,17 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from read_piece(partition, self._schema, self._options)
 
     def _ends(self) -> Offset:
-        return {path: self._log(path).get_max_phy_offset() for path in expand(self._options.paths)}
+        self._paths = {shown(path): path for path in expand(self._options.paths)}
+        return {store: self._log(store).get_max_phy_offset() for store in self._paths}
 
-    def _log(self, path: str) -> "_native.Store":
-        return log_of(path, pread=self._options.pread)
+    def _path(self, store: str) -> str:
+        """Where a store is that an offset names: of a URI an offset has the place alone."""
+        if store not in self._paths:
+            self._paths.update({shown(path): path for path in expand(self._options.paths)})
+        return self._paths.get(store, store)
+
+    def _log(self, store: str) -> "_native.Store":
+        return log_of(self._path(store), pread=self._options.pread)
 
     def _begin(self, path: str, start: Mapping[str, int]) -> int:
         """Where a batch begins in a store; one that came after the query began is read from its begin."""

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
 
 from mqstore.options import StoreOptions
 from mqstore.spark.option_error import bad_option
+from mqstore.store.byte_ranges import local_path, refuse_remote
 
 __all__ = ["WriteOptions", "check_columns"]
 
@@ -65,7 +66,7 @@ class WriteOptions:
             return self.given_sink_id
         if self.checkpoint is None:
             raise bad_option("sinkId", "", "a stream needs it, or checkpointLocation as an option of the query")
-        metadata = Path(self.checkpoint.removeprefix("file://")) / "metadata"
+        metadata = Path(local_path(self.checkpoint)) / "metadata"
         try:
             return str(json.loads(metadata.read_text(encoding="utf-8"))["id"])
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -88,7 +89,8 @@ class WriteOptions:
                 if not name.lower().startswith("store."):
                     raise bad_option(name, value, "there is no such option of mqstore's sink")
                 store_options[_spelling(name[len("store.") :], value)] = value
-        path = values.get("path", "").removeprefix("file://")
+        refuse_remote("path", values.get("path", ""))
+        path = local_path(values.get("path", ""))
         if not path:
             raise bad_option("path", path, "say which store, as in save(path)")
         asked = values.get("partitioner", "turns")

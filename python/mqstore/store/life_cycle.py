@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from mqstore import _native
 from mqstore.errors import StoreClosedError, StoreForkedError
 from mqstore.options import StoreOptions
+from mqstore.store.byte_ranges import ByteRanges, local_folder
 from mqstore.store.waiting import MessageWaiters, OffsetWaiters
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class LifeCycle(_native.Store):
     """``"r"`` or ``"rw"``."""
     consumers: "ConsumerManager"
     """The consumers of this process, and how far groups are."""
+    _ranges: ByteRanges | None
+    """What reads its files, where they are not local."""
 
     def _begin(self, consumers: "ConsumerManager") -> None:
         """It is open, and has no services yet."""
@@ -53,8 +56,12 @@ class LifeCycle(_native.Store):
 
     @property
     def path(self) -> Path:
-        """The store's folder."""
-        return Path(self.options.store_path_root_dir)
+        """The store's folder.
+
+        Raises:
+            MQStoreError: it is not on this machine's disks.
+        """
+        return local_folder(self.options.store_path_root_dir, self._ranges)
 
     def _start(self, services: Sequence["ServiceThread"]) -> None:
         self._services = list(services)
@@ -160,16 +167,16 @@ class _Forked(LifeCycle):
 
     def __getattribute__(self, name: str) -> Any:
         """Refuses everything before a lock is asked for that nobody in this process can let go."""
-        if name in {"close", "is_closed", "mode", "options", "path"} or name.startswith("__"):
+        if name in {"close", "is_closed", "mode", "options", "path", "_ranges"} or name.startswith("__"):
             return super().__getattribute__(name)
-        raise _forked(self.path)
+        raise _forked(self.options.store_path_root_dir)
 
     def close(self) -> None:
         """Does nothing: the store is open in the other process."""
 
     def __enter__(self) -> Self:
         """It cannot be used."""
-        raise _forked(self.path)
+        raise _forked(self.options.store_path_root_dir)
 
     def __del__(self) -> None:
         """Closes nothing."""
@@ -179,7 +186,7 @@ class _Forked(LifeCycle):
         return f"<MessageStore {self.options.store_path_root_dir} of another process>"
 
 
-def _forked(path: Path) -> StoreForkedError:
+def _forked(path: str) -> StoreForkedError:
     return StoreForkedError(f"{path} was open when process {os.getpid()} was forked from its own: open it here anew")
 
 
@@ -191,7 +198,7 @@ def _close_all() -> None:
         try:
             store.close()
         except Exception:
-            _log.exception("%s could not be closed when the interpreter ended", store.path)
+            _log.exception("%r could not be closed when the interpreter ended", store)
 
 
 def _abandon_all() -> None:

@@ -25,6 +25,7 @@ from mqstore.services import (
     StoreStatsService,
     TimedMessageService,
 )
+from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_consumer_filter import persisted_filters
 from mqstore.store.figures import StoreFigures
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
@@ -66,6 +67,7 @@ class MessageStore(StoreOperations):
         compat: bool,
         truncate_on_damage: bool,
         pread: bool,
+        ranges: ByteRanges | None,
         clock: Callable[[], int] | None,
         born_host: str,
         store_host: str,
@@ -87,7 +89,9 @@ class MessageStore(StoreOperations):
             born_host=born_host,
             store_host=store_host,
             sync_flush_timeout_ms=options.sync_flush_timeout,
+            ranges=ranges,
         )
+        store._ranges = ranges
         store.options, store.mode, store.compat, store.store_host = options, mode, compat, store_host
         return store
 
@@ -338,9 +342,10 @@ class MessageStore(StoreOperations):
             OptionError: there is no such role.
             ReadOnlyError: the store was opened to read.
         """
-        StoreOptions.of(self.path, {"broker_role": broker_role})
+        root = self.options.store_path_root_dir
+        StoreOptions.of(root, {"broker_role": broker_role})
         if self.mode != "rw":
-            raise ReadOnlyError(f"{self.path} was opened to read")
+            raise ReadOnlyError(f"{root} was opened to read")
         with self._closing:
             kinds = (ScheduleMessageService,) if self.compat else (ScheduleMessageService, TimedMessageService)
             running = [service for service in self._services if isinstance(service, kinds)]

@@ -1,31 +1,57 @@
 """A log divided into ranges that are looked at beside each other, in threads or in other processes."""
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from mqstore import _native
-from mqstore.options import StoreOptions
+from mqstore.options import StoreOptions, snake_case
+from mqstore.store.byte_ranges import ranges_of, shown
 
-__all__ = ["log_view", "with_boundaries"]
+__all__ = ["log_view", "options_of", "with_boundaries"]
 
 
 @functools.lru_cache(maxsize=8)
-def _kept(options: StoreOptions, compat: bool, end: int, run: str) -> _native.LogView:  # noqa: FBT001 - a key
+def _kept(path: str, options: StoreOptions, compat: bool, end: int, run: str) -> _native.LogView:  # noqa: FBT001 - a key
     del run  # it tells this run's view from an older one: the store may have been changed in between
-    return _native.LogView(options.engine(compat=compat, truncate_on_damage=False, pread=False), end)
+    return _opened(path, options, end, compat=compat)
 
 
-def log_view(options: StoreOptions, *, compat: bool, end: int | None = None, run: str | None = None) -> _native.LogView:
+def _opened(path: str, options: StoreOptions, end: int | None, *, compat: bool) -> _native.LogView:
+    ranges = ranges_of(path)
+    return _native.LogView(
+        options.engine(compat=compat, truncate_on_damage=False, pread=ranges is not None), end, ranges
+    )
+
+
+def options_of(path: str, given: Mapping[str, object]) -> StoreOptions:
+    """The options of a store, by its path as :func:`mqstore.store.byte_ranges.resolved` gives it.
+
+    Raises:
+        OptionError: an option does not exist or has a value that does not work.
+    """
+    return StoreOptions.of(shown(path), {snake_case(name): value for name, value in given.items()})
+
+
+def log_view(
+    path: str, options: StoreOptions, *, compat: bool, end: int | None = None, run: str | None = None
+) -> _native.LogView:
     """A store's log up to an end that is known, or as it is now.
 
     An executor's process keeps it over the tasks of one run.
+
+    Args:
+        path: The store, as :func:`mqstore.store.byte_ranges.resolved` gives it.
+        options: Its options, as :func:`options_of` gives them.
+        compat: It closes gaps in a queue's offsets as 4.9.3 does.
+        end: Where its log ends, where that is known.
+        run: What the view is kept for.
 
     Raises:
         StoreNotFoundError: there is no store, or this machine does not see it.
     """
     if end is None or run is None:
-        return _native.LogView(options.engine(compat=compat, truncate_on_damage=False, pread=False), end)
-    return _kept(options, compat, end, run)
+        return _opened(path, options, end, compat=compat)
+    return _kept(path, options, compat, end, run)
 
 
 def with_boundaries(begins: Iterable[int], broken: Iterable[tuple[int, int]], end: int) -> list[int]:

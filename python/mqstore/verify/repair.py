@@ -13,6 +13,7 @@ import mqstore
 from mqstore import _native
 from mqstore.errors import OptionError, StoreLockedError
 from mqstore.options import StoreOptions, snake_case
+from mqstore.store.byte_ranges import refuse_remote, resolved
 from mqstore.verify.log_ranges import log_view
 
 __all__ = ["LostMessage", "RepairResult", "repair"]
@@ -72,7 +73,8 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
         StoreLayoutError: a whole log file is missing, and the repair is to be in place.
         StoreIOError: the operating system refused something.
     """
-    source = Path(os.path.realpath(store))
+    refuse_remote("store", store)
+    source = Path(resolved(store))
     given = {snake_case(name): value for name, value in options.items()}
     of_source = StoreOptions.of(str(source), given)
     writer = _native.locked_by(source / "lock", source / "mqstore")
@@ -80,7 +82,7 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
         error = StoreLockedError(f"{source} cannot be repaired while it is open for writing: {writer}")
         error.path, error.holder = str(source / "lock"), writer
         raise error
-    view = log_view(of_source, compat=False)
+    view = log_view(str(source), of_source, compat=False)
     lost = _units_in_holes(view)
     saved: Path | None = None
     if out is not None:

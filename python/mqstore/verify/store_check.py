@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from mqstore import _native
-from mqstore.options import StoreOptions, snake_case
 from mqstore.verify.findings import Finding, StoreAudit
-from mqstore.verify.log_ranges import log_view, with_boundaries
+from mqstore.verify.log_ranges import log_view, options_of, with_boundaries
 
 __all__ = ["StoreCheck", "Task", "check_part"]
 
@@ -39,9 +38,9 @@ class StoreCheck:
 
     def __init__(self, path: str, given: Mapping[str, object], *, compat: bool) -> None:
         """Lists a store's parts."""
-        options = StoreOptions.of(path, {snake_case(name): value for name, value in given.items()})
-        view = log_view(options, compat=compat)
-        self.options, self.compat = options, compat
+        options = options_of(path, given)
+        view = log_view(path, options, compat=compat)
+        self.path, self.options, self.compat = path, options, compat
         self.begin, self.end = view.min_offset, view.end
         self._view = view
         self._index_file_count = view.index_file_count() if options.message_index_enable else None

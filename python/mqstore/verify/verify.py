@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
+from mqstore.store.byte_ranges import resolved
 from mqstore.verify.findings import Finding, StoreAudit
 from mqstore.verify.log_ranges import log_view
 from mqstore.verify.store_check import StoreCheck, check_part
@@ -26,7 +27,7 @@ def verify(
     A store that is being written to is checked up to where it is when this begins.
 
     Args:
-        store: Its folder.
+        store: Its folder, or a URI of another file system.
         compat: The store closes gaps in a queue's offsets as 4.9.3 does.
         progress: Is told how many parts are done, and of how many, after each.
         range_size: About how many bytes of log a part has.
@@ -40,8 +41,8 @@ def verify(
         OptionError: an option does not exist or has a value that does not work.
         StoreIOError: the operating system refused something.
     """
-    check = StoreCheck(os.path.realpath(store), options, compat=compat)
-    view = log_view(check.options, compat=compat, end=check.end)
+    check = StoreCheck(resolved(store), options, compat=compat)
+    view = log_view(check.path, check.options, compat=compat, end=check.end)
     threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="verify")
     try:
         tasks = check.tasks(0, range_size)

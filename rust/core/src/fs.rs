@@ -100,6 +100,10 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     fn sync_all(&self, path: &Path) -> io::Result<()>;
     /// Space where a path lies.
     fn space(&self, path: &Path) -> io::Result<Space>;
+    /// Whether each read costs a round trip to another machine, so that little is to be read at a time.
+    fn is_remote(&self) -> bool {
+        false
+    }
 }
 
 /// An open file. All methods can be called from several threads at once.
@@ -118,6 +122,10 @@ pub trait FileHandle: Send + Sync + fmt::Debug {
     fn sync_data(&self) -> io::Result<()>;
     /// Where data that is no hole begins at or behind an offset; `None` where only holes follow.
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>>;
+    /// Whether it can be mapped; where it can't it is read.
+    fn can_map(&self) -> bool {
+        true
+    }
     /// Maps its first `len` bytes.
     fn map(&self, len: usize, writable: bool) -> io::Result<Region>;
     /// Brings a range of a mapping of this file, and the file's length, to the disk.
@@ -133,7 +141,12 @@ pub trait FileHandle: Send + Sync + fmt::Debug {
 /// Bytes that this process has read from files; what is mapped is not counted.
 static READ_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes that this process has read from files through [`OsFileSystem`]; what is mapped is not counted.
+/// Counts bytes that were read from a file.
+pub(crate) fn count_read(count: u64) {
+    READ_BYTES.fetch_add(count, Ordering::Relaxed);
+}
+
+/// Bytes that this process has read from files, local or not; what is mapped is not counted.
 #[must_use]
 pub fn read_bytes() -> u64 {
     READ_BYTES.load(Ordering::Relaxed)
@@ -250,7 +263,7 @@ impl FileHandle for OsFile {
                 Err(error) => return Err(error),
             }
         }
-        READ_BYTES.fetch_add(num::offset(done), Ordering::Relaxed);
+        count_read(num::offset(done));
         Ok(done)
     }
 

@@ -25,6 +25,7 @@ pub mod mmap;
 pub mod num;
 pub mod poison;
 pub mod published;
+pub mod ranges;
 pub mod rebuild;
 pub mod recovery;
 pub mod repair;

@@ -106,6 +106,7 @@ impl LogView {
             positions,
             state,
             writable: false,
+            is_remote: self.fs.is_remote(),
         })?;
         Ok(found.log_end)
     }

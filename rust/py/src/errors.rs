@@ -13,6 +13,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyModule;
 
+use crate::ranges::exit_of;
+
 static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
 /// An exception of `mqstore.errors` with attributes; whatever goes wrong with that is the error then.
@@ -43,6 +45,9 @@ pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
     let path = |path: &std::path::Path| value(py, path.to_string_lossy().into_owned());
     match error {
         Error::Io { path: file, source, .. } => {
+            if let Some(exit) = exit_of(py, source) {
+                return exit;
+            }
             let class = if error.is_disk_full() { "DiskFullError" } else { "StoreIOError" };
             let attributes = [("filename", path(file)), ("errno", value(py, source.raw_os_error()))];
             build(py, class, &message, &attributes)

@@ -17,6 +17,7 @@ mod options;
 mod put;
 mod put_arrow;
 mod put_many;
+mod ranges;
 mod reading;
 mod rebuild;
 mod replication;

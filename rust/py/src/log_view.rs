@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use mqstore_core::clock::SystemClock;
 use mqstore_core::commit_log::topic_queue::QueueRef;
+use mqstore_core::config::StoreConfig;
 use mqstore_core::consume_queue::ConsumeQueue;
 use mqstore_core::consume_queue::table::QueueTable;
 use mqstore_core::error::Result as CoreResult;
@@ -18,6 +19,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 
 use crate::options::EngineOptions;
+use crate::ranges::file_system;
 use crate::signals::interruptible;
 
 /// A store's log, and its derived files as they lie there.
@@ -32,9 +34,16 @@ pub struct LogView {
 #[pymethods]
 impl LogView {
     #[new]
-    #[pyo3(signature = (options, end=None))]
-    fn new(py: Python<'_>, options: EngineOptions, end: Option<u64>) -> PyResult<Self> {
-        let open = || CoreLogView::open(options.into(), Arc::new(OsFileSystem), Arc::new(SystemClock), end);
+    #[pyo3(signature = (options, end=None, ranges=None))]
+    fn new(
+        py: Python<'_>,
+        options: EngineOptions,
+        end: Option<u64>,
+        ranges: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let config = StoreConfig::from(options);
+        let fs = file_system(ranges, &config.store_path_root_dir);
+        let open = || CoreLogView::open(config, fs, Arc::new(SystemClock), end);
         Ok(Self {
             core: interruptible(py, open)?,
             queues: Mutex::default(),

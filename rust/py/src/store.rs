@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use mqstore_core::clock::{Clock, SystemClock};
+use mqstore_core::config::StoreConfig;
 use mqstore_core::format::host::Host;
 use mqstore_core::fs::OsFileSystem;
 use mqstore_core::lock;
@@ -19,6 +20,7 @@ use crate::clock::PyClock;
 use crate::engine::Engine;
 use crate::errors::{IntoPyResult, detached, refusal_to_py};
 use crate::options::EngineOptions;
+use crate::ranges::file_system;
 use crate::signals::interruptible;
 
 /// A part of a store: the log's end where it is known, topics or all.
@@ -72,7 +74,7 @@ pub fn on_network_disk(path: std::path::PathBuf) -> bool {
 #[pymethods]
 impl Store {
     #[new]
-    #[pyo3(signature = (options, *, writable, clock, born_host, store_host, sync_flush_timeout_ms, part=None))]
+    #[pyo3(signature = (options, *, writable, clock, born_host, store_host, sync_flush_timeout_ms, part=None, ranges=None))]
     #[allow(clippy::too_many_arguments)] // all of what a store is opened with
     fn new(
         py: Python<'_>,
@@ -83,6 +85,7 @@ impl Store {
         store_host: &str,
         sync_flush_timeout_ms: u64,
         part: Option<PartRow>,
+        ranges: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let mode = if writable { Mode::ReadWrite } else { Mode::Read };
         let clock: Arc<dyn Clock> = match clock {
@@ -90,11 +93,11 @@ impl Store {
             None => Arc::new(SystemClock),
         };
         let (born_host, store_host) = (arguments::host(born_host)?, arguments::host(store_host)?);
+        let config = StoreConfig::from(options);
+        let fs = file_system(ranges, &config.store_path_root_dir);
         let core = interruptible(py, || match part {
-            Some((log_end, topics)) => {
-                CoreStore::open_part(options.into(), Arc::new(OsFileSystem), clock, &Part { log_end, topics })
-            }
-            None => CoreStore::open(options.into(), Arc::new(OsFileSystem), clock, mode),
+            Some((log_end, topics)) => CoreStore::open_part(config, fs, clock, &Part { log_end, topics }),
+            None => CoreStore::open(config, fs, clock, mode),
         })?;
         Ok(Self {
             core,

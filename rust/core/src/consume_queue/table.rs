@@ -10,6 +10,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::tailed_files::TailedFiles;
 use super::{ConsumeQueue, NewUnit, PutUnit, UNIT};
+use crate::commit_log::scan::check_topic;
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
@@ -106,18 +107,30 @@ fn queue_folders(
     if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
         return Ok(found);
     }
-    for topic in fs.read_dir(root).map_err(Error::io("list", root))? {
-        let folder = root.join(&topic.name);
-        if !topic.is_dir || topics.is_some_and(|topics| !topics.contains(&topic.name)) {
-            continue;
-        }
+    for topic in topic_folders(fs, root, topics)? {
+        let folder = root.join(&topic);
         for queue in fs.read_dir(&folder).map_err(Error::io("list", &folder))? {
             let queue_id =
                 queue.name.parse().ok().filter(|queue_id: &i32| queue_id.to_string() == queue.name);
             if let (true, Some(queue_id)) = (queue.is_dir, queue_id) {
-                found.push((topic.name.clone(), queue_id, folder.join(&queue.name)));
+                found.push((topic.clone(), queue_id, folder.join(&queue.name)));
             }
         }
+    }
+    Ok(found)
+}
+
+/// The names of topics' folders. Of those that are asked for each is looked at: there can be many others.
+fn topic_folders(fs: &dyn FileSystem, root: &Path, topics: Option<&[String]>) -> Result<Vec<String>> {
+    let Some(topics) = topics else {
+        let entries = fs.read_dir(root).map_err(Error::io("list", root))?;
+        return Ok(entries.into_iter().filter(|entry| entry.is_dir).map(|entry| entry.name).collect());
+    };
+    let mut found = Vec::new();
+    for topic in topics.iter().filter(|topic| check_topic(topic.as_bytes()).is_ok()) {
+        let folder = root.join(topic);
+        let known = fs.metadata(&folder).map_err(Error::io("look at", &folder))?;
+        found.extend(known.filter(|known| known.is_dir).map(|_| topic.clone()));
     }
     Ok(found)
 }

@@ -8,9 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering};
 
 use crate::error::{Error, Result};
-use crate::format::index::{INDEX_HEADER_SIZE, INVALID_INDEX, IndexEntry, IndexHeader, IndexShape};
+use crate::format::index::{
+    INDEX_HEADER_SIZE, INDEX_SIZE, INVALID_INDEX, IndexEntry, IndexHeader, IndexShape,
+};
 use crate::fs::{FileHandle, FileSystem, OpenMode};
-use crate::index::infer::infer_shape;
+use crate::index::content::Content;
+use crate::index::infer::infer_shape_of;
 use crate::mmap::region::Region;
 use crate::num;
 
@@ -22,7 +25,7 @@ const RESERVE_STEP: usize = 1 << 20;
 pub struct IndexFile {
     path: PathBuf,
     shape: IndexShape,
-    region: Arc<Region>,
+    content: Content,
     /// `None` for one that is in memory only.
     handle: Option<Arc<dyn FileHandle>>,
     begin_timestamp: AtomicI64,
@@ -53,7 +56,7 @@ impl IndexFile {
     fn over(
         path: PathBuf,
         shape: IndexShape,
-        region: Region,
+        content: Content,
         handle: Option<Arc<dyn FileHandle>>,
         header: IndexHeader,
     ) -> Self {
@@ -61,7 +64,7 @@ impl IndexFile {
         Self {
             path,
             shape,
-            region: Arc::new(region),
+            content,
             handle,
             begin_timestamp: AtomicI64::new(header.begin_timestamp),
             end_timestamp: AtomicI64::new(header.end_timestamp),
@@ -95,12 +98,13 @@ impl IndexFile {
         let shape = if found.len == num::offset(shape.file_size()) {
             shape
         } else {
-            inferred_shape(&*handle, path, found.len, shape)?
+            inferred_shape(&handle, path, found.len, shape)?
         };
-        let region = handle.map(shape.file_size(), writable).map_err(Error::io("map", path))?;
-        let header = region.bytes(0, INDEX_HEADER_SIZE).and_then(IndexHeader::read).unwrap_or_default();
+        let content = Content::open(&handle, path, shape.file_size(), writable)?;
+        let header = content.bytes::<INDEX_HEADER_SIZE>(path, 0)?;
+        let header = header.and_then(|bytes| IndexHeader::read(&bytes)).unwrap_or_default();
         let is_foreign = shape != wanted;
-        Ok(Self { is_live, is_foreign, ..Self::over(path.into(), shape, region, Some(handle), header) })
+        Ok(Self { is_live, is_foreign, ..Self::over(path.into(), shape, content, Some(handle), header) })
     }
 
     /// Makes a file. Its header takes over the end of the file before it, as in 4.9.3.
@@ -125,7 +129,8 @@ impl IndexFile {
                 return Err(Error::io("make the index file", path)(error));
             }
         };
-        let file = Self::over(path.into(), shape, region, Some(handle), first_header(previous_end));
+        let content = Content::Mapped(region);
+        let file = Self::over(path.into(), shape, content, Some(handle), first_header(previous_end));
         file.write_header();
         Ok(file)
     }
@@ -136,7 +141,7 @@ impl IndexFile {
     /// Where the memory can't be had.
     pub fn in_memory(shape: IndexShape, previous_end: Option<(i64, i64)>) -> Result<Self> {
         let region = Region::anonymous(shape.file_size()).map_err(Error::io("allocate", "memory"))?;
-        Ok(Self::over(PathBuf::new(), shape, region, None, first_header(previous_end)))
+        Ok(Self::over(PathBuf::new(), shape, Content::Mapped(region), None, first_header(previous_end)))
     }
 
     /// Where it is; empty for one in memory.
@@ -154,8 +159,8 @@ impl IndexFile {
     /// Its header as it stands now.
     #[must_use]
     pub fn header(&self) -> IndexHeader {
-        if self.is_live {
-            return self.region.bytes(0, INDEX_HEADER_SIZE).and_then(IndexHeader::read).unwrap_or_default();
+        if let Some(region) = self.content.region().filter(|_| self.is_live) {
+            return region.bytes(0, INDEX_HEADER_SIZE).and_then(IndexHeader::read).unwrap_or_default();
         }
         IndexHeader {
             begin_timestamp: self.begin_timestamp.load(Ordering::Acquire),
@@ -180,24 +185,27 @@ impl IndexFile {
     }
 
     /// An entry by its number.
-    #[must_use]
-    pub fn entry(&self, number: u32) -> Option<IndexEntry> {
+    ///
+    /// # Errors
+    /// Where the file can't be read.
+    pub fn entry(&self, number: u32) -> Result<Option<IndexEntry>> {
         let end =
             if self.is_live { self.shape.index_num } else { self.index_count().min(self.shape.index_num) };
         if number == INVALID_INDEX || number >= end {
-            return None;
+            return Ok(None);
         }
-        let at = self.shape.entry_at(number);
-        self.region.bytes(at, crate::format::index::INDEX_SIZE).and_then(IndexEntry::read)
+        let bytes = self.content.bytes::<INDEX_SIZE>(&self.path, self.shape.entry_at(number))?;
+        Ok(bytes.and_then(|bytes| IndexEntry::read(&bytes)))
     }
 
     /// The newest entry of a slot; 0 for none. Source: the test of `putKey` and `selectPhyOffset`.
-    #[must_use]
-    pub fn slot(&self, slot: u32) -> u32 {
-        let Some(word) = self.region.atomic_u32(self.shape.slot_at(slot)) else { return INVALID_INDEX };
-        let value = u32::from_be(word.load(Ordering::Acquire));
+    ///
+    /// # Errors
+    /// Where the file can't be read.
+    pub fn slot(&self, slot: u32) -> Result<u32> {
+        let value = self.content.word(&self.path, self.shape.slot_at(slot))?;
         let last = if self.is_live { self.shape.index_num } else { self.index_count() };
-        if value > last || num::bits_as_int(value) <= 0 { INVALID_INDEX } else { value }
+        Ok(if value > last || num::bits_as_int(value) <= 0 { INVALID_INDEX } else { value })
     }
 
     /// Puts a key's hash. Source: `putKey`.
@@ -206,13 +214,13 @@ impl IndexFile {
     /// Where space for the entry can't be had; nothing was put then.
     pub fn put_key(&self, key_hash: u32, phy_offset: u64, store_timestamp: i64) -> Result<PutKey> {
         let number = self.index_count();
-        if self.is_write_full() {
+        let Some(region) = self.content.region().filter(|_| !self.is_write_full()) else {
             return Ok(PutKey::Full);
-        }
+        };
         let at = self.shape.entry_at(number);
         self.reserve(self.shape.entry_at(number + 1))?;
         let slot = self.shape.slot_of(key_hash);
-        let previous = self.slot(slot);
+        let previous = self.slot(slot)?;
         let header = self.header();
         let entry = IndexEntry {
             key_hash: num::bits_as_int(key_hash),
@@ -220,9 +228,9 @@ impl IndexFile {
             time_diff: header.time_diff(store_timestamp),
             prev_index: num::bits_as_int(previous),
         };
-        let fits = self.region.write(at, &entry.to_bytes());
+        let fits = region.write(at, &entry.to_bytes());
         debug_assert!(fits, "an entry below the file's number of entries lies in the file");
-        if let Some(word) = self.region.atomic_u32(self.shape.slot_at(slot)) {
+        if let Some(word) = region.atomic_u32(self.shape.slot_at(slot)) {
             word.store(number.to_be(), Ordering::Release);
         }
         if number <= 1 {
@@ -245,7 +253,7 @@ impl IndexFile {
     /// Writes the header into the file. Done when the first key is in it, when it is full, and once a
     /// pass: in between only look-ups of this process need it, and those read it from memory.
     pub fn write_header(&self) {
-        let fits = self.region.write(0, &self.header().to_bytes());
+        let fits = self.content.region().is_none_or(|region| region.write(0, &self.header().to_bytes()));
         debug_assert!(fits, "a file has room for its header");
     }
 
@@ -268,33 +276,48 @@ impl IndexFile {
     /// # Errors
     /// Where the disk did not take it.
     pub fn flush(&self) -> Result<()> {
-        let Some(handle) = &self.handle else { return Ok(()) };
+        let (Some(handle), Some(region)) = (&self.handle, self.content.region()) else { return Ok(()) };
         self.write_header();
         let used = self.shape.entry_at(self.index_count().min(self.shape.index_num));
-        handle.flush_mapped(&self.region, 0, used).map_err(Error::io("flush", &self.path))
+        handle.flush_mapped(region, 0, used).map_err(Error::io("flush", &self.path))
     }
 
     /// How many of the last entries belong to the message at the end of the file: a message whose
     /// keys did not all fit has the rest of them in the next file.
-    #[must_use]
-    pub fn keys_of_last_message(&self) -> usize {
+    ///
+    /// # Errors
+    /// Where the file can't be read.
+    pub fn keys_of_last_message(&self) -> Result<usize> {
         let last = self.header().end_phy_offset;
         let mut number = self.index_count();
         let mut count = 0;
         while number > 1 {
             number -= 1;
-            if self.entry(number).is_none_or(|entry| entry.phy_offset != last) {
+            if self.entry(number)?.is_none_or(|entry| entry.phy_offset != last) {
                 break;
             }
             count += 1;
         }
-        count
+        Ok(count)
     }
 }
 
-fn inferred_shape(handle: &dyn FileHandle, path: &Path, len: u64, wanted: IndexShape) -> Result<IndexShape> {
-    let region = handle.map(num::index(len), false).map_err(Error::io("map", path))?;
-    region.bytes(0, region.len()).and_then(infer_shape).ok_or_else(|| Error::Layout {
+fn inferred_shape(
+    handle: &Arc<dyn FileHandle>,
+    path: &Path,
+    len: u64,
+    wanted: IndexShape,
+) -> Result<IndexShape> {
+    let len = num::index(len);
+    let content = Content::open(handle, path, len, false)?;
+    let header = content.bytes::<INDEX_HEADER_SIZE>(path, 0)?.and_then(|bytes| IndexHeader::read(&bytes));
+    let inferred = match &header {
+        Some(header) => {
+            infer_shape_of(len, header, |at| content.bytes(path, at), |at| content.bytes(path, at))?
+        }
+        None => None,
+    };
+    inferred.ok_or_else(|| Error::Layout {
         path: path.into(),
         expected: format!(
             "{} bytes, by maxHashSlotNum={} and maxIndexNum={}",

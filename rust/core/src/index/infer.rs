@@ -3,7 +3,7 @@
 //! Neither number is in the file. What holds for the right ones, and hardly for others: the newest
 //! entry's slot names just that entry, and every entry's chain leads to older entries of its slot.
 
-use crate::format::be;
+use crate::error::Result;
 use crate::format::index::{
     HASH_SLOT_SIZE, INDEX_HEADER_SIZE, INDEX_SIZE, IndexEntry, IndexHeader, IndexShape,
 };
@@ -17,52 +17,87 @@ const CHECKED_ENTRY_COUNT: u32 = 64;
 /// The shape of a file with these bytes; `None` where it has no entries to tell by, or none agrees.
 #[must_use]
 pub fn infer_shape(bytes: &[u8]) -> Option<IndexShape> {
-    let header = IndexHeader::read(bytes)?;
-    let index_count = num::from_java_int(header.index_count).filter(|&count| count > 1)?;
-    let room = bytes.len().checked_sub(INDEX_HEADER_SIZE)?;
-    let most_slots = u32::try_from(room / HASH_SLOT_SIZE).ok()?;
-    let shape_of = |hash_slot_num: u32| {
-        let entries = room.checked_sub(hash_slot_num as usize * HASH_SLOT_SIZE)?;
-        let index_num = u32::try_from(entries / INDEX_SIZE).ok()?;
-        let fits = entries.is_multiple_of(INDEX_SIZE) && index_num >= index_count;
-        fits.then_some(IndexShape { hash_slot_num, index_num })
-    };
-    let candidates = std::iter::once(DEFAULT_HASH_SLOT_NUM).chain(1..=most_slots);
-    candidates.filter_map(shape_of).find(|&shape| agrees(bytes, shape, index_count))
-}
-
-fn agrees(bytes: &[u8], shape: IndexShape, index_count: u32) -> bool {
-    let newest = index_count - 1;
-    let oldest_checked = newest.saturating_sub(CHECKED_ENTRY_COUNT).max(1);
-    (oldest_checked..=newest).rev().all(|number| {
-        let Some(slot) = entry(bytes, shape, number).and_then(|entry| slot_of(shape, &entry)) else {
-            return false;
-        };
-        let head = be::i32_at(bytes, shape.slot_at(slot)).and_then(num::from_java_int).unwrap_or(0);
-        // The chain leads from the slot's newest entry down to this one.
-        (if number == newest { head == newest } else { head >= number && head <= newest })
-            && leads_to(bytes, shape, slot, head, number)
-    })
-}
-
-fn leads_to(bytes: &[u8], shape: IndexShape, slot: u32, from: u32, number: u32) -> bool {
-    let mut current = from;
-    while current > number {
-        let Some(entry) = entry(bytes, shape, current).filter(|entry| slot_of(shape, entry) == Some(slot))
-        else {
-            return false;
-        };
-        let previous = num::from_java_int(entry.prev_index).unwrap_or(0);
-        if previous >= current {
-            return false;
-        }
-        current = previous;
+    fn at<const N: usize>(bytes: &[u8], at: usize) -> Result<Option<[u8; N]>> {
+        Ok(bytes.get(at..).and_then(|rest| rest.first_chunk().copied()))
     }
-    current == number
+    let header = IndexHeader::read(bytes)?;
+    infer_shape_of(bytes.len(), &header, |place| at(bytes, place), |place| at(bytes, place)).ok().flatten()
 }
 
-fn entry(bytes: &[u8], shape: IndexShape, number: u32) -> Option<IndexEntry> {
-    IndexEntry::read(bytes.get(shape.entry_at(number)..)?)
+/// As [`infer_shape`], of a file of `len` bytes with a header, of which entries and words are read one by one.
+///
+/// # Errors
+/// Where they can't be read.
+pub(super) fn infer_shape_of(
+    len: usize,
+    header: &IndexHeader,
+    entry_at: impl Fn(usize) -> Result<Option<[u8; INDEX_SIZE]>>,
+    word_at: impl Fn(usize) -> Result<Option<[u8; HASH_SLOT_SIZE]>>,
+) -> Result<Option<IndexShape>> {
+    let index_count = num::from_java_int(header.index_count).filter(|&count| count > 1);
+    let Some(index_count) = index_count else { return Ok(None) };
+    let Some(room) = len.checked_sub(INDEX_HEADER_SIZE) else { return Ok(None) };
+    let Ok(most_slots) = u32::try_from(room / HASH_SLOT_SIZE) else { return Ok(None) };
+    let file = File { index_count, entry_at, word_at };
+    for hash_slot_num in std::iter::once(DEFAULT_HASH_SLOT_NUM).chain(1..=most_slots) {
+        let Some(entries) = room.checked_sub(hash_slot_num as usize * HASH_SLOT_SIZE) else { continue };
+        let Ok(index_num) = u32::try_from(entries / INDEX_SIZE) else { continue };
+        let shape = IndexShape { hash_slot_num, index_num };
+        if entries.is_multiple_of(INDEX_SIZE) && index_num >= index_count && file.agrees(shape)? {
+            return Ok(Some(shape));
+        }
+    }
+    Ok(None)
+}
+
+struct File<E, W> {
+    index_count: u32,
+    entry_at: E,
+    word_at: W,
+}
+
+impl<E, W> File<E, W>
+where
+    E: Fn(usize) -> Result<Option<[u8; INDEX_SIZE]>>,
+    W: Fn(usize) -> Result<Option<[u8; HASH_SLOT_SIZE]>>,
+{
+    fn agrees(&self, shape: IndexShape) -> Result<bool> {
+        let newest = self.index_count - 1;
+        let oldest_checked = newest.saturating_sub(CHECKED_ENTRY_COUNT).max(1);
+        for number in (oldest_checked..=newest).rev() {
+            let Some(slot) = self.entry(shape, number)?.and_then(|entry| slot_of(shape, &entry)) else {
+                return Ok(false);
+            };
+            let head = (self.word_at)(shape.slot_at(slot))?.map(i32::from_be_bytes);
+            let head = head.and_then(num::from_java_int).unwrap_or(0);
+            // The chain leads from the slot's newest entry down to this one.
+            let may_be = if number == newest { head == newest } else { head >= number && head <= newest };
+            if !may_be || !self.leads_to(shape, slot, head, number)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn leads_to(&self, shape: IndexShape, slot: u32, from: u32, number: u32) -> Result<bool> {
+        let mut current = from;
+        while current > number {
+            let entry = self.entry(shape, current)?;
+            let Some(entry) = entry.filter(|entry| slot_of(shape, entry) == Some(slot)) else {
+                return Ok(false);
+            };
+            let previous = num::from_java_int(entry.prev_index).unwrap_or(0);
+            if previous >= current {
+                return Ok(false);
+            }
+            current = previous;
+        }
+        Ok(current == number)
+    }
+
+    fn entry(&self, shape: IndexShape, number: u32) -> Result<Option<IndexEntry>> {
+        Ok((self.entry_at)(shape.entry_at(number))?.and_then(|bytes| IndexEntry::read(&bytes)))
+    }
 }
 
 fn slot_of(shape: IndexShape, entry: &IndexEntry) -> Option<u32> {

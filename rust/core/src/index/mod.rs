@@ -1,6 +1,7 @@
 //! The index: messages by their keys, in files that follow each other in time.
 //! Source: `IndexService`.
 
+mod content;
 pub mod file;
 pub mod infer;
 mod query;
@@ -172,7 +173,7 @@ impl IndexService {
         if phy_offset < end {
             return Ok(());
         }
-        let known = if phy_offset == end { self.keys_known_of(phy_offset) } else { 0 };
+        let known = if phy_offset == end { self.keys_known_of(phy_offset)? } else { 0 };
         for hash in hashes.skip(known) {
             if file.put_key(hash, phy_offset, store_timestamp)? == PutKey::Full {
                 file = self.writable_file()?;
@@ -189,10 +190,14 @@ impl IndexService {
     }
 
     /// How many keys of the last message are in the index, over the last two files.
-    fn keys_known_of(&self, phy_offset: u64) -> usize {
+    fn keys_known_of(&self, phy_offset: u64) -> Result<usize> {
         let offset = num::java_long(phy_offset);
         let ends_with = |file: &&Arc<IndexFile>| file.header().end_phy_offset == offset;
-        self.files().iter().rev().take(2).filter(ends_with).map(|file| file.keys_of_last_message()).sum()
+        let mut known = 0;
+        for file in self.files().iter().rev().take(2).filter(ends_with) {
+            known += file.keys_of_last_message()?;
+        }
+        Ok(known)
     }
 
     /// The last file, or a new one where it is full. Source: `getAndCreateLastIndexFile`.

@@ -3,7 +3,7 @@
 use super::IndexService;
 use super::file::IndexFile;
 use crate::error::Result;
-use crate::format::index::{IndexHeader, key_hash};
+use crate::format::index::{IndexEntry, IndexHeader, key_hash};
 use crate::num;
 
 /// What is looked for.
@@ -38,7 +38,7 @@ impl IndexService {
     /// message that has another key or time.
     ///
     /// # Errors
-    /// Where `take` fails to read a message.
+    /// Where a file can't be read, or `take` fails to read a message.
     pub fn query<T>(
         &self,
         query: &KeyQuery<'_>,
@@ -48,14 +48,14 @@ impl IndexService {
         let mut found: Vec<(u64, T)> = Vec::new();
         for file in self.files().iter().rev() {
             let header = file.header();
-            for number in Chain::of(file, hash) {
+            let mut chain = Chain::of(file, hash)?;
+            while let Some((number, entry)) = chain.next()? {
                 if found.len() >= query.max_num {
                     return Ok(found);
                 }
-                let Some(entry) = file.entry(number).filter(|entry| num::int_as_bits(entry.key_hash) == hash)
-                else {
+                if num::int_as_bits(entry.key_hash) != hash {
                     continue;
-                };
+                }
                 let Some(offset) = num::from_java_long(entry.phy_offset) else { continue };
                 // The first entry of a file counts its seconds from the end of the file before, which
                 // no header keeps: see `putKey`.
@@ -75,19 +75,31 @@ impl IndexService {
     /// Has the processor fetch what looking up some keys begins with, slots first and then the entries
     /// that they lead to: beside each other, where each key would otherwise wait for its own memory.
     /// Gives where the messages of the newest entries stand.
-    #[must_use]
-    pub fn touch(&self, hashes: &[u32]) -> Vec<u64> {
+    ///
+    /// # Errors
+    /// Where a file can't be read.
+    pub fn touch(&self, hashes: &[u32]) -> Result<Vec<u64>> {
         let files = self.files();
-        let Some(file) = files.last() else { return Vec::new() };
-        let newest: Vec<u32> = hashes.iter().map(|&hash| file.slot(file.shape().slot_of(hash))).collect();
-        let entries = newest.into_iter().filter_map(|number| file.entry(number));
-        entries.filter_map(|entry| num::from_java_long(entry.phy_offset)).collect()
+        let Some(file) = files.last() else { return Ok(Vec::new()) };
+        let newest = hashes.iter().map(|&hash| file.slot(file.shape().slot_of(hash)));
+        let newest = newest.collect::<Result<Vec<u32>>>()?;
+        let mut places = Vec::with_capacity(newest.len());
+        for number in newest {
+            places.extend(file.entry(number)?.and_then(|entry| num::from_java_long(entry.phy_offset)));
+        }
+        Ok(places)
     }
 
     /// 4.9.3's answer: what matches the hash, in whole seconds. Source: `queryOffset` and
     /// `selectPhyOffset`.
-    #[must_use]
-    pub fn query_offset_compat(&self, query: &KeyQuery<'_>, max_msgs_num_batch: usize) -> QueryOffsetResult {
+    ///
+    /// # Errors
+    /// Where a file can't be read.
+    pub fn query_offset_compat(
+        &self,
+        query: &KeyQuery<'_>,
+        max_msgs_num_batch: usize,
+    ) -> Result<QueryOffsetResult> {
         let max_num = query.max_num.min(max_msgs_num_batch);
         let files = self.files();
         let mut result = QueryOffsetResult::default();
@@ -99,13 +111,13 @@ impl IndexService {
         for file in files.iter().rev() {
             let header = file.header();
             if is_time_matched(&header, query) {
-                select_phy_offset(file, query, max_num, &mut result.phy_offsets);
+                select_phy_offset(file, query, max_num, &mut result.phy_offsets)?;
             }
             if header.begin_timestamp < query.begin || result.phy_offsets.len() >= max_num {
                 break;
             }
         }
-        result
+        Ok(result)
     }
 }
 
@@ -128,25 +140,30 @@ fn is_time_matched(header: &IndexHeader, query: &KeyQuery<'_>) -> bool {
         || (first..=last).contains(&query.end)
 }
 
-fn select_phy_offset(file: &IndexFile, query: &KeyQuery<'_>, max_num: usize, found: &mut Vec<u64>) {
+fn select_phy_offset(
+    file: &IndexFile,
+    query: &KeyQuery<'_>,
+    max_num: usize,
+    found: &mut Vec<u64>,
+) -> Result<()> {
     let hash = key_hash(query.topic, query.key);
     let header = file.header();
     if header.index_count <= 1 {
-        return;
+        return Ok(());
     }
-    for number in Chain::of(file, hash) {
-        if found.len() >= max_num {
-            return;
-        }
-        let Some(entry) = file.entry(number).filter(|entry| entry.time_diff >= 0) else { return };
+    let mut chain = Chain::of(file, hash)?;
+    while found.len() < max_num
+        && let Some((_, entry)) = chain.next()?.filter(|(_, entry)| entry.time_diff >= 0)
+    {
         let time = header.begin_timestamp.saturating_add(i64::from(entry.time_diff) * 1000);
         if num::int_as_bits(entry.key_hash) == hash && time >= query.begin && time <= query.end {
             found.extend(num::from_java_long(entry.phy_offset));
         }
         if time < query.begin {
-            return;
+            break;
         }
     }
+    Ok(())
 }
 
 /// The entries of a slot, newest first. A damaged chain ends where it does not lead to an older one.
@@ -156,19 +173,16 @@ struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    fn of(file: &'a IndexFile, key_hash: u32) -> Self {
-        Self { file, next: file.slot(file.shape().slot_of(key_hash)) }
+    fn of(file: &'a IndexFile, key_hash: u32) -> Result<Self> {
+        Ok(Self { file, next: file.slot(file.shape().slot_of(key_hash))? })
     }
-}
 
-impl Iterator for Chain<'_> {
-    type Item = u32;
-
-    fn next(&mut self) -> Option<u32> {
+    /// An entry and its number.
+    fn next(&mut self) -> Result<Option<(u32, IndexEntry)>> {
         let number = self.next;
-        let entry = self.file.entry(number)?;
+        let Some(entry) = self.file.entry(number)? else { return Ok(None) };
         let previous = num::from_java_int(entry.prev_index).unwrap_or(0);
         self.next = if previous < number { previous } else { 0 };
-        Some(number)
+        Ok(Some((number, entry)))
     }
 }

@@ -49,6 +49,8 @@ pub struct Recovered<'a> {
     pub state: StoreState,
     /// Whether the store is opened for writing.
     pub writable: bool,
+    /// Whether reading costs a round trip to another machine.
+    pub is_remote: bool,
 }
 
 /// How a store was left, or is.
@@ -152,31 +154,58 @@ pub fn known_after_trim(of: Recovered<'_>, recovery: &Recovery) -> DurablePositi
     }
 }
 
+/// Bytes behind a log's end that are looked at where each byte has to come from another machine: more
+/// than a record takes.
+const REMOTE_ZEROS: u64 = 8 << 20;
+
+/// As [`recover`], of a store that was closed, reading little of the log: it ends where its queues do.
+/// `None` where that can't be believed: something else than zeros follows there.
+///
+/// # Errors
+/// Where queue, log or index can't be read.
+pub fn recover_by_queues(of: Recovered<'_>) -> Result<Option<Recovery>> {
+    let Some(dispatch_from) = find_end_by_queues(of)? else { return Ok(None) };
+    let log_end = of.log.max_offset();
+    let walked_from = dispatch_from;
+    let end = LogEnd { log_end, last_store_timestamp: 0, walked_from, gaps: Vec::new(), is_cut: false };
+    let (dropped, index_from) = index::recover(of, &end)?;
+    Ok(Some(Recovery {
+        log_end,
+        last_store_timestamp: 0,
+        gaps: Vec::new(),
+        dispatch_from,
+        index_from,
+        dropped,
+        must_trim: false,
+    }))
+}
+
 /// Finds the end of a store that was closed from where its queues end, reading little of the log. Gives
-/// whether that can be believed: only zeros follow there.
+/// up to where the queues are complete; `None` where the end can't be believed.
 ///
 /// # Errors
 /// Where queue or log can't be read.
-pub fn find_end_by_queues(of: Recovered<'_>) -> Result<bool> {
+pub fn find_end_by_queues(of: Recovered<'_>) -> Result<Option<u64>> {
     let files = of.log.files();
-    let Some(last) = files.last().filter(|_| of.state == StoreState::Closed) else { return Ok(false) };
+    let Some(last) = files.last().filter(|_| of.state == StoreState::Closed) else { return Ok(None) };
     of.log.set_end(last.end_offset(), 0);
     let reached = queues::recover_closed(of, last.end_offset())?.dispatch_from;
     if reached < last.file_from_offset() || reached == 0 {
-        return Ok(false);
+        return Ok(None);
     }
     let mut end = reached;
     let walked = scan::scan(files, reached, u64::MAX, Check::BodyCrc, |offset, record, _| {
         end = record.next_offset(offset);
         Ok(ControlFlow::Continue(()))
     })?;
+    let zeros = if of.is_remote { REMOTE_ZEROS } else { u64::MAX };
     if let ScanEnd::Fault { offset, .. } = walked
-        && !(scan::is_zero(&last, offset, last.end_offset())?)
+        && !(scan::is_zero(&last, offset, last.end_offset().min(offset.saturating_add(zeros)))?)
     {
-        return Ok(false);
+        return Ok(None);
     }
     of.log.set_end(end, 0);
-    Ok(true)
+    Ok(Some(reached))
 }
 
 /// Removes what stands behind the ends that were found, before anything new is written.

@@ -102,8 +102,11 @@ impl Store {
             Some(log_end) => parts.log.set_end(log_end, 0),
             None => {
                 writer = lock::writer(&*fs, &config.lock_file(), &config.own_dir())?;
-                let of = recovered(&config, &parts, writer.as_ref(), false);
-                if !recovery::find_end_by_queues(of)? {
+                let of = Recovered {
+                    is_remote: fs.is_remote(),
+                    ..recovered(&config, &parts, writer.as_ref(), false)
+                };
+                if recovery::find_end_by_queues(of)?.is_none() {
                     gaps = recovery::recover(of)?.gaps;
                 }
             }
@@ -298,6 +301,7 @@ fn recovered<'a>(
         positions: parts.positions,
         state,
         writable,
+        is_remote: false,
     }
 }
 
@@ -388,7 +392,13 @@ fn open_for_reading(
     let writer = lock::writer(&*fs, &config.lock_file(), &config.own_dir())?;
     let access = if config.pread { Access::Read } else { Access::MapRead };
     let mut parts = load(&config, &fs, &clock, &layout, access, writer.is_some())?;
-    let recovery = recovery::recover(recovered(&config, &parts, writer.as_ref(), false))?;
+    let of = Recovered { is_remote: fs.is_remote(), ..recovered(&config, &parts, writer.as_ref(), false) };
+    // From afar the newest files of the log are not read to find its end.
+    let by_queues = if of.is_remote { recovery::recover_by_queues(of)? } else { None };
+    let recovery = match by_queues {
+        Some(recovery) => recovery,
+        None => recovery::recover(of)?,
+    };
     parts.notes.writer = writer.map(|writer| writer.holder);
     let mut store = Store::assemble(config, fs, clock, Mode::Read, parts);
     store.notes.gaps.clone_from(&recovery.gaps);

@@ -46,7 +46,7 @@ impl Store {
         for some in keys.chunks(KEYS_AT_ONCE) {
             if let Some(index) = &self.index {
                 let hashes: Vec<u32> = some.iter().map(|key| key_hash(query.topic, key.as_bytes())).collect();
-                let newest = index.touch(&hashes);
+                let newest = index.touch(&hashes)?;
                 self.log.records().touch(newest.into_iter().map(|offset| (offset, 1)))?;
             }
             for key in some {
@@ -73,7 +73,7 @@ impl Store {
         let mut last_query_msg_time = query.end;
         for _ in 0..COMPAT_ROUNDS {
             let round = KeyQuery { end: last_query_msg_time, ..*query };
-            let mut offsets = index.query_offset_compat(&round, self.config.max_msgs_num_batch).phy_offsets;
+            let mut offsets = index.query_offset_compat(&round, self.config.max_msgs_num_batch)?.phy_offsets;
             if offsets.is_empty() {
                 break;
             }

@@ -38,16 +38,21 @@ pub fn check_index_file(
 ) -> Result<IndexChecked> {
     let Some(file) = files.get(number) else { return Ok(IndexChecked::default()) };
     let mut done = IndexChecked::default();
-    check_chains(file, &mut done);
-    let first_of = |file: &IndexFile| file.entry(1).and_then(|entry| super::place(entry.phy_offset));
-    let next = files.get(number + 1..).unwrap_or_default().iter().find_map(|file| first_of(file));
-    let from = if number == 0 { Some(view.min_offset()) } else { first_of(file) };
+    check_chains(file, &mut done)?;
+    let first_of = |file: &IndexFile| -> Result<Option<u64>> {
+        Ok(file.entry(1)?.and_then(|entry| super::place(entry.phy_offset)))
+    };
+    let mut next = None;
+    for later in files.get(number + 1..).unwrap_or_default() {
+        next = next.map_or_else(|| first_of(later), |next| Ok(Some(next)))?;
+    }
+    let from = if number == 0 { Some(view.min_offset()) } else { first_of(file)? };
     let Some(from) = from else { return Ok(done) };
     let mut checker = KeyChecker {
         file,
         number: 1,
-        carried: carried(files, number),
-        extra: extra(files, number, next),
+        carried: carried(files, number)?,
+        extra: extra(files, number, next)?,
         done,
     };
     checker.walk(view, from.max(view.min_offset()), next.unwrap_or_else(|| view.end()))?;
@@ -55,27 +60,31 @@ pub fn check_index_file(
 }
 
 /// Hashes of the first message's keys that the file before this one has.
-fn carried(files: &[std::sync::Arc<IndexFile>], number: usize) -> Vec<(i64, i32)> {
-    let Some(first) = files.get(number).and_then(|file| file.entry(1)) else { return Vec::new() };
-    let Some(previous) = number.checked_sub(1).and_then(|number| files.get(number)) else {
-        return Vec::new();
-    };
-    let newest_first = (1..previous.index_count()).rev().map_while(|number| previous.entry(number));
-    newest_first
-        .take_while(|entry| entry.phy_offset == first.phy_offset)
-        .map(|entry| (entry.phy_offset, entry.key_hash))
-        .collect()
+fn carried(files: &[std::sync::Arc<IndexFile>], number: usize) -> Result<Vec<(i64, i32)>> {
+    let mut found = Vec::new();
+    let previous = number.checked_sub(1).and_then(|number| files.get(number));
+    let (Some(file), Some(previous)) = (files.get(number), previous) else { return Ok(found) };
+    let Some(first) = file.entry(1)? else { return Ok(found) };
+    for number in (1..previous.index_count()).rev() {
+        let Some(entry) = previous.entry(number)?.filter(|entry| entry.phy_offset == first.phy_offset) else {
+            break;
+        };
+        found.push((entry.phy_offset, entry.key_hash));
+    }
+    Ok(found)
 }
 
 /// Hashes of the last message's keys that the next file has: it is where that file's walk begins, so
 /// its entries of that message belong to this file's last one.
-fn extra(files: &[std::sync::Arc<IndexFile>], number: usize, next: Option<u64>) -> Vec<(i64, i32)> {
-    let (Some(next), Some(file)) = (next, files.get(number + 1)) else { return Vec::new() };
-    let entries = (1..file.index_count()).map_while(|number| file.entry(number));
-    entries
-        .take_while(|entry| super::place(entry.phy_offset) == Some(next))
-        .map(|entry| (entry.phy_offset, entry.key_hash))
-        .collect()
+fn extra(files: &[std::sync::Arc<IndexFile>], number: usize, next: Option<u64>) -> Result<Vec<(i64, i32)>> {
+    let mut found = Vec::new();
+    let (Some(next), Some(file)) = (next, files.get(number + 1)) else { return Ok(found) };
+    for number in 1..file.index_count() {
+        let entry = file.entry(number)?;
+        let Some(entry) = entry.filter(|entry| super::place(entry.phy_offset) == Some(next)) else { break };
+        found.push((entry.phy_offset, entry.key_hash));
+    }
+    Ok(found)
 }
 
 fn tell(
@@ -98,12 +107,13 @@ fn tell(
 }
 
 /// Header and chains say the same as the entries, put one after another, give.
-fn check_chains(file: &IndexFile, done: &mut IndexChecked) {
+fn check_chains(file: &IndexFile, done: &mut IndexChecked) -> Result<()> {
     let shape = file.shape();
     let mut newest = vec![INVALID_INDEX; shape.hash_slot_num as usize];
     let mut slot_count = 0;
     let mut last: Option<IndexEntry> = None;
-    for (number, entry) in (1..file.index_count()).map_while(|number| Some((number, file.entry(number)?))) {
+    for number in 1..file.index_count() {
+        let Some(entry) = file.entry(number)? else { break };
         let place = super::place(entry.phy_offset);
         let slot = shape.slot_of(num::int_as_bits(entry.key_hash));
         if entry.key_hash < 0 {
@@ -127,14 +137,14 @@ fn check_chains(file: &IndexFile, done: &mut IndexChecked) {
         last = Some(entry);
     }
     for (slot, &expected) in (0..).zip(&newest) {
-        let found = file.slot(slot);
+        let found = file.slot(slot)?;
         if found != expected {
             let detail = format!("slot {slot}: expected entry {expected}, found {found}");
             tell(done, file, FindingKind::IndexChain, None, detail);
         }
     }
     let header = file.header();
-    let (Some(first), Some(last)) = (file.entry(1), last) else { return };
+    let (Some(first), Some(last)) = (file.entry(1)?, last) else { return Ok(()) };
     let expected = (first.phy_offset, last.phy_offset, slot_count);
     let IndexHeader { begin_phy_offset, end_phy_offset, hash_slot_count, .. } = header;
     if (begin_phy_offset, end_phy_offset, hash_slot_count) != expected {
@@ -145,6 +155,7 @@ fn check_chains(file: &IndexFile, done: &mut IndexChecked) {
         );
         tell(done, file, FindingKind::IndexHeader, None, detail);
     }
+    Ok(())
 }
 
 /// Goes through entries and messages side by side.
@@ -162,7 +173,7 @@ impl KeyChecker<'_> {
         // The message at which the next file begins can have its first keys here.
         let behind = to.saturating_add(1).min(view.end());
         let mut position = from;
-        self.expire(from);
+        self.expire(from)?;
         while position < behind {
             let end =
                 scan::scan(view.files(), position, view.end(), Check::Structure, |offset, record, _| {
@@ -171,7 +182,7 @@ impl KeyChecker<'_> {
                     }
                     let mut keys = Keys::default();
                     derive(view.config(), offset, record, &mut keys)?;
-                    self.message(offset, record.store_timestamp, keys.0);
+                    self.message(offset, record.store_timestamp, keys.0)?;
                     Ok(ControlFlow::Continue(()))
                 })?;
             position = match end {
@@ -184,18 +195,19 @@ impl KeyChecker<'_> {
                 }
             };
         }
-        while let Some(entry) = self.file.entry(self.number) {
+        while let Some(entry) = self.file.entry(self.number)? {
             self.wrong(entry, "no message of this file's part of the log stands there");
         }
         Ok(())
     }
 
     /// Entries of messages before the log's first.
-    fn expire(&mut self, from: u64) {
-        while self.file.entry(self.number).is_some_and(|entry| entry.phy_offset < num::java_long(from)) {
+    fn expire(&mut self, from: u64) -> Result<()> {
+        while self.file.entry(self.number)?.is_some_and(|entry| entry.phy_offset < num::java_long(from)) {
             self.number += 1;
             self.done.expired_count += 1;
         }
+        Ok(())
     }
 
     fn wrong(&mut self, entry: IndexEntry, detail: &str) {
@@ -206,7 +218,7 @@ impl KeyChecker<'_> {
         tell(&mut self.done, self.file, FindingKind::EntryWrong, place, detail);
     }
 
-    fn message(&mut self, offset: u64, store_timestamp: i64, mut keys: VecDeque<u32>) {
+    fn message(&mut self, offset: u64, store_timestamp: i64, mut keys: VecDeque<u32>) -> Result<()> {
         let place = num::java_long(offset);
         let header = self.file.header();
         let elsewhere = |keys: &mut VecDeque<u32>, known: &mut Vec<(i64, i32)>| {
@@ -216,10 +228,10 @@ impl KeyChecker<'_> {
             });
         };
         elsewhere(&mut keys, &mut self.carried);
-        while let Some(entry) = self.file.entry(self.number) {
+        while let Some(entry) = self.file.entry(self.number)? {
             // One whose place is behind that of the entry after it must not hold up those.
             let is_ahead =
-                self.file.entry(self.number + 1).is_some_and(|next| next.phy_offset < entry.phy_offset);
+                self.file.entry(self.number + 1)?.is_some_and(|next| next.phy_offset < entry.phy_offset);
             if entry.phy_offset > place && !is_ahead {
                 break;
             }
@@ -251,6 +263,7 @@ impl KeyChecker<'_> {
             let detail = format!("{} of the message's keys have no entry", keys.len());
             tell(&mut self.done, self.file, FindingKind::KeyMissing, Some(offset), detail);
         }
+        Ok(())
     }
 }
 

@@ -179,7 +179,7 @@ fn check_index_entries(store: &Store, found: &[Found]) {
     let mut entries = Vec::new();
     for file in store.index().unwrap().files().iter() {
         entries.extend((1..file.index_count()).map(|number| {
-            let entry = file.entry(number).unwrap();
+            let entry = file.entry(number).unwrap().unwrap();
             (entry.phy_offset, entry.key_hash)
         }));
     }

@@ -26,7 +26,7 @@ fn files_of_other_options_are_read_and_take_no_keys() {
     assert_eq!(found.shape(), shape);
     assert!(found.is_write_full());
     assert_eq!(found.put_key(1, 1, 1).unwrap(), PutKey::Full);
-    assert_eq!(found.entry(200), file.entry(200));
+    assert_eq!(found.entry(200).unwrap(), file.entry(200).unwrap());
 }
 
 #[test]

@@ -54,12 +54,12 @@ fn as_4_9_3_does_it_times_are_whole_seconds() {
     for (offset, time) in [(0, 10_000), (100, 10_900), (200, 12_500)] {
         put(&index, &["k"], offset, time);
     }
-    let offsets = |begin, end| index.query_offset_compat(&query("k", 9, begin, end), 64).phy_offsets;
+    let offsets = |begin, end| index.query_offset_compat(&query("k", 9, begin, end), 64).unwrap().phy_offsets;
     assert_eq!(offsets(0, i64::MAX), [200, 100, 0]);
     assert_eq!(offsets(10_500, 11_000), Vec::<u64>::new(), "the message in the begin's second is missed");
     assert_eq!(offsets(10_000, 11_000), [100, 0]);
     assert_eq!(offsets(20_000, 30_000), Vec::<u64>::new());
-    let result = index.query_offset_compat(&query("k", 9, 0, i64::MAX), 2);
+    let result = index.query_offset_compat(&query("k", 9, 0, i64::MAX), 2).unwrap();
     assert_eq!(result.phy_offsets, [200, 100], "no more than a batch has");
     assert_eq!((result.index_last_update_timestamp, result.index_last_update_phyoffset), (12_500, 200));
 }
@@ -69,7 +69,7 @@ fn without_files_there_is_nothing() {
     let root = tempfile::tempdir().unwrap();
     let (index, _) = service(root.path(), false);
     assert_eq!(found(&index, &query("k", 9, 0, i64::MAX), |_| true), []);
-    assert_eq!(index.query_offset_compat(&query("k", 9, 0, i64::MAX), 64).phy_offsets, []);
+    assert_eq!(index.query_offset_compat(&query("k", 9, 0, i64::MAX), 64).unwrap().phy_offsets, []);
 }
 
 proptest! {

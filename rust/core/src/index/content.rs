@@ -1,0 +1,64 @@
+//! The bytes of an index file: mapped, or read where its file system maps nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::error::{Error, Result};
+use crate::fs::FileHandle;
+use crate::mmap::region::Region;
+use crate::num;
+
+/// The bytes of a file.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// In memory, of which some change in place.
+    Mapped(Region),
+    /// Read when they are asked for; nobody changes them.
+    Read(Arc<dyn FileHandle>),
+}
+
+impl Content {
+    /// The first `len` bytes of a file.
+    pub(super) fn open(
+        handle: &Arc<dyn FileHandle>,
+        path: &Path,
+        len: usize,
+        writable: bool,
+    ) -> Result<Self> {
+        if !writable && !handle.can_map() {
+            return Ok(Self::Read(Arc::clone(handle)));
+        }
+        handle.map(len, writable).map(Self::Mapped).map_err(Error::io("map", path))
+    }
+
+    /// The mapping, where there is one.
+    pub(super) const fn region(&self) -> Option<&Region> {
+        match self {
+            Self::Mapped(region) => Some(region),
+            Self::Read(_) => None,
+        }
+    }
+
+    /// Some bytes; `None` where the file ends before.
+    pub(super) fn bytes<const N: usize>(&self, path: &Path, at: usize) -> Result<Option<[u8; N]>> {
+        match self {
+            Self::Mapped(region) => Ok(region.bytes(at, N).and_then(|bytes| bytes.try_into().ok())),
+            Self::Read(handle) => {
+                let mut bytes = [0; N];
+                let count = handle.read_at(&mut bytes, num::offset(at)).map_err(Error::io("read", path))?;
+                Ok((count == N).then_some(bytes))
+            }
+        }
+    }
+
+    /// A word that may change in place; 0 where the file ends before.
+    pub(super) fn word(&self, path: &Path, at: usize) -> Result<u32> {
+        match self {
+            Self::Mapped(region) => {
+                Ok(region.atomic_u32(at).map_or(0, |word| u32::from_be(word.load(Ordering::Acquire))))
+            }
+            Self::Read(_) => Ok(self.bytes(path, at)?.map_or(0, u32::from_be_bytes)),
+        }
+    }
+}
