@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mqstore import _native
-from mqstore._native import Arrival, GetMessageResult, Message, PutMessageResult, SqlFilter
+from mqstore._native import Arrival, GetMessageResult, Message, PutMessageResult, QueryMessagesResult, SqlFilter
 from mqstore.errors import (
     DamagedStoreError,
     DiskFullError,
@@ -90,6 +90,7 @@ __all__ = [
     "PutError",
     "PutMessageResult",
     "PutMessageStatus",
+    "QueryMessagesResult",
     "Queue",
     "QueueRange",
     "ReadOnlyError",

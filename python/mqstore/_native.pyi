@@ -265,6 +265,19 @@ class GetMessageResult:
         """The PyCapsule interface: any Arrow library takes the result as it is."""
 
 @final
+class QueryMessagesResult:
+    """The messages of each of many keys, as a sequence. They become objects when they are asked for."""
+
+    def __len__(self) -> int:
+        """How many keys were looked up."""
+    def __getitem__(self, key: int, /) -> list[Message]:
+        """The messages of a key by its number, oldest first.
+
+        Raises:
+            IndexError: there are fewer keys.
+        """
+
+@final
 class DispatchRequest:
     """What stands at a place of the log. Source: ``DispatchRequest``."""
 
@@ -372,8 +385,14 @@ class Engine:
         """A flush pass over the log; gives the flushed offset and whether anything was flushed."""
     def wait_flush_requested(self, max_wait_ms: int) -> None:
         """Waits for a put that asks for a flush."""
-    def group_commit(self, max_wait_ms: int) -> int:
-        """Waits for a put that waits for the disk, and flushes; gives the flushed offset."""
+    def wake_flusher(self) -> None:
+        """Ends the pass of a flushing service that is under way, or the next one."""
+    def group_commit(self, max_wait_ms: int, until_idle: bool) -> int:
+        """Waits for a put that waits for the disk, and flushes; goes on so until idle. Gives the flushed offset."""
+    def flushed_where(self) -> int:
+        """Up to where the log is on the disk."""
+    def transferred_where(self) -> int:
+        """Up to where the nearest slave has the log."""
     def commit(self, least_pages: int) -> bool:
         """A commit pass over the transient store pool; gives whether anything was committed."""
     def allocate(self, max_wait_ms: int) -> None:
@@ -673,8 +692,8 @@ class Store:
         """
     def query_messages(
         self, topic: str, keys: Sequence[str], max_num: int = 32, begin: int = 0, end: int = ...
-    ) -> list[list[Message]]:
-        """For each of several keys what :meth:`query_message` gives."""
+    ) -> QueryMessagesResult:
+        """For each of several keys what :meth:`query_message` gives: far cheaper than key by key."""
     def get_offset_in_queue_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: str = "nearest") -> int:
         """The offset in a queue that a time stands for. Source: ``getOffsetInQueueByTime``.
 

@@ -155,6 +155,16 @@ def test_many_keys_in_one_call(filled: mqstore.MessageStore) -> None:
         assert [message.commit_log_offset for message in found[key]] == expected
 
 
+def test_what_many_keys_give_is_a_sequence(filled: mqstore.MessageStore) -> None:
+    found = filled.query_messages("a", ["k1", "none", "k2"])
+    assert len(found) == 3
+    assert list(found) == [filled.query_message("a", "k1"), [], filled.query_message("a", "k2")]
+    assert found[-3] == found[0] != []
+    for number in (3, -4):
+        with pytest.raises(IndexError, match=f"key {number} of 3"):
+            found[number]
+
+
 def test_many_times_in_one_call(filled: mqstore.MessageStore) -> None:
     times = [1_700_000_000_000 + step for step in range(-3, 1200, 7)]
     for (topic, queue_id), offsets in filled.select(["a", "b"]).look_up_times(times).items():

@@ -1,6 +1,7 @@
 """asyncio twins."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -17,6 +18,44 @@ def test_many_puts_in_flight_with_synchronous_flush(open_store: Opener) -> None:
     results = asyncio.run(main())
     assert store.get_flushed_where() >= store.get_max_phy_offset()
     assert {result.logics_offset for result in results} == set(range(256))
+
+
+def test_puts_of_several_loops_and_some_that_are_cancelled(open_store: Opener) -> None:
+    store = open_store(flushDiskType="SYNC_FLUSH")
+
+    async def puts(name: str) -> None:
+        for number in range(50):
+            result = await store.aio.put("t", b"", keys=f"{name}-{number}")
+            assert result.wrote_offset is not None
+            assert store.get_flushed_where() >= result.wrote_offset + result.wrote_bytes
+
+    async def main(name: str) -> None:
+        impatient = [asyncio.create_task(puts(f"{name}-impatient-{number}")) for number in range(4)]
+        patient = [asyncio.create_task(puts(f"{name}-{number}")) for number in range(4)]
+        await store.aio.put("t", b"")
+        for task in impatient:
+            task.cancel()
+        await asyncio.gather(*patient)
+
+    threads = [threading.Thread(target=asyncio.run, args=(main(f"loop-{number}"),)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(3):
+        for task in range(4):
+            assert len(store.query_message("t", f"loop-{number}-{task}-49")) == 1
+    assert not store._flush_waiters
+
+
+def test_a_put_that_the_disk_does_not_confirm_in_time(open_store: Opener) -> None:
+    store = open_store(flushDiskType="SYNC_FLUSH", syncFlushTimeout=20)
+
+    async def main() -> bool:
+        return await store._flush_waiters.wait(1 << 40)
+
+    assert not asyncio.run(main())
+    assert not store._flush_waiters
 
 
 def test_put_many_awaits_the_disk(open_store: Opener) -> None:
@@ -74,10 +113,10 @@ def test_a_closed_store_does_not_leave_puts_waiting(open_store: Opener) -> None:
     store = open_store(flushDiskType="SYNC_FLUSH")
 
     async def main() -> None:
-        future = store._flush_waiters.add(1 << 40)
+        waiting = store._flush_waiters.wait(1 << 40)
         await asyncio.to_thread(store.close)
         with pytest.raises(mqstore.StoreClosedError):
-            await asyncio.wait_for(future, 30)
+            await asyncio.wait_for(waiting, 30)
 
     asyncio.run(main())
 

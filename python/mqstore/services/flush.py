@@ -51,8 +51,12 @@ class GroupCommitService(ServiceThread):
         self._waiters = store._flush_waiters
 
     def make_pass(self) -> None:
-        """Waits for a put that waits, flushes, and wakes the asyncio tasks that wait for it."""
-        self._waiters.reached(self.engine.group_commit(self._MAX_WAIT_MS))
+        """Waits for a put that waits, flushes, and wakes the asyncio tasks that wait for it.
+
+        Threads are woken by the engine: without asyncio tasks there is nothing to come back for.
+        """
+        waiters = self._waiters
+        waiters.reached(self.engine.group_commit(self._MAX_WAIT_MS, until_idle=not waiters))
 
     def failed(self, error: BaseException) -> None:
         """A failed flush is final: everybody who waits is told."""

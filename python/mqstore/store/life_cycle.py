@@ -50,8 +50,9 @@ class LifeCycle(_native.Store):
         # A signal's handler may close the store in the middle of a close.
         self._closing = threading.RLock()
         self._message_waiters = MessageWaiters(weakref.proxy(self))
-        self._flush_waiters = OffsetWaiters()
-        self._transfer_waiters = OffsetWaiters()
+        engine, options = self._engine, self.options
+        self._flush_waiters = OffsetWaiters(options.sync_flush_timeout, engine.flushed_where, engine.wake_flusher)
+        self._transfer_waiters = OffsetWaiters(options.slave_timeout, engine.transferred_where)
         _open_stores.add(self)
 
     @property

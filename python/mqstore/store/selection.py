@@ -19,6 +19,9 @@ QueueRow: TypeAlias = tuple[str, int | None, int | None, int | None]
 
 _CHUNK_COUNT = 4096
 _CHUNK_BYTES = 8 << 20
+_BATCH_COUNT = 65_536
+_BATCH_BYTES = 8 << 20
+"""Small enough that a batch's memory is used again for the next one."""
 
 
 @dataclass(frozen=True)
@@ -183,8 +186,8 @@ class Selection:
         columns: Sequence[str] | None = None,
         *,
         body: str = "binary",
-        max_messages: int = 65_536,
-        max_bytes: int = 32 << 20,
+        max_messages: int = _BATCH_COUNT,
+        max_bytes: int = _BATCH_BYTES,
     ) -> "pa.RecordBatchReader":
         """The messages as a stream of Arrow record batches, read as it is read; needs pyarrow.
 
@@ -207,7 +210,7 @@ class Selection:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The PyCapsule interface: polars, pandas, DuckDB and pyarrow take a selection as it is."""
         del requested_schema  # the consumer casts; the interface lets a producer leave that to it
-        return self.store._arrow_stream(self._spec(), None, "binary", 65_536, 32 << 20)
+        return self.store._arrow_stream(self._spec(), None, "binary", _BATCH_COUNT, _BATCH_BYTES)
 
     def __repr__(self) -> str:
         """What is selected, of which store."""

@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
-import heapq
 import itertools
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -77,57 +77,122 @@ class MessageWaiters:
             woken()
 
 
-class OffsetWaiters:
-    """asyncio tasks that wait until the log is safe up to an offset: on the disk, or at a slave."""
+class _OfLoop:
+    """The tasks of one event loop that wait, by their offsets. Used in the loop's thread alone."""
 
-    def __init__(self) -> None:
-        """Nobody waits yet."""
-        self._lock = threading.Lock()
-        self._waiting: list[tuple[int, int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
-        self._numbers = itertools.count()
+    def __init__(self, waiters: "OffsetWaiters", loop: asyncio.AbstractEventLoop) -> None:
+        self._waiters = waiters
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+        # A loop puts one message after the other: offsets and deadlines come in their order.
+        self._waiting: deque[tuple[int, float, asyncio.Future[bool]]] = deque()
 
-    def add(self, offset: int) -> "asyncio.Future[None]":
-        """A future of the running loop that is done once the log is safe up to the offset."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-        with self._lock:
-            heapq.heappush(self._waiting, (offset, next(self._numbers), loop, future))
+    def add(self, offset: int) -> "asyncio.Future[bool]":
+        future: asyncio.Future[bool] = self._loop.create_future()
+        deadline = self._loop.time() + self._waiters.timeout_s
+        self._waiting.append((offset, deadline, future))
+        if self._timer is None:
+            self._timer = self._loop.call_at(deadline, self._expire)
         return future
 
     def reached(self, offset: int) -> None:
-        """The log is safe up to here."""
-        with self._lock:
-            due = []
-            while self._waiting and self._waiting[0][0] <= offset:
-                due.append(heapq.heappop(self._waiting))
-        _resolve(due, None)
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= offset:
+            _resolve(waiting.popleft()[2], outcome=True)
+        self._rest()
 
     def failed(self, error: BaseException) -> None:
-        """It will not get there any more."""
-        with self._lock:
-            due, self._waiting = self._waiting, []
-        _resolve(due, error)
-
-
-def _resolve(
-    due: list[tuple[int, int, asyncio.AbstractEventLoop, "asyncio.Future[None]"]], error: BaseException | None
-) -> None:
-    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-    for _, _, loop, future in due:
-        by_loop.setdefault(loop, []).append(future)
-
-    def resolve(futures: list["asyncio.Future[None]"]) -> None:
-        for future in futures:
+        while self._waiting:
+            future = self._waiting.popleft()[2]
             if not future.done():
-                if error is None:
-                    future.set_result(None)
-                else:
-                    future.set_exception(error)
+                future.set_exception(error)
+        self._rest()
 
-    for loop, futures in by_loop.items():
-        # A loop that was closed meanwhile has nobody left who waits.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(resolve, futures)
+    def _expire(self) -> None:
+        now = self._loop.time()
+        while self._waiting and self._waiting[0][1] <= now:
+            _resolve(self._waiting.popleft()[2], outcome=False)
+        self._timer = self._loop.call_at(self._waiting[0][1], self._expire) if self._waiting else None
+        self._rest()
+
+    def _rest(self) -> None:
+        if not self._waiting:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._waiters.drop(self._loop, self)
+
+
+def _resolve(future: "asyncio.Future[bool]", *, outcome: bool) -> None:
+    # A task that was cancelled does not wait any more.
+    if not future.done():
+        future.set_result(outcome)
+
+
+class OffsetWaiters:
+    """asyncio tasks that wait until the log is safe up to an offset: on the disk, or at a slave."""
+
+    def __init__(self, timeout_ms: int, now: Callable[[], int], first_waits: Callable[[], None] | None = None) -> None:
+        """Nobody waits yet.
+
+        Args:
+            timeout_ms: How long each waits.
+            now: Up to where the log is safe.
+            first_waits: Called when somebody waits and nobody did before.
+        """
+        self.timeout_s = timeout_ms / 1000
+        self._now = now
+        self._first_waits = first_waits
+        self._lock = threading.Lock()
+        self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._loops)
+
+    @property
+    def in_time(self) -> str:
+        """How long each waits, in words."""
+        return f"within {self.timeout_s * 1000:.0f} ms"
+
+    def wait(self, offset: int) -> "asyncio.Future[bool]":
+        """A future of the running loop: whether the log is safe up to the offset before the time is up."""
+        loop = asyncio.get_running_loop()
+        of_loop = self._loops.get(loop)
+        if of_loop is None:
+            with self._lock:
+                of_loop = self._loops[loop] = _OfLoop(self, loop)
+            if self._first_waits is not None:
+                self._first_waits()
+        future = of_loop.add(offset)
+        # What was reached between the put and now is seen here.
+        if (reached := self._now()) >= offset:
+            of_loop.reached(reached)
+        return future
+
+    def reached(self, offset: int) -> None:
+        """The log is safe up to here. Called by any thread."""
+        self._call(_OfLoop.reached, offset)
+
+    def failed(self, error: BaseException) -> None:
+        """It will not get there any more. Called by any thread."""
+        self._call(_OfLoop.failed, error)
+
+    def _call(self, call: Callable[[_OfLoop, Any], None], argument: object) -> None:
+        with self._lock:
+            loops = list(self._loops.items())
+        for loop, of_loop in loops:
+            try:
+                loop.call_soon_threadsafe(call, of_loop, argument)
+            except RuntimeError:
+                # A loop that was closed meanwhile has nobody left who waits.
+                self.drop(loop, of_loop)
+
+    def drop(self, loop: asyncio.AbstractEventLoop, of_loop: _OfLoop) -> None:
+        """Of these tasks none waits any more. Others of the same loop may, by now."""
+        with self._lock:
+            if self._loops.get(loop) is of_loop:
+                del self._loops[loop]
 
 
 class AsyncStore:
@@ -169,37 +234,26 @@ class AsyncStore:
 
     async def _confirmed(self, offset: int, result: PutMessageResult) -> None:
         """Awaits what a put waits for; what is wrong with the slave counts before what is with the disk."""
-        is_slave_ok = self._store._is_slave_ok(offset)
-        waits = []
-        if is_slave_ok is not None:
-            waits.append(self._transferred(offset, result, is_slave_ok=is_slave_ok))
-        if self._store.options.is_sync_flush:
-            waits.append(self._flushed(offset, result))
-        for outcome in await asyncio.gather(*waits, return_exceptions=True):
-            if outcome is not None:
-                raise outcome
-
-    async def _transferred(self, offset: int, result: PutMessageResult, *, is_slave_ok: bool) -> None:
-        store = self._store
-        timeout_ms = store.options.slave_timeout
-        error: FlushSlaveTimeoutError | SlaveNotAvailableError
-        if is_slave_ok:
-            waiters = store._transfer_waiters
-            if await _is_reached(waiters, offset, store._push2_slave_max_offset, timeout_ms):
-                return
-            error = FlushSlaveTimeoutError(f"the message is stored; a slave did not confirm it within {timeout_ms} ms")
+        store, disk, slave = self._store, self._store._flush_waiters, self._store._transfer_waiters
+        is_slave_ok = store._is_slave_ok(offset)
+        if is_slave_ok is None:
+            is_flushed, is_transferred = await disk.wait(offset), True
+        elif is_slave_ok and store.options.is_sync_flush:
+            is_flushed, is_transferred = await asyncio.gather(disk.wait(offset), slave.wait(offset))
         else:
+            is_flushed = await disk.wait(offset) if store.options.is_sync_flush else True
+            is_transferred = await slave.wait(offset) if is_slave_ok else False
+        if is_flushed and is_transferred:
+            return
+        error: FlushDiskTimeoutError | FlushSlaveTimeoutError | SlaveNotAvailableError
+        if is_slave_ok is False:
             error = SlaveNotAvailableError("the message is stored; no slave is near enough to confirm it")
+        elif not is_transferred:
+            error = FlushSlaveTimeoutError(f"the message is stored; a slave did not confirm it {slave.in_time}")
+        else:
+            error = FlushDiskTimeoutError(f"the message is stored; the disk did not confirm it {disk.in_time}")
         error.result = result
         raise error
-
-    async def _flushed(self, offset: int, result: PutMessageResult) -> None:
-        store = self._store
-        timeout_ms = store.options.sync_flush_timeout
-        if not await _is_reached(store._flush_waiters, offset, store.get_flushed_where, timeout_ms):
-            error = FlushDiskTimeoutError(f"the message is stored; the disk did not confirm it within {timeout_ms} ms")
-            error.result = result
-            raise error
 
     async def wait_for_message(self, topic: str, queue_id: int, offset: int, *, timeout: float | None = None) -> bool:
         """As :meth:`MessageStore.wait_for_message`, without holding up the loop."""
@@ -234,18 +288,6 @@ class AsyncStore:
     def __repr__(self) -> str:
         """Whose twins."""
         return f"<AsyncStore of {self._store!r}>"
-
-
-async def _is_reached(waiters: OffsetWaiters, offset: int, now: Callable[[], int], timeout_ms: int) -> bool:
-    """Waits until an offset is reached; gives whether it is, before the time is up."""
-    future = waiters.add(offset)
-    # What was reached between the put and now is seen here.
-    waiters.reached(now())
-    try:
-        await asyncio.wait_for(future, timeout_ms / 1000)
-    except TimeoutError:
-        return False
-    return True
 
 
 def wait_in_thread(store: "MessageStore", topic: str, queue_id: int, offset: int, timeout: float | None) -> bool:

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use mqstore_core::dispatch::Arrival as CoreArrival;
 use mqstore_core::format::host::Host;
 use mqstore_core::fs::OsFileSystem;
+use mqstore_core::ha::Master;
 use mqstore_core::store::Store as CoreStore;
 use pyo3::prelude::*;
 
@@ -138,9 +139,21 @@ impl Engine {
         py.detach(|| self.core.log().wait_flush_requested(Duration::from_millis(max_wait_ms)));
     }
 
-    fn group_commit(&self, py: Python<'_>, max_wait_ms: u64) -> PyResult<u64> {
-        let outcome = detached(py, || self.core.group_commit(Duration::from_millis(max_wait_ms)))?;
-        Ok(outcome.flushed_offset)
+    fn group_commit(&self, py: Python<'_>, max_wait_ms: u64, until_idle: bool) -> PyResult<u64> {
+        detached(py, || self.core.group_commit(Duration::from_millis(max_wait_ms), until_idle))
+    }
+
+    /// Ends the pass of a flushing service that is under way, or the next one.
+    fn wake_flusher(&self) {
+        self.core.log().wake_flusher();
+    }
+
+    fn flushed_where(&self) -> u64 {
+        self.core.log().flushed_offset()
+    }
+
+    fn transferred_where(&self) -> u64 {
+        self.core.ha_master().map_or(0, Master::push2_slave_max_offset)
     }
 
     fn commit(&self, py: Python<'_>, least_pages: u64) -> PyResult<bool> {

@@ -53,7 +53,7 @@ mod _native {
     #[pymodule_export]
     use crate::rebuild::{rebuild_fill, rebuild_fold, rebuild_place};
     #[pymodule_export]
-    use crate::results::{GetMessageResult, PutMessageResult};
+    use crate::results::{GetMessageResult, PutMessageResult, QueryMessagesResult};
     #[pymodule_export]
     use crate::selection::{BadRanges, Cursor};
     #[pymodule_export]

@@ -5,12 +5,13 @@ use mqstore_core::index::KeyQuery;
 use mqstore_core::num;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyMemoryView;
 
 use crate::errors::detached;
 use crate::filter::GivenSubscription;
 use crate::message::{Message, view};
-use crate::results::GetMessageResult;
+use crate::results::{GetMessageResult, QueryMessagesResult};
 use crate::store::Store;
 
 pub fn boundary_of(boundary: &str) -> PyResult<Boundary> {
@@ -60,16 +61,13 @@ impl Store {
         &self,
         py: Python<'_>,
         topic: &str,
-        keys: Vec<String>,
+        keys: Vec<PyBackedStr>,
         max_num: usize,
         begin: i64,
         end: i64,
-    ) -> PyResult<Vec<Vec<Message>>> {
+    ) -> PyResult<QueryMessagesResult> {
         let query = KeyQuery { topic: topic.as_bytes(), key: &[], max_num, begin, end };
-        let found = detached(py, || self.core.query_messages(&query, &keys))?;
-        let messages =
-            |records: Vec<_>| records.into_iter().map(|record| Message::new(record, None)).collect();
-        Ok(found.into_iter().map(messages).collect())
+        Ok(QueryMessagesResult::new(detached(py, || self.core.query_messages(&query, &keys))?))
     }
 
     #[pyo3(signature = (topic, queue_id, timestamp, boundary="nearest"))]

@@ -3,8 +3,8 @@
 use mqstore_core::commit_log::Appended;
 use mqstore_core::format::host::Host;
 use mqstore_core::format::message_id::MessageId;
-use mqstore_core::num;
 use mqstore_core::status::{AppendMessageStatus, PutMessageStatus};
+use mqstore_core::store::query::FoundByKey;
 use mqstore_core::store::{GetMessageResult as CoreGetResult, PutRefusal};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -130,6 +130,11 @@ impl PutMessageResult {
     }
 }
 
+/// What an index of a Python sequence means, which counts from the end where it is negative.
+fn position(at: isize, len: usize) -> Option<usize> {
+    if at < 0 { len.checked_sub(at.unsigned_abs()) } else { Some(at.unsigned_abs()) }
+}
+
 /// What a get gives: a status, where to go on, and the messages as a sequence.
 #[pyclass(frozen, sequence, module = "mqstore", weakref)]
 pub struct GetMessageResult {
@@ -193,12 +198,9 @@ impl GetMessageResult {
     }
 
     fn __getitem__(&self, at: isize) -> PyResult<Message> {
-        let len = num::java_int(self.result.messages.len()) as isize;
-        let at = if at < 0 { at + len } else { at };
-        usize::try_from(at)
-            .ok()
-            .and_then(|at| self.message(at))
-            .ok_or_else(|| PyIndexError::new_err(format!("message {at} of {len}")))
+        let len = self.result.messages.len();
+        let found = position(at, len).and_then(|at| self.message(at));
+        found.ok_or_else(|| PyIndexError::new_err(format!("message {at} of {len}")))
     }
 
     fn __repr__(&self) -> String {
@@ -210,5 +212,35 @@ impl GetMessageResult {
             self.result.min_offset,
             self.result.max_offset
         )
+    }
+}
+
+/// The messages of each of many keys. They become objects when they are asked for.
+#[pyclass(frozen, sequence, module = "mqstore", weakref)]
+pub struct QueryMessagesResult {
+    found: FoundByKey,
+}
+
+impl QueryMessagesResult {
+    pub const fn new(found: FoundByKey) -> Self {
+        Self { found }
+    }
+}
+
+#[pymethods]
+impl QueryMessagesResult {
+    const fn __len__(&self) -> usize {
+        self.found.len()
+    }
+
+    fn __getitem__(&self, at: isize) -> PyResult<Vec<Message>> {
+        let len = self.found.len();
+        let records = position(at, len).and_then(|at| self.found.get(at));
+        let records = records.ok_or_else(|| PyIndexError::new_err(format!("key {at} of {len}")))?;
+        Ok(records.iter().map(|record| Message::new(record.clone(), None)).collect())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("QueryMessagesResult(keys={})", self.found.len())
     }
 }

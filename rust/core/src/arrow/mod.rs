@@ -1,6 +1,8 @@
 //! Messages as Arrow record batches, and record batches as messages.
 
+mod bodies;
 mod build;
+mod columns;
 mod messages;
 mod reader;
 mod records;

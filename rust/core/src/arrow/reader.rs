@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, Schema};
 
-use super::build::record_batch;
+use super::build::{BatchBuilder, ROWS_AT_ONCE};
 use super::schema::Columns;
 use crate::selection::Cursor;
 
@@ -20,7 +20,7 @@ pub struct BatchOptions {
 
 impl Default for BatchOptions {
     fn default() -> Self {
-        Self { max_messages: 65_536, max_bytes: 32 << 20 }
+        Self { max_messages: 65_536, max_bytes: 8 << 20 }
     }
 }
 
@@ -43,6 +43,27 @@ impl MessageReader {
     }
 }
 
+impl MessageReader {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        let mut builder = BatchBuilder::new(&self.columns, Arc::clone(&self.schema));
+        let BatchOptions { max_messages: mut messages_left, max_bytes: mut bytes_left } = self.options;
+        let mut is_empty = true;
+        while messages_left > 0 && bytes_left > 0 {
+            // Few at a time: they are in the processor's cache still when the columns are built.
+            let found = self.cursor.next_messages(messages_left.min(ROWS_AT_ONCE), bytes_left);
+            let found = found.map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
+            if found.is_empty() {
+                break;
+            }
+            is_empty = false;
+            builder.append(&found)?;
+            messages_left -= found.len();
+            bytes_left = bytes_left.saturating_sub(found.size());
+        }
+        if is_empty { Ok(None) } else { builder.finish().map(Some) }
+    }
+}
+
 impl Iterator for MessageReader {
     type Item = Result<RecordBatch, ArrowError>;
 
@@ -50,17 +71,9 @@ impl Iterator for MessageReader {
         if self.is_done {
             return None;
         }
-        match self.cursor.next_messages(self.options.max_messages, self.options.max_bytes) {
-            Ok(messages) if messages.is_empty() => {
-                self.is_done = true;
-                None
-            }
-            Ok(messages) => Some(record_batch(&messages, &self.columns)),
-            Err(error) => {
-                self.is_done = true;
-                Some(Err(ArrowError::ExternalError(Box::new(error))))
-            }
-        }
+        let batch = self.next_batch().transpose();
+        self.is_done = !matches!(batch, Some(Ok(_)));
+        batch
     }
 }
 

@@ -131,9 +131,7 @@ impl Column {
             | Self::SysFlag
             | Self::ReconsumeTimes => DataType::Int32,
             Self::QueueOffset | Self::CommitLogOffset | Self::PreparedTransactionOffset => DataType::Int64,
-            Self::BornTimestamp | Self::StoreTimestamp => {
-                DataType::Timestamp(dialect.time_unit(), Some("UTC".into()))
-            }
+            Self::BornTimestamp | Self::StoreTimestamp => timestamp_type(dialect),
             Self::Keys => DataType::List(key_field(dialect)),
             Self::Properties => DataType::Map(properties_field(dialect), false),
             Self::Body | Self::RawBody => match body {
@@ -166,15 +164,6 @@ pub enum Dialect {
     Arrow,
     /// Spark's data sources.
     Spark,
-}
-
-impl Dialect {
-    const fn time_unit(self) -> TimeUnit {
-        match self {
-            Self::Arrow => TimeUnit::Millisecond,
-            Self::Spark => TimeUnit::Microsecond,
-        }
-    }
 }
 
 /// A name that is no column's.
@@ -237,6 +226,14 @@ impl Columns {
         };
         Arc::new(Schema::new(self.columns.iter().map(field).collect::<Fields>()))
     }
+}
+
+pub(super) fn timestamp_type(dialect: Dialect) -> DataType {
+    let unit = match dialect {
+        Dialect::Arrow => TimeUnit::Millisecond,
+        Dialect::Spark => TimeUnit::Microsecond,
+    };
+    DataType::Timestamp(unit, Some("UTC".into()))
 }
 
 pub(super) fn key_field(dialect: Dialect) -> Arc<Field> {

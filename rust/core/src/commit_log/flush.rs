@@ -46,6 +46,23 @@ struct Requests {
     up_to: u64,
     /// Somebody wants a pass without waiting for it, or the service to end.
     woken: bool,
+    /// Whether the group commit has somebody to serve and waits for more.
+    is_gathering: bool,
+    /// How many were handed in since the last flush of the group commit began.
+    waiting_count: usize,
+    /// How many are likely to wait for one flush, if it begins a little later.
+    expected_count: usize,
+    /// How long the last flush of the group commit took.
+    last_flush: Duration,
+}
+
+/// What a pass of the group commit did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupCommit {
+    /// The flush.
+    pub flush: FlushOutcome,
+    /// Whether somebody wanted the pass to end ([`CommitLog::wake_flusher`]).
+    pub was_woken: bool,
 }
 
 impl Flusher {
@@ -116,8 +133,10 @@ impl CommitLog {
     /// Hands in an offset that has to get to the disk, without waiting for it.
     pub fn request_flush(&self, offset: u64) {
         let mut requests = self.flusher.requests.lock();
-        if offset > requests.up_to {
-            requests.up_to = offset;
+        requests.up_to = requests.up_to.max(offset);
+        requests.waiting_count += 1;
+        // While it waits for more to come in the flusher would only wake to wait for the rest.
+        if !requests.is_gathering || requests.waiting_count >= requests.expected_count {
             self.flusher.requested.notify_one();
         }
     }
@@ -144,10 +163,33 @@ impl CommitLog {
     /// Waits at most `max_wait` for an offset to be handed in that is not on the disk yet.
     pub fn wait_flush_requested(&self, max_wait: Duration) {
         let mut requests = self.flusher.requests.lock();
-        if requests.up_to <= self.flushed_offset() && !requests.woken {
-            self.flusher.requested.wait_for(&mut requests, max_wait);
-        }
+        self.wait_for_first(&mut requests, max_wait);
+        requests.waiting_count = 0;
         requests.woken = false;
+    }
+
+    fn wait_for_first(&self, requests: &mut MutexGuard<'_, Requests>, max_wait: Duration) {
+        if requests.up_to <= self.flushed_offset() && !requests.woken {
+            self.flusher.requested.wait_for(requests, max_wait);
+        }
+    }
+
+    /// Waits for a request, and then for those who were served last time to come back: flushing at
+    /// once would serve the first of them alone and let the rest wait for two flushes. It waits no
+    /// longer than half a flush. Gives how many are served now, and whether the pass is to end.
+    fn gather(&self, max_wait: Duration) -> (usize, bool) {
+        let mut requests = self.flusher.requests.lock();
+        self.wait_for_first(&mut requests, max_wait);
+        let deadline = Instant::now() + requests.last_flush / 2;
+        requests.is_gathering = true;
+        while (1..requests.expected_count).contains(&requests.waiting_count) && !requests.woken {
+            if self.flusher.requested.wait_until(&mut requests, deadline).timed_out() {
+                break;
+            }
+        }
+        requests.is_gathering = false;
+        let count = std::mem::take(&mut requests.waiting_count);
+        (count, std::mem::take(&mut requests.woken))
     }
 
     /// One pass of the group commit: waits at most `max_wait` for an offset to be handed in, then
@@ -155,17 +197,21 @@ impl CommitLog {
     ///
     /// # Errors
     /// Where the disk did not take it. Everybody who waits is told.
-    pub fn group_commit_pass(&self, max_wait: Duration) -> Result<FlushOutcome> {
-        self.wait_flush_requested(max_wait);
+    pub fn group_commit_pass(&self, max_wait: Duration) -> Result<GroupCommit> {
+        let (served_count, was_woken) = self.gather(max_wait);
         if self.transient.is_some() {
             self.commit(0)?;
         }
+        let begin = Instant::now();
         let outcome = self.flush(0);
         if outcome.is_err() {
             drop(self.flusher.requests.lock());
             self.flusher.flushed.notify_all();
         }
-        outcome
+        let mut requests = self.flusher.requests.lock();
+        requests.last_flush = begin.elapsed();
+        requests.expected_count = served_count + requests.waiting_count;
+        outcome.map(|flush| GroupCommit { flush, was_woken })
     }
 
     /// Wakes a group commit pass that waits.

@@ -29,7 +29,7 @@ use crate::poison::Poison;
 use crate::published::Published;
 
 pub use append::{AppendRefusal, Appended, NewRecord, StoreTime, Wait};
-pub use flush::FlushOutcome;
+pub use flush::{FlushOutcome, GroupCommit};
 pub use read::Bodies;
 
 /// The log.

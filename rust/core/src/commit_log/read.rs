@@ -1,6 +1,5 @@
 //! Reading the log by offset.
 
-use std::hint::black_box;
 use std::sync::Arc;
 
 use super::{CommitLog, without_bodies};
@@ -10,6 +9,11 @@ use crate::format::message::{SYS_FLAG_AT, store_timestamp_at};
 use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::slice::Slice;
 use crate::num;
+
+/// What a prefetch fetches.
+const CACHE_LINE: usize = 64;
+/// Enough of a record to know its size.
+const HEAD_SIZE: u32 = 4;
 
 /// Whether the bodies of records are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,23 +90,51 @@ impl RecordReader<'_> {
         Ok(store_timestamp_of(record))
     }
 
-    /// Has the processor fetch the first and last bytes at some places, given as offset and size, that
-    /// are about to be looked at: beside each other, where each would otherwise wait for its own memory.
+    /// The record that says its size at an offset, as [`RecordReader::find`] gives it, and that size.
+    ///
+    /// # Errors
+    /// Where the file can't be read.
+    pub fn find_record(&mut self, offset: u64) -> Result<Option<(&Slice, usize, usize)>> {
+        let Some(size) = self.size_at(offset)? else { return Ok(None) };
+        let found = self.find(offset, size)?;
+        Ok(found.map(|(window, at)| (window, at, size as usize)))
+    }
+
+    fn size_at(&mut self, offset: u64) -> Result<Option<u32>> {
+        let Some((window, at)) = self.find(offset, HEAD_SIZE)? else { return Ok(None) };
+        Ok(be::i32_at(window, at).and_then(num::from_java_int))
+    }
+
+    /// As [`RecordReader::prefetch`], for records of which only the offsets are known.
+    ///
+    /// # Errors
+    /// Where a file can't be mapped.
+    pub fn prefetch_records(&mut self, offsets: &[u64]) -> Result<()> {
+        self.prefetch(offsets.iter().map(|&offset| (offset, HEAD_SIZE)))?;
+        let mut places = Vec::with_capacity(offsets.len());
+        for &offset in offsets.iter().filter(|_| self.log.files.is_mapped()) {
+            places.extend(self.size_at(offset)?.map(|size| (offset, size)));
+        }
+        self.prefetch(places.into_iter())
+    }
+
+    /// Has the processor fetch the beginnings and ends of records that are about to be looked at,
+    /// given as offset and size: beside each other, where each would otherwise wait for its own memory.
     /// Does nothing for files that are not mapped.
     ///
     /// # Errors
     /// Where a file can't be mapped.
-    pub fn touch(&mut self, places: impl Iterator<Item = (u64, u32)>) -> Result<()> {
+    pub fn prefetch(&mut self, places: impl Iterator<Item = (u64, u32)>) -> Result<()> {
         if !self.log.files.is_mapped() {
             return Ok(());
         }
-        let mut sum = 0;
         for (offset, size) in places {
             let Some((window, at)) = self.find(offset, size)? else { continue };
-            let bytes = window.get(at..at + size as usize).unwrap_or_default();
-            sum ^= bytes.first().copied().unwrap_or(0) ^ bytes.last().copied().unwrap_or(0);
+            let last = at + (size as usize).saturating_sub(1);
+            for place in [at, at + CACHE_LINE, last.saturating_sub(CACHE_LINE).max(at), last] {
+                window.prefetch(place);
+            }
         }
-        black_box(sum);
         Ok(())
     }
 }

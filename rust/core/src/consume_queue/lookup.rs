@@ -1,8 +1,8 @@
 //! Finding a queue's unit by time or by place in the log.
 
+use super::store_times::StoreTimes;
 use super::{ConsumeQueue, UNIT};
 use crate::commit_log::CommitLog;
-use crate::commit_log::read::RecordReader;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::num;
@@ -30,7 +30,7 @@ impl ConsumeQueue {
         if max == 0 {
             return Ok(0);
         }
-        let mut times = StoreTimes { queue: self, records: log.records() };
+        let mut times = StoreTimes::new(self, log.records());
         match boundary {
             Boundary::Lower => times.first_at(min, max, timestamp),
             Boundary::Upper => {
@@ -207,43 +207,6 @@ impl ConsumeQueue {
         let units = self.raw_units(start, in_file)?;
         let found = units.iter().position(|unit| unit.physical_offset >= min_phy_offset);
         Ok(found.map(|at| start + num::offset(at)))
-    }
-}
-
-/// The store times of a queue's messages, which never run backwards.
-struct StoreTimes<'a> {
-    queue: &'a ConsumeQueue,
-    records: RecordReader<'a>,
-}
-
-impl StoreTimes<'_> {
-    /// The first index in a range whose message was stored at a time or later, else the range's end.
-    fn first_at(&mut self, min: u64, max: u64, timestamp: i64) -> Result<u64> {
-        let (mut low, mut high) = (min, max);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            // A unit without a readable message says nothing: the next one that has one decides.
-            let mut probe = middle;
-            let mut time = None;
-            while probe < high && time.is_none() {
-                time = self.of(probe)?;
-                probe += 1;
-            }
-            match time {
-                Some(time) if time < timestamp => low = probe,
-                _ => high = middle,
-            }
-        }
-        Ok(low)
-    }
-
-    /// When the message of a unit was stored; `None` where it can't be read.
-    fn of(&mut self, index: u64) -> Result<Option<i64>> {
-        let Some((offset, size)) = self.queue.unit(index)?.and_then(|unit| unit.place()) else {
-            return Ok(None);
-        };
-        let time = self.records.store_timestamp(offset, size)?;
-        Ok(time.filter(|&time| time >= 0))
     }
 }
 

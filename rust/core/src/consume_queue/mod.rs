@@ -5,8 +5,10 @@ mod ext;
 mod lookup;
 mod place;
 mod recover;
+mod store_times;
 pub mod table;
 mod tailed_files;
+mod unit_reader;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -26,6 +28,7 @@ pub use lookup::Boundary;
 pub(crate) use place::{PlaceRule, UnitPlace};
 
 use ext::ConsumeQueueExt;
+use store_times::TimeSamples;
 use tailed_files::{Found, TailedFiles};
 
 const UNIT: u64 = CQ_STORE_UNIT_SIZE as u64;
@@ -45,8 +48,12 @@ pub struct ConsumeQueue {
     max_offset: AtomicU64,
     /// Where the record of the last unit ends in the log; -1 before the first.
     max_physic_offset: AtomicI64,
+    /// Index behind the last unit that was there when it was opened.
+    loaded_end: u64,
     /// Bytes of the records that were dispatched to it since it was opened.
     dispatched_size: AtomicU64,
+    /// Times that look-ups by time have read.
+    time_samples: TimeSamples,
     /// Whether it is on the table's list of queues with something to spill.
     listed: AtomicBool,
 }
@@ -84,7 +91,7 @@ pub struct NewUnit {
 
 impl ConsumeQueue {
     fn new(topic: &str, queue_id: i32, compat: bool, units: TailedFiles, ext: Option<TailedFiles>) -> Self {
-        let max_offset = AtomicU64::new(units.end() / UNIT);
+        let loaded_end = units.end() / UNIT;
         let ext = ext.map(ConsumeQueueExt::new);
         Self {
             topic: topic.into(),
@@ -92,9 +99,11 @@ impl ConsumeQueue {
             compat,
             state: Mutex::new(State { units, ext }),
             min_offset: AtomicU64::new(0),
-            max_offset,
+            max_offset: AtomicU64::new(loaded_end),
             max_physic_offset: AtomicI64::new(-1),
+            loaded_end,
             dispatched_size: AtomicU64::new(0),
+            time_samples: TimeSamples::default(),
             listed: AtomicBool::new(false),
         }
     }
@@ -122,6 +131,14 @@ impl ConsumeQueue {
     #[must_use]
     pub fn max_offset_in_queue(&self) -> u64 {
         self.max_offset.load(Ordering::Acquire)
+    }
+
+    /// Index behind the last unit that was there when it was opened: those from it on were dispatched
+    /// since.
+    #[inline]
+    #[must_use]
+    pub const fn loaded_end(&self) -> u64 {
+        self.loaded_end
     }
 
     /// Bytes of the records that were dispatched to it since it was opened.

@@ -56,10 +56,15 @@ impl MessageId {
     #[must_use]
     pub fn to_hex(&self) -> String {
         let mut text = String::with_capacity(V6_DIGITS);
-        let mut push = |bytes: &[u8]| push_hex(&mut text, bytes);
+        self.push_hex(&mut text);
+        text
+    }
+
+    /// Appends the id to a text.
+    pub fn push_hex(&self, text: &mut String) {
+        let mut push = |bytes: &[u8]| push_hex(text, bytes);
         self.store_host.write(&mut push);
         push(&self.physical_offset.to_be_bytes());
-        text
     }
 
     /// The id from its text; hex digits of either case.

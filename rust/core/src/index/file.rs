@@ -208,6 +208,22 @@ impl IndexFile {
         Ok(if value > last || num::bits_as_int(value) <= 0 { INVALID_INDEX } else { value })
     }
 
+    /// Has the processor fetch a slot, without waiting for it.
+    pub fn prefetch_slot(&self, slot: u32) {
+        self.prefetch(self.shape.slot_at(slot));
+    }
+
+    /// Has the processor fetch an entry, without waiting for it.
+    pub fn prefetch_entry(&self, number: u32) {
+        self.prefetch(self.shape.entry_at(number));
+    }
+
+    fn prefetch(&self, at: usize) {
+        if let Some(region) = self.content.region() {
+            region.prefetch(at);
+        }
+    }
+
     /// Puts a key's hash. Source: `putKey`.
     ///
     /// # Errors

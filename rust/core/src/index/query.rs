@@ -78,11 +78,13 @@ impl IndexService {
     ///
     /// # Errors
     /// Where a file can't be read.
-    pub fn touch(&self, hashes: &[u32]) -> Result<Vec<u64>> {
+    pub fn prefetch(&self, hashes: &[u32]) -> Result<Vec<u64>> {
         let files = self.files();
         let Some(file) = files.last() else { return Ok(Vec::new()) };
-        let newest = hashes.iter().map(|&hash| file.slot(file.shape().slot_of(hash)));
-        let newest = newest.collect::<Result<Vec<u32>>>()?;
+        let slots = hashes.iter().map(|&hash| file.shape().slot_of(hash));
+        slots.clone().for_each(|slot| file.prefetch_slot(slot));
+        let newest = slots.map(|slot| file.slot(slot)).collect::<Result<Vec<u32>>>()?;
+        newest.iter().for_each(|&number| file.prefetch_entry(number));
         let mut places = Vec::with_capacity(newest.len());
         for number in newest {
             places.extend(file.entry(number)?.and_then(|entry| num::from_java_long(entry.phy_offset)));

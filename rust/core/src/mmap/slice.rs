@@ -71,6 +71,14 @@ impl Slice {
         }
     }
 
+    /// Has the processor fetch what stands at a place, without waiting for it.
+    #[inline]
+    pub fn prefetch(&self, at: usize) {
+        if let Owner::Mapped(region) = &self.owner {
+            region.prefetch(self.at + at);
+        }
+    }
+
     /// The mapping and the place in it, where it is mapped.
     #[must_use]
     pub fn region(&self) -> Option<(&Arc<Region>, usize)> {

@@ -149,6 +149,7 @@ impl Search<'_> {
                 self.pass_over_missing(span);
                 continue;
             }
+            records.prefetch(units.iter().take(chunk.max_count).filter_map(CqUnit::place))?;
             for unit in &units {
                 if chunk.is_full() {
                     break;
@@ -165,8 +166,8 @@ impl Search<'_> {
                     continue;
                 };
                 let Some((offset, _)) = unit.place() else { continue };
-                let Some(record) = found.decoded() else { continue };
-                if self.selection.takes(&record, offset, FoundBy::Unit) {
+                let takes = |record| self.selection.takes(&record, offset, FoundBy::Unit);
+                if self.selection.takes_every_unit() || found.decoded().is_some_and(takes) {
                     chunk.push(found.window, found.at, found.len, index);
                 }
             }

@@ -137,6 +137,16 @@ impl Selection {
             && self.sql.as_ref().is_none_or(|sql| sql.matches(record.properties))
     }
 
+    /// Whether a unit is all that has to be known of a record.
+    const fn takes_every_unit(&self) -> bool {
+        self.begin_timestamp.is_none()
+            && self.end_timestamp.is_none()
+            && self.from_phy_offset.is_none()
+            && self.to_phy_offset.is_none()
+            && self.tags.is_none()
+            && self.keys.is_none()
+    }
+
     fn takes_queue(&self, record: &Record<'_>) -> bool {
         let Some(queues) = &self.queues else { return true };
         let Some(offset) = crate::num::from_java_long(record.queue_offset) else { return false };

@@ -250,8 +250,8 @@ impl Store {
         let max_units = (MAX_FILTER_UNITS_SIZE / CQ_STORE_UNIT_SIZE).max(max_msg_nums);
         let units =
             if subscription.is_none() { max_msg_nums.min(max_units).saturating_add(1) } else { max_units };
-        let units = queue.units(from, units)?;
-        if units.is_empty() {
+        let mut chunk = queue.units(from, units)?;
+        if chunk.is_empty() {
             let next = self.correct(num::java_long(from), num::java_long(queue.roll_next_file(from)));
             return Ok(self.no_messages(GetMessageStatus::OffsetFoundNull, next, min, max));
         }
@@ -265,16 +265,12 @@ impl Store {
             skip_to: None,
             last_physical_offset: 0,
         };
+        get.result.messages.reserve(max_msg_nums.min(chunk.len()));
         let mut index = from;
         let mut looked_at = 0;
         'all: loop {
-            let chunk =
-                if looked_at == 0 { units.clone() } else { queue.units(index, max_units - looked_at)? };
-            if chunk.is_empty() || (looked_at > 0 && index.is_multiple_of(self.queues.units_in_file())) {
-                break;
-            }
-            if !self.config.compat && subscription.is_none() {
-                get.records.touch(chunk.iter().filter_map(CqUnit::place))?;
+            if subscription.is_none() && !self.trusts(queue, index, chunk.first()) {
+                get.records.prefetch(chunk.iter().filter_map(CqUnit::place))?;
             }
             for unit in &chunk {
                 if looked_at == max_units || !get.take(unit, index)? {
@@ -282,6 +278,13 @@ impl Store {
                 }
                 index += 1;
                 looked_at += 1;
+            }
+            if index.is_multiple_of(self.queues.units_in_file()) {
+                break;
+            }
+            chunk = queue.units(index, max_units - looked_at)?;
+            if chunk.is_empty() {
+                break;
             }
         }
         get.result.next_begin_offset = num::java_long(index);
@@ -328,6 +331,13 @@ impl Store {
         if bodies == Bodies::Unwanted { Check::Structure } else { self.check_of_served(offset) }
     }
 
+    /// Whether a unit agrees with its record without being held against it: this process made both,
+    /// the unit from the record, and read neither back from anywhere. 4.9.3 trusts every unit.
+    fn trusts(&self, queue: &ConsumeQueue, index: u64, unit: Option<&CqUnit>) -> bool {
+        let is_own = |(offset, _)| offset >= self.own_from && index >= queue.loaded_end();
+        self.config.compat || unit.and_then(CqUnit::place).is_some_and(is_own)
+    }
+
     /// The record of a queue's unit, held against it; `None` where they do not agree, which is
     /// counted, or where the record is gone.
     ///
@@ -343,6 +353,9 @@ impl Store {
         let Some((offset, size)) = unit.place() else { return Ok(None) };
         let bodies = records.bodies();
         let Some((window, at)) = records.find(offset, size)? else { return Ok(None) };
+        if self.trusts(queue, index, Some(unit)) {
+            return Ok(Some(FoundRecord { window, at, len: size as usize, record: None }));
+        }
         let bytes = window.get(at..at + size as usize).unwrap_or_default();
         let check = self.check_with(bodies, offset);
         let identity = Identity {
@@ -351,7 +364,7 @@ impl Store {
             queue_offset: num::java_long(index),
             physical_offset: unit.physical_offset,
         };
-        if self.config.compat || (check == Check::Structure && is_whole_record_of(bytes, &identity)) {
+        if check == Check::Structure && is_whole_record_of(bytes, &identity) {
             return Ok(Some(FoundRecord { window, at, len: size as usize, record: None }));
         }
         let fault = match message::decode(bytes, check) {

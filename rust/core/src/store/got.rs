@@ -1,6 +1,7 @@
 //! The messages of a read, as places in the mappings that they lie in.
 
 use crate::mmap::slice::Slice;
+use crate::num;
 
 /// Messages that were read, in order. Those next to each other that lie in one mapping share one
 /// reference to it, so that a message more costs no count of references.
@@ -64,6 +65,12 @@ impl GotMessages {
         self.places.is_empty()
     }
 
+    /// Bytes of their records.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.places.iter().map(|place| num::offset(place.len)).sum()
+    }
+
     /// One of them.
     #[must_use]
     pub fn get(&self, at: usize) -> Option<GotMessage<'_>> {
@@ -74,6 +81,11 @@ impl GotMessages {
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = GotMessage<'_>> {
         (0..self.len()).filter_map(|at| self.get(at))
+    }
+
+    /// Makes room for so many more.
+    pub fn reserve(&mut self, count: usize) {
+        self.places.reserve_exact(count);
     }
 
     /// Adds the message whose record begins at `at` of a window.

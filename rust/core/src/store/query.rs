@@ -2,6 +2,7 @@
 
 use super::{Mode, Store};
 use crate::commit_log::Bodies;
+use crate::commit_log::read::RecordReader;
 use crate::commit_log::scan::check_record;
 use crate::consume_queue::Boundary;
 use crate::error::{Error, Result};
@@ -9,7 +10,7 @@ use crate::format::cq_unit::CqUnit;
 use crate::format::index::key_hash;
 use crate::format::message::{self, Check, Decoded, Record};
 use crate::format::properties::DispatchProperties;
-use crate::index::KeyQuery;
+use crate::index::{IndexService, KeyQuery};
 use crate::mmap::slice::Slice;
 use crate::num;
 
@@ -17,6 +18,44 @@ use crate::num;
 const KEYS_AT_ONCE: usize = 32;
 /// How often 4.9.3 looks again when nothing came out.
 const COMPAT_ROUNDS: usize = 3;
+
+/// The messages of each of many keys.
+#[derive(Debug, Default)]
+pub struct FoundByKey {
+    records: Vec<Slice>,
+    /// Behind the last record of each key.
+    ends: Vec<usize>,
+}
+
+impl FoundByKey {
+    fn with_capacity(count: usize) -> Self {
+        Self { records: Vec::with_capacity(count), ends: Vec::with_capacity(count) }
+    }
+
+    fn push(&mut self, records: Vec<Slice>) {
+        self.records.extend(records);
+        self.ends.push(self.records.len());
+    }
+
+    /// How many keys were looked up.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether no key was looked up.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The records of a key, by its number, oldest first.
+    #[must_use]
+    pub fn get(&self, at: usize) -> Option<&[Slice]> {
+        let begin = at.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
+        self.records.get(begin..*self.ends.get(at)?)
+    }
+}
 
 impl Store {
     /// Messages by a key, oldest first: the newest ones where there are more than asked for.
@@ -31,7 +70,16 @@ impl Store {
         if self.config.compat {
             return self.query_message_compat(query);
         }
-        let mut found = index.query(query, |offset| self.record_with_key(offset, query))?;
+        self.query_index(index, query, &mut self.log.records())
+    }
+
+    fn query_index(
+        &self,
+        index: &IndexService,
+        query: &KeyQuery<'_>,
+        records: &mut RecordReader<'_>,
+    ) -> Result<Vec<Slice>> {
+        let mut found = index.query(query, |offset| self.record_with_key(records, offset, query))?;
         found.sort_unstable_by_key(|(offset, _)| *offset);
         Ok(found.into_iter().map(|(_, record)| record).collect())
     }
@@ -41,30 +89,46 @@ impl Store {
     ///
     /// # Errors
     /// As there.
-    pub fn query_messages(&self, query: &KeyQuery<'_>, keys: &[String]) -> Result<Vec<Vec<Slice>>> {
-        let mut found = Vec::with_capacity(keys.len());
+    pub fn query_messages(&self, query: &KeyQuery<'_>, keys: &[impl AsRef<str>]) -> Result<FoundByKey> {
+        self.check_open()?;
+        self.catch_up()?;
+        let mut found = FoundByKey::with_capacity(keys.len());
+        let Some(index) = &self.index else {
+            keys.iter().for_each(|_| found.push(Vec::new()));
+            return Ok(found);
+        };
+        let mut records = self.log.records();
         for some in keys.chunks(KEYS_AT_ONCE) {
-            if let Some(index) = &self.index {
-                let hashes: Vec<u32> = some.iter().map(|key| key_hash(query.topic, key.as_bytes())).collect();
-                let newest = index.touch(&hashes)?;
-                self.log.records().touch(newest.into_iter().map(|offset| (offset, 1)))?;
-            }
+            let hashes: Vec<u32> =
+                some.iter().map(|key| key_hash(query.topic, key.as_ref().as_bytes())).collect();
+            records.prefetch_records(&index.prefetch(&hashes)?)?;
             for key in some {
-                found.push(self.query_message(&KeyQuery { key: key.as_bytes(), ..*query })?);
+                let query = KeyQuery { key: key.as_ref().as_bytes(), ..*query };
+                found.push(match self.config.compat {
+                    true => self.query_message_compat(&query)?,
+                    false => self.query_index(index, &query, &mut records)?,
+                });
             }
         }
         Ok(found)
     }
 
     /// The record at an offset, if it has topic, key and time of a query.
-    pub(crate) fn record_with_key(&self, offset: u64, query: &KeyQuery<'_>) -> Result<Option<Slice>> {
-        Ok(self.record_at(offset)?.filter(|bytes| {
-            decode_record(bytes).is_some_and(|record| {
-                (query.begin..=query.end).contains(&record.store_timestamp)
-                    && record.topic == query.topic
-                    && DispatchProperties::of(record.properties).index_keys().any(|key| key == query.key)
-            })
-        }))
+    fn record_with_key(
+        &self,
+        records: &mut RecordReader<'_>,
+        offset: u64,
+        query: &KeyQuery<'_>,
+    ) -> Result<Option<Slice>> {
+        let Some((window, at, len)) = records.find_record(offset)? else { return Ok(None) };
+        let bytes = window.get(at..at + len).unwrap_or_default();
+        let is_asked_for = |record: &Record<'_>| {
+            (query.begin..=query.end).contains(&record.store_timestamp)
+                && record.topic == query.topic
+                && DispatchProperties::of(record.properties).index_keys().any(|key| key == query.key)
+        };
+        let record = self.checked_record(bytes, offset, Bodies::Wanted)?;
+        Ok(if record.as_ref().is_some_and(is_asked_for) { window.sub(at, len) } else { None })
     }
 
     fn query_message_compat(&self, query: &KeyQuery<'_>) -> Result<Vec<Slice>> {
@@ -111,14 +175,20 @@ impl Store {
     pub fn record_at_with(&self, offset: u64, bodies: Bodies) -> Result<Option<Slice>> {
         self.check_open()?;
         let Some(bytes) = self.log.select_one_message_with(offset, bodies)? else { return Ok(None) };
-        let is_record = match message::decode(&bytes, self.check_with(bodies, offset)) {
-            Ok(Decoded::Message(_)) if self.config.compat => true,
-            Ok(Decoded::Message(record)) => {
-                check_record(&record, offset).is_ok() && !self.is_misplaced(&record, offset)?
-            }
-            _ => false,
-        };
+        let is_record = self.checked_record(&bytes, offset, bodies)?.is_some();
         Ok(is_record.then_some(bytes))
+    }
+
+    /// What is in the bytes at an offset, if that is a message that may be given out.
+    fn checked_record<'b>(&self, bytes: &'b [u8], offset: u64, bodies: Bodies) -> Result<Option<Record<'b>>> {
+        Ok(match message::decode(bytes, self.check_with(bodies, offset)) {
+            Ok(Decoded::Message(record)) if self.config.compat => Some(record),
+            Ok(Decoded::Message(record)) => {
+                let is_it = check_record(&record, offset).is_ok() && !self.is_misplaced(&record, offset)?;
+                is_it.then_some(record)
+            }
+            _ => None,
+        })
     }
 
     /// The offset in a queue that a time stands for. Source: `getOffsetInQueueByTime`.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Store;
-use crate::commit_log::FlushOutcome;
+use crate::commit_log::{FlushOutcome, GroupCommit};
 use crate::consume_queue::ConsumeQueue;
 use crate::error::Result;
 use crate::format::index::IndexHeader;
@@ -44,14 +44,19 @@ impl Store {
         Ok(outcome)
     }
 
-    /// A pass of the group commit, and with it the checkpoint's physic time.
+    /// A pass of the group commit, and with it the checkpoint's physic time; or, until idle, passes
+    /// as long as puts come in that wait. Gives the flushed offset.
     ///
     /// # Errors
     /// As for [`Store::flush_commit_log`]; everybody who waits is told.
-    pub fn group_commit(&self, max_wait: Duration) -> Result<FlushOutcome> {
-        let outcome = self.log.group_commit_pass(max_wait)?;
-        self.checkpoint.set_physic_msg_timestamp(outcome.store_timestamp);
-        Ok(outcome)
+    pub fn group_commit(&self, max_wait: Duration, until_idle: bool) -> Result<u64> {
+        loop {
+            let GroupCommit { flush, was_woken } = self.log.group_commit_pass(max_wait)?;
+            self.checkpoint.set_physic_msg_timestamp(flush.store_timestamp);
+            if !until_idle || was_woken || !flush.flushed_some {
+                return Ok(flush.flushed_offset);
+            }
+        }
     }
 
     /// A flush pass over the queues: writes what is in memory to their files, and brings those with

@@ -62,6 +62,10 @@ impl Store {
 
     /// What can be said without asking the queues.
     fn is_known_misplaced(&self, record: &Record<'_>, offset: u64) -> Option<bool> {
+        if offset >= self.own_from {
+            // This process made the record and its unit.
+            return Some(false);
+        }
         if self.dispatcher.is_stranger(offset) {
             return Some(true);
         }

@@ -44,7 +44,7 @@ fn who_waits_is_told_once_it_is_on_the_disk() {
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| log.wait_flushed(end, LONG).unwrap());
         log.request_flush(end);
-        assert_eq!(log.group_commit_pass(LONG).unwrap().flushed_offset, end);
+        assert_eq!(log.group_commit_pass(LONG).unwrap().flush.flushed_offset, end);
         assert!(waiter.join().unwrap());
     });
 }
@@ -55,7 +55,7 @@ fn a_pass_that_waits_is_woken_by_an_offset_or_by_a_call() {
     let log = log(root.path());
     append(&log, 0, b"");
     std::thread::scope(|scope| {
-        let flusher = scope.spawn(|| log.group_commit_pass(LONG).unwrap().flushed_offset);
+        let flusher = scope.spawn(|| log.group_commit_pass(LONG).unwrap().flush.flushed_offset);
         log.request_flush(SIZE);
         assert_eq!(flusher.join().unwrap(), SIZE);
         let woken = scope.spawn(|| log.wait_flush_requested(LONG));

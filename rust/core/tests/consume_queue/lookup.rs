@@ -68,6 +68,26 @@ fn units_are_found_by_their_place_in_the_log() {
     assert_eq!(queue.first_unit_at(u64::MAX).unwrap(), 25);
 }
 
+/// Times that were read are remembered: of a queue that is not what it was they say nothing.
+#[test]
+fn times_are_right_in_a_queue_that_was_destroyed_and_filled_again() {
+    let root = tempfile::tempdir().unwrap();
+    let store = store_at(root.path(), &(0..100).map(|number| 1000 + number).collect::<Vec<_>>());
+    let lower = |timestamp| at(&store, timestamp, Boundary::Lower);
+    for number in 0..100 {
+        assert_eq!(lower(1000 + number), number.unsigned_abs());
+    }
+    store.destroy_queue(&store.find_consume_queue("t", 0).unwrap()).unwrap();
+    for number in 0..100 {
+        store.clock.set(2000 + 5 * number);
+        put(&store, "t", 0, &[0; 300], "");
+    }
+    for number in 0..100 {
+        assert_eq!(lower(2000 + 5 * number), number.unsigned_abs());
+        assert_eq!(lower(2001 + 5 * number), number.unsigned_abs() + 1);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
 

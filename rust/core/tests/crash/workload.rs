@@ -242,7 +242,7 @@ impl Driven {
         };
         if let Some(end) = wait_for {
             // The service's pass, which this put waits for.
-            self.store.group_commit(Duration::ZERO)?;
+            self.store.group_commit(Duration::ZERO, false)?;
             assert!(self.store.log().wait_flushed(end, Duration::ZERO)?, "a pass flushes everything");
         }
         outcome.done =

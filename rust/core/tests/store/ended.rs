@@ -115,7 +115,7 @@ fn what_a_put_waits_for_is_told_when_it_is_there_and_when_the_time_is_up() {
     }
     assert_eq!(outcome, Some(PutMessageStatus::FlushDiskTimeout));
     assert!(begin.elapsed() >= Duration::from_millis(2));
-    store.group_commit(Duration::ZERO).unwrap();
+    store.group_commit(Duration::ZERO, false).unwrap();
     let there = store.confirmation(end, Duration::from_secs(3600));
     assert_eq!(store.wait_confirmed(&there, Duration::ZERO).unwrap(), Some(PutMessageStatus::PutOk));
 }
