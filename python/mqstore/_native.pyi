@@ -1,6 +1,6 @@
 """The engine: what Rust does for the package. Times are in milliseconds, sizes in bytes."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Literal, Protocol, Self, TypeAlias, TypedDict, final
 
@@ -21,6 +21,7 @@ __all__ = [
     "LogView",
     "Message",
     "PutMessageResult",
+    "QueryMessagesResult",
     "SqlFilter",
     "Store",
     "check_messages",
@@ -276,6 +277,8 @@ class QueryMessagesResult:
         Raises:
             IndexError: there are fewer keys.
         """
+    def __iter__(self) -> Iterator[list[Message]]:
+        """The messages of each key."""
 
 @final
 class DispatchRequest:

@@ -89,7 +89,7 @@ def test_a_task_does_not_wait_for_a_flusher_that_dies(open_store: Opener, monkey
     store = open_store(flushDiskType="SYNC_FLUSH", syncFlushTimeout=600_000)
 
     async def main() -> None:
-        future = store._flush_waiters.add(1 << 40)
+        future = store._flush_waiters.wait(1 << 40)
         await asyncio.to_thread(kill, store, GroupCommitService, monkeypatch)
         with pytest.raises(mqstore.ServiceNotAvailableError):
             await asyncio.wait_for(future, 60)

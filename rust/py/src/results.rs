@@ -1,5 +1,7 @@
 //! What puts and gets give.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use mqstore_core::commit_log::Appended;
 use mqstore_core::format::host::Host;
 use mqstore_core::format::message_id::MessageId;
@@ -225,6 +227,11 @@ impl QueryMessagesResult {
     pub const fn new(found: FoundByKey) -> Self {
         Self { found }
     }
+
+    fn messages(&self, at: usize) -> Option<Vec<Message>> {
+        let records = self.found.get(at)?;
+        Some(records.iter().map(|record| Message::new(record.clone(), None)).collect())
+    }
 }
 
 #[pymethods]
@@ -235,12 +242,33 @@ impl QueryMessagesResult {
 
     fn __getitem__(&self, at: isize) -> PyResult<Vec<Message>> {
         let len = self.found.len();
-        let records = position(at, len).and_then(|at| self.found.get(at));
-        let records = records.ok_or_else(|| PyIndexError::new_err(format!("key {at} of {len}")))?;
-        Ok(records.iter().map(|record| Message::new(record.clone(), None)).collect())
+        let found = position(at, len).and_then(|at| self.messages(at));
+        found.ok_or_else(|| PyIndexError::new_err(format!("key {at} of {len}")))
     }
 
     fn __repr__(&self) -> String {
         format!("QueryMessagesResult(keys={})", self.found.len())
+    }
+
+    fn __iter__(slf: Py<Self>) -> QueryMessagesIterator {
+        QueryMessagesIterator { result: slf, next: AtomicUsize::new(0) }
+    }
+}
+
+/// Goes through the keys.
+#[pyclass(frozen, module = "mqstore._native")]
+struct QueryMessagesIterator {
+    result: Py<QueryMessagesResult>,
+    next: AtomicUsize,
+}
+
+#[pymethods]
+impl QueryMessagesIterator {
+    const fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self) -> Option<Vec<Message>> {
+        self.result.get().messages(self.next.fetch_add(1, Ordering::Relaxed))
     }
 }
