@@ -139,12 +139,26 @@ impl Selection {
 
     /// Whether a unit is all that has to be known of a record.
     const fn takes_every_unit(&self) -> bool {
-        self.begin_timestamp.is_none()
-            && self.end_timestamp.is_none()
-            && self.from_phy_offset.is_none()
-            && self.to_phy_offset.is_none()
-            && self.tags.is_none()
-            && self.keys.is_none()
+        // Spelled out, so that what is added to a selection has to be thought of here.
+        let Self {
+            queues: _,
+            keys,
+            tags,
+            sql,
+            begin_timestamp,
+            end_timestamp,
+            from_phy_offset,
+            to_phy_offset,
+            places: _,
+            limit: _,
+        } = self;
+        keys.is_none()
+            && tags.is_none()
+            && sql.is_none()
+            && begin_timestamp.is_none()
+            && end_timestamp.is_none()
+            && from_phy_offset.is_none()
+            && to_phy_offset.is_none()
     }
 
     fn takes_queue(&self, record: &Record<'_>) -> bool {
