@@ -145,13 +145,14 @@ class LifeCycle(_native.Store):
         """A store that is dropped without being closed is closed here, with a warning."""
         if self.is_closed:
             return
+        if "_services" not in self.__dict__:
+            # Ctrl-C came before it was wholly made: nobody had it who could have closed it.
+            self._close()
+            return
         try:
             warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
         finally:
-            if "_services" in self.__dict__:
-                self.close()
-            else:  # Ctrl-C came before it was wholly made
-                self._close()
+            self.close()
 
     def __repr__(self) -> str:
         """Folder, mode and state."""
