@@ -11,7 +11,7 @@
 //! | 4     | zeros |
 //! | 8     | log: everything below is on the disk |
 //! | 8     | queues: units of every record below are on the disk |
-//! | 8     | index: entries of every record below are on the disk |
+//! | 8     | index: files that hold entries of records below and no others are on the disk |
 
 use super::be::{FieldReader, FieldWriter};
 use crate::num;

@@ -60,7 +60,7 @@ fn was_flushed(of: Recovered<'_>, file: &IndexFile) -> bool {
     let is_reached = match of.positions {
         LastPositions::Never => true,
         LastPositions::Lost => false,
-        LastPositions::Known(positions) => header.end_phy_offset <= num::java_long(positions.index),
+        LastPositions::Known(positions) => header.end_phy_offset < num::java_long(positions.index),
     };
     file.index_count() >= file.shape().index_num && header.end_timestamp <= covered && is_reached
 }

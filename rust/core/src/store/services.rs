@@ -91,7 +91,10 @@ impl Store {
             let IndexHeader { end_timestamp, end_phy_offset, .. } = file.header();
             if !self.derived_poison.is_set() {
                 self.checkpoint.set_index_msg_timestamp(end_timestamp);
-                self.checkpoint.advance_index_position(num::from_java_long(end_phy_offset).unwrap_or(0));
+                // The file's last message included: with the same position and without this flush that one's
+                // entry may be missing from a file that says it is full.
+                self.checkpoint
+                    .advance_index_position(num::from_java_long(end_phy_offset).map_or(0, |at| at + 1));
             }
         }
         if filled.is_empty() { Ok(()) } else { self.checkpoint.flush() }
