@@ -74,3 +74,23 @@ fn a_missing_index_is_made_again_after_a_crash() {
     check(&read(root.path()), 0..50);
     check(&open(root.path()), 0..50);
 }
+
+/// The position says up to which message entries are on the disk, the file's header which was the last:
+/// the entry of that one need not be.
+#[test]
+fn a_file_that_says_it_is_full_may_lack_its_last_entry() {
+    const IN_FILE: usize = 19;
+    const LAST_ENTRY_AT: u64 = 40 + 7 * 4 + 19 * 20;
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..2 * IN_FILE - 1);
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    fill(&store, 2 * IN_FILE - 1..2 * IN_FILE);
+    store.reput().unwrap();
+    let path = store.index().unwrap().files().last().unwrap().path().to_owned();
+    crash(store);
+    crate::stores::patch(&path, LAST_ENTRY_AT, |at| at[..20].fill(0));
+    check(&read(root.path()), 0..2 * IN_FILE);
+    check(&open(root.path()), 0..2 * IN_FILE);
+}
