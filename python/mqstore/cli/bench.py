@@ -5,8 +5,10 @@ import json
 import random
 import threading
 import time
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 import click
 
@@ -30,6 +32,8 @@ class _Work:
     warm: int = 50_000
     inflight: int = 0
     """Puts under way at once with asyncio, instead of threads; 0 for none."""
+    rate: int = 0
+    """Puts a second, of which the time that they take is looked at; 0 for as many as can be."""
 
     @classmethod
     def of(cls, call: StoreCall) -> "_Work":
@@ -67,6 +71,28 @@ def _load(store: mqstore.MessageStore, topic: str, count: int, work: _Work) -> N
     load(0)
     for thread in threads:
         thread.join()
+
+
+def _paced(store: mqstore.MessageStore, topic: str, work: _Work) -> float:
+    """The 99.9th percentile of the time from when a put was due to its end, in microseconds."""
+    body = random.Random(7).randbytes(work.body)
+    latencies = array("q", bytes(8 * work.messages))
+    put, now, interval = store.put, time.perf_counter_ns, 1_000_000_000 // work.rate
+    due = now()
+    for number in range(work.messages):
+        while now() < due:
+            pass
+        put(topic, body, keys=f"key{number}", tags="TagA", queue_id=number % work.queues, unique_key=False)
+        latencies[number] = now() - due
+        due += interval
+    return sorted(latencies)[int(work.messages * 0.999)] / 1000
+
+
+def _resident_anonymous() -> int:
+    """Memory of the process that is no file's, in bytes."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    (kilobytes,) = (line.split()[1] for line in status.splitlines() if line.startswith("RssAnon:"))
+    return int(kilobytes) * 1024
 
 
 async def _load_in_flight(store: mqstore.MessageStore, topic: str, count: int, work: _Work, body: bytes) -> None:
@@ -157,7 +183,10 @@ def _figures(store: mqstore.MessageStore, work: _Work) -> dict[str, float]:
         name: getattr(work, name) for name in ("messages", "body", "queues", "threads", "batch")
     }
     begin = time.perf_counter()
-    _load(store, "bench", work.messages, work)
+    if work.rate:
+        figures["put_latency_p999_us"] = _paced(store, "bench", work)
+    else:
+        _load(store, "bench", work.messages, work)
     put_s = time.perf_counter() - begin
     _await_dispatched(store)
     figures["put_per_s"] = work.messages / put_s
@@ -165,7 +194,8 @@ def _figures(store: mqstore.MessageStore, work: _Work) -> dict[str, float]:
     figures["get_per_s"] = _best(store, work, _read)
     figures["get_decoded_per_s"] = _best(store, work, _read_decoded)
     figures["get_arrow_per_s"] = _best(store, work, _read_arrow)
-    return figures | _look_up(store, "bench", work, work.lookups)
+    figures |= _look_up(store, "bench", work, work.lookups)
+    return figures | {"resident_anonymous_bytes": _resident_anonymous()}
 
 
 @click.command
@@ -174,7 +204,8 @@ def bench(call: StoreCall) -> None:
     """Time puts, dispatch, gets and look-ups, and print the figures.
 
     The work is the Java store's driver's: -o bench.messages, bench.body, bench.queues, bench.threads,
-    bench.batch, bench.lookups, bench.warm; and bench.inflight, puts under way at once with asyncio.
+    bench.batch, bench.lookups, bench.warm, bench.rate, puts a second whose latency is looked at; and
+    bench.inflight, puts under way at once with asyncio.
     """
     work = _Work.of(call)
     with call.open("rw") as store:
