@@ -395,7 +395,7 @@ class Engine:
     def flushed_where(self) -> int:
         """Up to where the log is on the disk."""
     def transferred_where(self) -> int:
-        """Up to where the nearest slave has the log."""
+        """The furthest that a slave has ever confirmed."""
     def commit(self, least_pages: int) -> bool:
         """A commit pass over the transient store pool; gives whether anything was committed."""
     def allocate(self, max_wait_ms: int) -> None:
@@ -863,8 +863,6 @@ class Store:
         """Waits until a slave has confirmed an offset; gives whether it is in time."""
     def _is_slave_ok(self, offset: int) -> bool | None:
         """Whether a slave is near enough to wait for it; ``None`` where puts wait for none."""
-    def _push2_slave_max_offset(self) -> int:
-        """The furthest that a slave has ever confirmed."""
     def _ha_listen_address(self) -> str | None:
         """Where slaves connect."""
     def _ha_connections(self) -> list[tuple[str, int | None, int, int]]:

@@ -46,7 +46,7 @@ class Replication:
     @property
     def push2_slave_max_offset(self) -> int:
         """The furthest that a slave has ever confirmed."""
-        return self._store._push2_slave_max_offset()
+        return self._store._engine.transferred_where()
 
     @property
     def master_address(self) -> str | None:

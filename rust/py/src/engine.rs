@@ -152,7 +152,7 @@ impl Engine {
         self.core.log().flushed_offset()
     }
 
-    fn transferred_where(&self) -> u64 {
+    pub(crate) fn transferred_where(&self) -> u64 {
         self.core.ha_master().map_or(0, Master::push2_slave_max_offset)
     }
 

@@ -85,10 +85,6 @@ impl Store {
         self.core.sync_master().map(|master| master.is_slave_ok(offset))
     }
 
-    fn _push2_slave_max_offset(&self) -> u64 {
-        self.core.ha_master().map_or(0, Master::push2_slave_max_offset)
-    }
-
     fn _ha_listen_address(&self) -> Option<String> {
         self.core.ha_master().map(|master| master.address().to_string())
     }
@@ -130,7 +126,7 @@ impl Engine {
     /// A pass of the master's side; gives what happened, and what a slave has confirmed.
     fn serve_slaves(&self, py: Python<'_>, max_wait_ms: u64) -> PyResult<(Told, u64)> {
         let events = detached(py, || self.core.serve_slaves(Duration::from_millis(max_wait_ms)))?;
-        let confirmed = self.core.ha_master().map_or(0, Master::push2_slave_max_offset);
+        let confirmed = self.transferred_where();
         Ok((told(&events), confirmed))
     }
 

@@ -16,5 +16,6 @@ pub mod message_id;
 pub mod positions;
 pub mod properties;
 pub mod record_crc;
+mod record_fields;
 pub mod sys_flag;
 pub mod timed_progress;
