@@ -185,7 +185,7 @@ def test_a_rebuild_that_was_stopped_goes_on(
     expected = rebuilt_by_engine(store, tmp_path / "expected", SMALL)
     out = tmp_path / "out"
 
-    def stop(*_given: object) -> None:
+    def stop(*_given: object, **_named: object) -> None:
         raise StoppedError
 
     with monkeypatch.context() as patch:
