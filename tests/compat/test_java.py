@@ -23,6 +23,8 @@ from tests.store_files import copy_store, index_contents, log_contents, queue_co
 
 MESSAGES = 250
 QUERIES = 250
+LAST = '{"topic": "last", "bornTimestamp": 1}'
+"""What a life ends with: a last message in no queue would be indexed again in 4.9.3's next life."""
 STREAMS = ["plain", *((feature,) for feature in FEATURES), FEATURES, "mixed", "mixed again"]
 """What the streams have; the mixed ones any features together."""
 
@@ -89,7 +91,7 @@ def test_each_reads_what_either_wrote(
     java: JavaStore, tmp_path: Path, seed: int, stream: str | tuple[str, ...]
 ) -> None:
     features = features_of(stream, seed)
-    options, lines = options_for(features), list(messages(seed, MESSAGES, features))
+    options, lines = options_for(features), [*messages(seed, MESSAGES, features), LAST]
     java_puts = java.start("put", tmp_path / "java", options, lines)
     our_results = run_mqstore("put", tmp_path / "ours", options, lines)
     our_store = BothRead(java, tmp_path / "ours", options, seed)
@@ -118,7 +120,7 @@ def test_options_change_nothing_in_that(
     java: JavaStore, tmp_path: Path, seed: int, given: dict[str, str], ours_alone: dict[str, str]
 ) -> None:
     features = set(FEATURES)
-    options, lines = options_for(features) | given, list(messages(seed, MESSAGES, features))
+    options, lines = options_for(features) | given, [*messages(seed, MESSAGES, features), LAST]
     java_puts = java.start("put", tmp_path / "java", options, lines)
     our_results = run_mqstore("put", tmp_path / "ours", options | ours_alone, lines)
     our_store = BothRead(java, tmp_path / "ours", options, seed)
@@ -130,10 +132,6 @@ def test_options_change_nothing_in_that(
 
 
 # ---- stores that lived in both worlds ------------------------------------------------------------
-
-
-LAST = '{"topic": "last", "bornTimestamp": 1}'
-"""What a life ends with: a last message in no queue would be indexed again in 4.9.3's next life."""
 
 
 def put_in_rounds(java: JavaStore, store: Path, options: dict[str, Any], seed: int, ends: Sequence[str]) -> list[str]:
