@@ -7,7 +7,7 @@
 use std::ops::{ControlFlow, Range};
 
 use super::Bodies;
-use super::scan::{self, ScanEnd};
+use super::scan;
 use crate::error::Result;
 use crate::format::message::Check;
 use crate::mmap::file_queue::FileQueue;
@@ -39,13 +39,10 @@ pub fn boundary_at(
             scan::scan_windows(files, at, end, Check::Structure, Bodies::Unwanted, |found, _, _, _| {
                 Ok(if found >= offset { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
-        at = match reached {
-            ScanEnd::Reached(found) | ScanEnd::Stopped(found) => return Ok(found.min(end)),
-            ScanEnd::Fault { offset: bad, .. } | ScanEnd::Missing(bad) if bad >= offset => return Ok(bad),
-            ScanEnd::Fault { offset: bad, fault } => {
-                scan::next_valid(files, bad, Some(fault), end)?.unwrap_or(end)
-            }
-            ScanEnd::Missing(bad) => scan::next_valid(files, bad, None, end)?.unwrap_or(end),
+        at = match reached.reached() {
+            Ok(found) => return Ok(found.min(end)),
+            Err((bad, _)) if bad >= offset => return Ok(bad),
+            Err((bad, fault)) => scan::next_valid(files, bad, fault, end)?.unwrap_or(end),
         };
     }
     Ok(at.min(end))

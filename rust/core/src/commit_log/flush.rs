@@ -164,7 +164,6 @@ impl CommitLog {
     pub fn wait_flush_requested(&self, max_wait: Duration) {
         let mut requests = self.flusher.requests.lock();
         self.wait_for_first(&mut requests, max_wait);
-        requests.waiting_count = 0;
         requests.woken = false;
     }
 

@@ -45,6 +45,21 @@ pub enum ScanEnd {
     Missing(u64),
 }
 
+impl ScanEnd {
+    /// Where it was at its end or stopped; in the other case the place at which there is no record, and what
+    /// is wrong there, `None` where its file is missing.
+    ///
+    /// # Errors
+    /// That place.
+    pub const fn reached(self) -> std::result::Result<u64, (u64, Option<RecordFault>)> {
+        match self {
+            Self::Reached(offset) | Self::Stopped(offset) => Ok(offset),
+            Self::Fault { offset, fault } => Err((offset, Some(fault))),
+            Self::Missing(offset) => Err((offset, None)),
+        }
+    }
+}
+
 /// Whether a record can be served at all: beside what decoding checks, it stands where it says, its topic
 /// can be a topic, and one that is in no queue has no offset there.
 ///

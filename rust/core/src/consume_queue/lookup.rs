@@ -125,20 +125,10 @@ impl ConsumeQueue {
             let state = self.state.lock();
             (state.units.start() / UNIT, state.units.end() / UNIT)
         };
-        let (mut low, mut high) = (start, end);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let mut probe = middle;
-            let mut place = None;
-            while probe < high && place.is_none() {
-                place = self.unit(probe)?.and_then(|unit| unit.place());
-                probe += 1;
-            }
-            match place {
-                Some((offset, _)) if offset < phy_offset => low = probe,
-                _ => high = middle,
-            }
-        }
+        let mut low = first_not_before(start, end, |index| {
+            let place = self.unit(index)?.and_then(|unit| unit.place());
+            Ok(place.map(|(offset, _)| offset < phy_offset))
+        })?;
         // Blank units before the first that has a message belong to no message.
         while low < end && self.unit(low)?.is_some_and(|unit| unit.is_blank()) {
             low += 1;
@@ -208,6 +198,31 @@ impl ConsumeQueue {
         let found = units.iter().position(|unit| unit.physical_offset >= min_phy_offset);
         Ok(found.map(|at| start + num::offset(at)))
     }
+}
+
+/// The first index in a range that is not before what is looked for, else the range's end. An index of
+/// which `is_before` can't tell says nothing: the next one of which it can decides.
+pub(super) fn first_not_before(
+    min: u64,
+    max: u64,
+    mut is_before: impl FnMut(u64) -> Result<Option<bool>>,
+) -> Result<u64> {
+    let (mut low, mut high) = (min, max);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let mut probe = middle;
+        let mut found = None;
+        while probe < high && found.is_none() {
+            found = is_before(probe)?;
+            probe += 1;
+        }
+        if found == Some(true) {
+            low = probe;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
 }
 
 fn unit_time(log: &CommitLog, unit: &CqUnit) -> Result<i64> {

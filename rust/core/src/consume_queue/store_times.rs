@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::ConsumeQueue;
+use super::lookup::first_not_before;
 use super::unit_reader::UnitReader;
 use crate::commit_log::read::RecordReader;
 use crate::error::Result;
@@ -132,21 +133,6 @@ impl<'a> StoreTimes<'a> {
     }
 
     fn search(&mut self, min: u64, max: u64, timestamp: i64) -> Result<u64> {
-        let (mut low, mut high) = (min, max);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            // A unit without a readable message says nothing: the next one that has one decides.
-            let mut probe = middle;
-            let mut time = None;
-            while probe < high && time.is_none() {
-                time = self.of(probe)?;
-                probe += 1;
-            }
-            match time {
-                Some(time) if time < timestamp => low = probe,
-                _ => high = middle,
-            }
-        }
-        Ok(low)
+        first_not_before(min, max, |index| Ok(self.of(index)?.map(|time| time < timestamp)))
     }
 }

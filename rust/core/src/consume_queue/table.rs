@@ -201,6 +201,13 @@ impl QueueTable {
         self.queues.read().get(&queue).cloned()
     }
 
+    /// The queue of a topic as a record has it: one that is no UTF-8 goes by the text that Java makes of it.
+    #[must_use]
+    pub fn get_decoded(&self, queue: QueueRef<'_>) -> Option<Arc<ConsumeQueue>> {
+        let topic = java_string::decode(queue.topic);
+        self.get(QueueRef { topic: topic.as_bytes(), queue_id: queue.queue_id })
+    }
+
     /// A queue, made where there was none.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use hashbrown::HashMap;
 
 use super::segment::{QueueRuns, RangeSummary, Run, WorkFiles};
-use crate::commit_log::scan::{self, ScanEnd};
+use crate::commit_log::scan;
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::consume_queue::NewUnit;
 use crate::dispatch::{Derived, derive};
@@ -70,10 +70,9 @@ fn walk(view: &LogView, from: u64, to: u64, staged: &mut Staged<'_>) -> Result<(
             staged.record_count += 1;
             Ok(ControlFlow::Continue(()))
         })?;
-        let (bad, fault) = match end {
-            ScanEnd::Reached(offset) | ScanEnd::Stopped(offset) => return Ok((offset.min(view.end()), gaps)),
-            ScanEnd::Fault { offset, fault } => (offset, Some(fault)),
-            ScanEnd::Missing(offset) => (offset, None),
+        let (bad, fault) = match end.reached() {
+            Ok(offset) => return Ok((offset.min(view.end()), gaps)),
+            Err(bad) => bad,
         };
         if bad >= to {
             return Ok((bad, gaps));

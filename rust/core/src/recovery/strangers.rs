@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 
 use super::queues::unit_fits;
 use crate::commit_log::CommitLog;
-use crate::commit_log::scan::{self, ScanEnd};
+use crate::commit_log::scan;
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::config::StoreConfig;
 use crate::consume_queue::ConsumeQueue;
@@ -84,13 +84,8 @@ pub fn find(
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        position = match end {
-            ScanEnd::Reached(_) | ScanEnd::Stopped(_) => break,
-            ScanEnd::Fault { offset, fault } => {
-                scan::next_valid(log.files(), offset, Some(fault), to)?.unwrap_or(to)
-            }
-            ScanEnd::Missing(offset) => scan::next_valid(log.files(), offset, None, to)?.unwrap_or(to),
-        };
+        let Err((bad, fault)) = end.reached() else { break };
+        position = scan::next_valid(log.files(), bad, fault, to)?.unwrap_or(to);
     }
     search.finish(config, log, queues)
 }
@@ -187,8 +182,7 @@ impl Order {
 
 /// Whether the files of a record's queue have its unit, or end where it would follow.
 fn continues_its_files(queues: &QueueTable, queue: QueueRef<'_>, claim: Claim) -> Result<bool> {
-    let topic = decode(queue.topic);
-    let queue = queues.get(QueueRef { topic: topic.as_bytes(), queue_id: queue.queue_id });
+    let queue = queues.get_decoded(queue);
     let (Some(queue), Some(index)) = (queue, num::from_java_long(claim.queue_offset)) else {
         return Ok(false);
     };
@@ -209,19 +203,28 @@ fn continues_its_files(queues: &QueueTable, queue: QueueRef<'_>, claim: Claim) -
 fn is_elsewhere(config: &StoreConfig, log: &CommitLog, queues: &QueueTable, claim: Claim) -> Result<bool> {
     let Some(bytes) = log.get_message(claim.phy_offset, claim.size)? else { return Ok(false) };
     let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure) else { return Ok(false) };
+    any_leads_elsewhere(config, log, queues, &record)
+}
+
+/// Whether the files of any queue have a unit for a record that the record does not agree with.
+///
+/// # Errors
+/// Where a file can't be read.
+pub(crate) fn any_leads_elsewhere(
+    config: &StoreConfig,
+    log: &CommitLog,
+    queues: &QueueTable,
+    record: &Record<'_>,
+) -> Result<bool> {
     for queue in queues.all() {
-        if leads_elsewhere(config, log, &queue, &record)? {
+        if leads_elsewhere(config, log, &queue, record)? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Whether a queue's files have a unit for a record that the record does not agree with.
-///
-/// # Errors
-/// Where a file can't be read.
-pub(crate) fn leads_elsewhere(
+fn leads_elsewhere(
     config: &StoreConfig,
     log: &CommitLog,
     queue: &ConsumeQueue,

@@ -3,6 +3,10 @@
 use super::Undeliverable;
 use super::timeup::message_timeup;
 use crate::commit_log::Wait;
+use crate::commit_log::read::RecordReader;
+use crate::consume_queue::ConsumeQueue;
+use crate::error::Result;
+use crate::format::cq_unit::CqUnit;
 use crate::mmap::slice::Slice;
 use crate::num;
 use crate::status::PutMessageStatus;
@@ -33,6 +37,25 @@ pub(super) struct Delivery {
 }
 
 impl Store {
+    /// The message of a unit, to be delivered; `None` where it can't be read.
+    ///
+    /// # Errors
+    /// Where the log can't be read.
+    pub(super) fn due_of(
+        &self,
+        records: &mut RecordReader<'_>,
+        queue: &ConsumeQueue,
+        unit: &CqUnit,
+        queue_offset: u64,
+    ) -> Result<Option<Due>> {
+        let record = self.record_of(records, queue, unit, queue_offset)?.and_then(|found| found.slice());
+        Ok(record.zip(unit.place()).map(|(record, (physical_offset, _))| Due {
+            queue_offset,
+            physical_offset,
+            record,
+        }))
+    }
+
     /// Puts messages to their real topics, in their order, without those of their properties that
     /// are named.
     pub(super) fn deliver(&self, due: &[Due], without: &[&[u8]]) -> Delivery {

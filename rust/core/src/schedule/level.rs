@@ -68,12 +68,9 @@ impl Store {
                     found.next_due_ms = Some(due_ms);
                     return Ok(found);
                 }
-                let record = self.record_of(&mut records, queue, unit, found.next_offset)?;
-                if let (Some(record), Some((physical_offset, _))) =
-                    (record.and_then(|record| record.slice()), unit.place())
-                {
-                    size += record.len();
-                    found.due.push(Due { queue_offset: found.next_offset, physical_offset, record });
+                if let Some(due) = self.due_of(&mut records, queue, unit, found.next_offset)? {
+                    size += due.record.len();
+                    found.due.push(due);
                 }
                 found.next_offset += 1;
             }

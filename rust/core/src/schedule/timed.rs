@@ -287,12 +287,9 @@ impl Store {
             keys.push(key);
             let queue_offset = key.queue_offset;
             let Some(unit) = queue.unit(queue_offset)? else { continue };
-            let record = self.record_of(&mut records, queue, &unit, queue_offset)?;
-            if let (Some(record), Some((physical_offset, _))) =
-                (record.and_then(|record| record.slice()), unit.place())
-            {
-                size += record.len();
-                due.push(Due { queue_offset, physical_offset, record });
+            if let Some(one) = self.due_of(&mut records, queue, &unit, queue_offset)? {
+                size += one.record.len();
+                due.push(one);
             }
         }
         Ok((keys, due))

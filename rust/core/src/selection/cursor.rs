@@ -142,8 +142,11 @@ impl Search<'_> {
                 }
                 continue;
             };
+            // Where units are left out more are read than fit.
+            let fits = chunk.max_count - chunk.messages.len();
             let wanted =
-                num::index(span.end - span.next).min(UNITS_AT_ONCE).min(chunk.max_count.saturating_mul(2));
+                if self.selection.takes_every_unit() { fits } else { chunk.max_count.saturating_mul(2) };
+            let wanted = num::index(span.end - span.next).min(UNITS_AT_ONCE).min(wanted);
             let units = span.queue.units(span.next, wanted)?;
             if units.is_empty() {
                 self.pass_over_missing(span);
@@ -282,12 +285,9 @@ pub(super) fn position_behind(selection: &Selection, store: &Store, max_count: u
             left -= u64::from(selection.takes(record, offset, FoundBy::Offset));
             Ok(ControlFlow::Continue(()))
         })?;
-        next = match reached {
-            ScanEnd::Reached(offset) | ScanEnd::Stopped(offset) => return Ok(offset.min(end)),
-            ScanEnd::Fault { offset, fault } => {
-                scan::next_valid(files, offset, Some(fault), u64::MAX)?.unwrap_or(end)
-            }
-            ScanEnd::Missing(offset) => scan::next_valid(files, offset, None, u64::MAX)?.unwrap_or(end),
+        next = match reached.reached() {
+            Ok(offset) => return Ok(offset.min(end)),
+            Err((bad, fault)) => scan::next_valid(files, bad, fault, u64::MAX)?.unwrap_or(end),
         };
     }
     Ok(next.min(end))

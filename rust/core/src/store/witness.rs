@@ -9,11 +9,10 @@ use super::Store;
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
-use crate::format::java_string::decode;
 use crate::format::message::Record;
 use crate::format::sys_flag;
 use crate::num;
-use crate::recovery::strangers::leads_elsewhere;
+use crate::recovery::strangers::any_leads_elsewhere;
 
 /// Units of a queue that are read at a time.
 const UNITS_AT_ONCE: usize = 64;
@@ -49,15 +48,14 @@ impl Store {
         if let Some(known) = self.is_known_misplaced(record, offset) {
             return Ok(known);
         }
-        let topic = decode(record.topic);
-        let queue = self.queues.get(QueueRef { topic: topic.as_bytes(), queue_id: record.queue_id });
+        let queue = self.queues.get_decoded(QueueRef { topic: record.topic, queue_id: record.queue_id });
         let index = num::from_java_long(record.queue_offset);
         if let (Some(queue), Some(index)) = (queue, index)
             && is_unit_of(queue.unit(index)?, record, offset)
         {
             return Ok(false);
         }
-        self.leads_elsewhere(record)
+        any_leads_elsewhere(&self.config, &self.log, &self.queues, record)
     }
 
     /// What can be said without asking the queues.
@@ -72,15 +70,6 @@ impl Store {
         let is_asked =
             !self.config.compat && !self.is_part && sys_flag::enters_consume_queue(record.sys_flag);
         (!is_asked).then_some(false)
-    }
-
-    fn leads_elsewhere(&self, record: &Record<'_>) -> Result<bool> {
-        for queue in self.queues.all() {
-            if leads_elsewhere(&self.config, &self.log, &queue, record)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 }
 
@@ -106,7 +95,7 @@ impl Witness {
         if self.gone.get(&queue).is_some_and(|&count| count >= MANY_OF_A_QUEUE) {
             return Ok(false);
         }
-        let is_misplaced = store.leads_elsewhere(record)?;
+        let is_misplaced = any_leads_elsewhere(&store.config, &store.log, &store.queues, record)?;
         if !is_misplaced {
             *self.gone.entry(queue.into()).or_default() += 1;
         }
@@ -118,9 +107,7 @@ impl Witness {
         if let Some(unit) = self.units.get(&queue).and_then(in_cache) {
             return Ok(Some(unit));
         }
-        let topic = decode(queue.topic);
-        let of_text = QueueRef { topic: topic.as_bytes(), queue_id: queue.queue_id };
-        let Some(files) = store.queues.get(of_text) else { return Ok(None) };
+        let Some(files) = store.queues.get_decoded(queue) else { return Ok(None) };
         let units = files.units(index, UNITS_AT_ONCE)?;
         let unit = units.first().copied();
         if self.units.len() >= MAX_QUEUES {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use super::{Finding, FindingKind, Findings};
-use crate::commit_log::scan::{self, ScanEnd};
+use crate::commit_log::scan;
 use crate::commit_log::topic_queue::QueueRef;
 use crate::consume_queue::NewUnit;
 use crate::dispatch::{Derived, derive};
@@ -185,15 +185,8 @@ impl KeyChecker<'_> {
                     self.message(offset, record.store_timestamp, keys.0)?;
                     Ok(ControlFlow::Continue(()))
                 })?;
-            position = match end {
-                ScanEnd::Reached(_) | ScanEnd::Stopped(_) => break,
-                ScanEnd::Fault { offset, fault } => {
-                    scan::next_valid(view.files(), offset, Some(fault), view.end())?.unwrap_or(behind)
-                }
-                ScanEnd::Missing(offset) => {
-                    scan::next_valid(view.files(), offset, None, view.end())?.unwrap_or(behind)
-                }
-            };
+            let Err((bad, fault)) = end.reached() else { break };
+            position = scan::next_valid(view.files(), bad, fault, view.end())?.unwrap_or(behind);
         }
         while let Some(entry) = self.file.entry(self.number)? {
             self.wrong(entry, "no message of this file's part of the log stands there");

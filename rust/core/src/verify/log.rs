@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use hashbrown::HashMap;
 
 use super::{Finding, FindingKind, Findings};
-use crate::commit_log::scan::{self, ScanEnd};
+use crate::commit_log::scan;
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::consume_queue::NewUnit;
 use crate::consume_queue::table::QueueTable;
@@ -95,13 +95,12 @@ pub fn check_log(view: &LogView, queues: &QueueTable, from: u64, to: u64) -> Res
                 sums.add(record);
                 Ok(ControlFlow::Continue(()))
             })?;
-        let (bad, fault) = match end {
-            ScanEnd::Reached(offset) | ScanEnd::Stopped(offset) => {
+        let (bad, fault) = match end.reached() {
+            Ok(offset) => {
                 position = offset.min(view.end());
                 break;
             }
-            ScanEnd::Fault { offset, fault } => (offset, Some(fault)),
-            ScanEnd::Missing(offset) => (offset, None),
+            Err(bad) => bad,
         };
         position = bad;
         if bad >= to {
