@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from mqstore.errors import OptionError
+from mqstore.option_error import bad_option
 
 __all__ = ["StoreOptions", "check_address", "parse_conf", "parse_delay_levels", "parse_delete_when", "snake_case"]
 
@@ -52,7 +52,7 @@ def parse_delay_levels(levels: str) -> list[int]:
     for level in levels.split():
         unit = _UNIT_MS.get(level[-1:])
         if unit is None or not level[:-1].isdigit():
-            raise _bad("messageDelayLevel", levels, f"{level!r} is no number with a unit of s, m, h or d")
+            raise bad_option("messageDelayLevel", levels, f"{level!r} is no number with a unit of s, m, h or d")
         found.append(unit * int(level[:-1]))
     return found
 
@@ -66,7 +66,7 @@ def parse_delete_when(delete_when: str) -> set[int]:
     hours = {hour.strip() for hour in delete_when.split(";") if hour.strip()}
     for hour in hours:
         if not hour.isdecimal() or int(hour) >= _HOURS_OF_DAY:
-            raise _bad("deleteWhen", delete_when, f"{hour!r} is no hour from 0 to 23")
+            raise bad_option("deleteWhen", delete_when, f"{hour!r} is no hour from 0 to 23")
     return {int(hour) for hour in hours}
 
 
@@ -84,7 +84,7 @@ def parse_conf(path: str | os.PathLike[str]) -> dict[str, str]:
             continue
         match = re.match(r"([^=:\s]+)\s*[=:]\s*(.*)", stripped)
         if match is None:
-            raise _bad(f"{path}, line {number}", stripped, "expected key=value")
+            raise bad_option(f"{path}, line {number}", stripped, "expected key=value")
         found[match[1]] = match[2]
     return found
 
@@ -97,13 +97,7 @@ def check_address(option: str, address: str) -> None:
     """
     host, colon, port = address.rpartition(":")
     if not (host and colon and port.isdecimal() and 0 < int(port) <= _MAX_PORT):
-        raise _bad(option, address, "expected host:port")
-
-
-def _bad(option: str, value: object, reason: str) -> OptionError:
-    error = OptionError(f"option {option}={value}: {reason}")
-    error.option, error.value = option, str(value)
-    return error
+        raise bad_option(option, address, "expected host:port")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,28 +227,30 @@ class StoreOptions:
             ("flush_disk_type", ("ASYNC_FLUSH", "SYNC_FLUSH")),
         ):
             if getattr(self, name) not in allowed:
-                raise _bad(name, getattr(self, name), f"expected one of {', '.join(allowed)}")
+                raise bad_option(name, getattr(self, name), f"expected one of {', '.join(allowed)}")
         for option in dataclasses.fields(self):
             value = getattr(self, option.name)
             if isinstance(value, int) and not isinstance(value, bool) and value < 0:
-                raise _bad(option.name, value, "it is not negative")
+                raise bad_option(option.name, value, "it is not negative")
         if self.enable_d_leger_commit_log:
-            raise _bad("enableDLegerCommitLog", "true", "a DLedger log has another format and is not supported")
+            raise bad_option("enableDLegerCommitLog", "true", "a DLedger log has another format and is not supported")
         if self.transient_store_pool_enable and self.flush_disk_type == "SYNC_FLUSH":
-            raise _bad("transientStorePoolEnable", "true", "it goes with flushDiskType=ASYNC_FLUSH alone, as in 4.9.3")
+            raise bad_option(
+                "transientStorePoolEnable", "true", "it goes with flushDiskType=ASYNC_FLUSH alone, as in 4.9.3"
+            )
         self._check_replication()
         for name in _PERCENTAGES:
             if getattr(self, name) > _ALL_PERCENT:
-                raise _bad(name, getattr(self, name), "it is a percentage")
+                raise bad_option(name, getattr(self, name), "it is a percentage")
         parse_delete_when(self.delete_when)
         parse_delay_levels(self.message_delay_level)
 
     def _check_replication(self) -> None:
         if self.ha_listen_port > _MAX_PORT:
-            raise _bad("haListenPort", self.ha_listen_port, f"a port is at most {_MAX_PORT}")
+            raise bad_option("haListenPort", self.ha_listen_port, f"a port is at most {_MAX_PORT}")
         if not 0 < self.ha_transfer_batch_size <= _MAX_HA_BODY_SIZE:
             reason = f"it is between 1 and {_MAX_HA_BODY_SIZE} bytes, what a slave's buffer holds"
-            raise _bad("haTransferBatchSize", self.ha_transfer_batch_size, reason)
+            raise bad_option("haTransferBatchSize", self.ha_transfer_batch_size, reason)
         if self.ha_master_address is not None:
             check_address("haMasterAddress", self.ha_master_address)
 
@@ -277,7 +273,7 @@ class StoreOptions:
                 if lenient:
                     continue
                 near = difflib.get_close_matches(option, known, 1)
-                raise _bad(name, value, "there is no such option" + (f"; {near[0]}?" if near else ""))
+                raise bad_option(name, value, "there is no such option" + (f"; {near[0]}?" if near else ""))
             values[option] = _convert(name, value, kinds[option])
         values["store_path_root_dir"] = os.fspath(path)
         return cls(**values)
@@ -342,7 +338,7 @@ def _convert(name: str, value: object, kind: Any) -> object:
         return os.fspath(value)
     if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
         return value
-    raise _bad(name, value, f"expected {kind.__name__}, found {type(value).__name__}")
+    raise bad_option(name, value, f"expected {kind.__name__}, found {type(value).__name__}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ import pytest
 
 import mqstore
 from mqstore.services import FlushConsumeQueueService, GroupCommitService, ReputMessageService, ServiceThread
+from tests.services.delivery import service_of
 from tests.store.conftest import Opener
 from tests.waiting import wait_until
 
@@ -16,10 +17,6 @@ from tests.waiting import wait_until
 def die(*_given: object) -> None:
     """What ends a thread."""
     raise SystemExit("for a test")
-
-
-def service_of(store: mqstore.MessageStore, kind: type[ServiceThread]) -> ServiceThread:
-    return next(service for service in store._services if isinstance(service, kind))
 
 
 def kill(store: mqstore.MessageStore, kind: type[ServiceThread], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,40 +10,12 @@ import mqstore
 from mqstore.services import ScheduleMessageService
 from mqstore.store.config_delay_offset import DelayOffsetManager
 from tests.services.conftest import HandClock
+from tests.services.delivery import bodies, service_of, wait_for_passes
 from tests.store.conftest import Opener
 from tests.store_files import copy_store
 from tests.waiting import wait_until
 
 LEVELS = "1s 5s 1h"
-TWO_PASSES = 2
-
-
-def schedule_of(store: mqstore.MessageStore) -> ScheduleMessageService:
-    """The service that delivers a store's messages."""
-    (service,) = [service for service in store._services if isinstance(service, ScheduleMessageService)]
-    return service
-
-
-def wait_for_passes(store: mqstore.MessageStore) -> None:
-    """Waits until passes that began now have ended, so that what they would deliver is there."""
-    service = schedule_of(store)
-    passes = 0
-    deliver = service._deliver
-
-    def counted() -> int:
-        nonlocal passes
-        wait_ms = deliver()
-        passes += 1
-        return wait_ms
-
-    service._deliver = counted  # type: ignore[method-assign]
-    wait_until(lambda: passes >= TWO_PASSES)
-    service._deliver = deliver  # type: ignore[method-assign]
-
-
-def bodies(store: mqstore.MessageStore, topic: str = "orders") -> list[bytes]:
-    """The bodies of a topic's messages."""
-    return [bytes(message.body) for message in store.topic(topic)]
 
 
 def offsets_in(store: Path) -> dict[int, int]:
@@ -56,12 +28,12 @@ def test_a_message_is_delivered_when_it_is_due(open_store: Opener, clock: HandCl
     store.put("orders", b"later", queue_id=3, delay_time_level=2, tags="T", keys="K", flag=7)
     store.put("orders", b"sooner", queue_id=2, delay_time_level=1)
     clock.now_ms += 999
-    wait_for_passes(store)
+    wait_for_passes(service_of(store, ScheduleMessageService))
     assert bodies(store) == []
     clock.now_ms += 1
     wait_until(lambda: len(store.topic("orders")) == 1)
     clock.now_ms += 3999
-    wait_for_passes(store)
+    wait_for_passes(service_of(store, ScheduleMessageService))
     assert bodies(store) == [b"sooner"]
     clock.now_ms += 1
     assert store.wait_for_message("orders", 3, 0, timeout=60)
@@ -84,7 +56,7 @@ def test_thousands_of_due_messages_drain_at_once(open_store: Opener, clock: Hand
     found = [int(body) for body in bodies(store)]
     assert [number for number in found if number % 2 == 0] == list(range(0, 3000, 2))
     assert [number for number in found if number % 2] == list(range(1, 3000, 2))
-    assert schedule_of(store).offset_table == {1: 1500, 2: 1500}
+    assert service_of(store, ScheduleMessageService).offset_table == {1: 1500, 2: 1500}
 
 
 def test_a_pass_delivers_a_batch_of_each_level(open_store: Opener, clock: HandClock) -> None:
@@ -115,7 +87,7 @@ def test_nothing_comes_twice_after_a_restart(open_store: Opener, clock: HandCloc
     store = open_store(**given)
     clock.now_ms += 1000
     wait_until(lambda: len(store.topic("orders")) == 11)
-    wait_for_passes(store)
+    wait_for_passes(service_of(store, ScheduleMessageService))
     assert bodies(store) == [*(b"%d" % number for number in range(10)), b"last"]
 
 
@@ -140,7 +112,7 @@ def test_a_crash_repeats_what_was_delivered_since_the_offset_was_written(
     store.close()
     store = open_store("crashed", **given)
     wait_until(lambda: len(store.topic("orders")) == 10)
-    wait_for_passes(store)
+    wait_for_passes(service_of(store, ScheduleMessageService))
     assert bodies(store) == [b"%d" % number for number in [*range(7), *range(4, 7)]]
 
 
@@ -155,7 +127,7 @@ def test_offsets_are_written_behind_the_flush_of_what_they_say(
     wait_until(lambda: len(store.topic("orders")) == 1)
     end = store.get_max_phy_offset()
     assert store.get_flushed_where() < end
-    schedule_of(store).persist()
+    service_of(store, ScheduleMessageService).persist()
     assert store.get_flushed_where() == end
     assert offsets_in(tmp_path / "store") == {1: 1}
 
@@ -169,7 +141,7 @@ def test_what_cannot_be_delivered_keeps_nobody_waiting(
     store.put("orders", b"good", delay_time_level=1)
     clock.now_ms += 1000
     wait_until(lambda: len(store.topic("orders")) == 1)
-    wait_for_passes(store)
+    wait_for_passes(service_of(store, ScheduleMessageService))
     told = [record.getMessage() for record in caplog.records if "cannot be delivered" in record.getMessage()]
     assert len(told) == 1
     assert "it has no REAL_TOPIC" in told[0]
@@ -181,8 +153,8 @@ def test_a_store_that_takes_no_messages_loses_none(open_store: Opener, clock: Ha
     store.put("orders", b"body", delay_time_level=1)
     store._engine.make_logics_queue_error()
     clock.now_ms += 1000
-    wait_until(lambda: bool(schedule_of(store)._told))
-    assert schedule_of(store).offset_table == {}
+    wait_until(lambda: bool(service_of(store, ScheduleMessageService)._told))
+    assert service_of(store, ScheduleMessageService).offset_table == {}
     store.close()
     store = open_store(clock=clock, messageDelayLevel=LEVELS, schedule_messages=True)
     wait_until(lambda: bodies(store) == [b"body"])
@@ -195,7 +167,7 @@ def test_a_clock_that_was_set_back_keeps_nothing_back(open_store: Opener, clock:
     store.put("orders", b"a second", queue_id=0, delay_time_level=1)
     # Both are due farther away than their levels allow.
     wait_until(lambda: len(store.topic("orders")) == 2)
-    wait_for_passes(store)
+    wait_for_passes(service_of(store, ScheduleMessageService))
     assert sorted(bodies(store)) == [b"a second", b"an hour"]
 
 
@@ -213,7 +185,7 @@ def test_a_due_time_that_a_recovery_of_4_9_3_lost_is_found_again(
         file.write(struct.pack(">q", ord("T")))
     store = open_store(clock=clock, messageDelayLevel=LEVELS, schedule_messages=True)
     clock.now_ms += 4999
-    wait_for_passes(store)
+    wait_for_passes(service_of(store, ScheduleMessageService))
     assert bodies(store) == []
     clock.now_ms += 1
     wait_until(lambda: bodies(store) == [b"body"])
@@ -225,8 +197,8 @@ def test_damaged_offsets_give_way_to_those_before(open_store: Opener, clock: Han
     for count in (1, 2):
         store.put("orders", b"body", delay_time_level=1)
         clock.now_ms += 1000
-        wait_until(lambda count=count: schedule_of(store).offset_table == {1: count})  # type: ignore[misc]
-        schedule_of(store).persist()
+        wait_until(lambda count=count: service_of(store, ScheduleMessageService).offset_table == {1: count})  # type: ignore[misc]
+        service_of(store, ScheduleMessageService).persist()
     store.close()
     path = tmp_path / "store" / "config" / "delayOffset.json"
     path.write_bytes(path.read_bytes()[:-9])

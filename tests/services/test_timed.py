@@ -11,6 +11,7 @@ import mqstore
 from mqstore.services import TimedMessageService
 from mqstore.store.timed import DELIVER_AT, TIMED_TOPIC
 from tests.services.conftest import HandClock
+from tests.services.delivery import bodies, service_of, wait_for_passes
 from tests.store.conftest import Opener
 from tests.store_files import copy_store
 from tests.waiting import wait_until
@@ -19,35 +20,6 @@ HOUR = 3_600_000
 YEAR = 365 * 24 * HOUR
 NEVER: dict[str, Any] = {"flush_delay_offset_interval": 3_600_000}
 """What is delivered is written when the store is closed, and not before."""
-TWO_PASSES = 2
-
-
-def service_of(store: mqstore.MessageStore) -> TimedMessageService:
-    """The service that delivers a store's timed messages."""
-    (service,) = [service for service in store._services if isinstance(service, TimedMessageService)]
-    return service
-
-
-def wait_for_passes(store: mqstore.MessageStore) -> None:
-    """Waits until passes that began now have ended, so that what they would deliver is there."""
-    service = service_of(store)
-    passes = 0
-    deliver = service._deliver
-
-    def counted() -> int:
-        nonlocal passes
-        wait_ms = deliver()
-        passes += 1
-        return wait_ms
-
-    service._deliver = counted  # type: ignore[method-assign]
-    wait_until(lambda: passes >= TWO_PASSES)
-    service._deliver = deliver  # type: ignore[method-assign]
-
-
-def bodies(store: mqstore.MessageStore, topic: str = "orders") -> list[bytes]:
-    """The bodies of a topic's messages."""
-    return [bytes(message.body) for message in store.topic(topic)]
 
 
 def deliver_now(store: mqstore.MessageStore) -> int:
@@ -69,12 +41,12 @@ def test_a_message_is_delivered_as_it_was_put_when_it_is_due(open_store: Opener,
     assert (waiting.properties["REAL_TOPIC"], waiting.properties["REAL_QID"]) == ("orders", "3")
     assert waiting.born_timestamp == clock.now_ms
     clock.now_ms += 999
-    wait_for_passes(store)
+    wait_for_passes(service_of(store, TimedMessageService))
     assert bodies(store) == []
     clock.now_ms += 1
     wait_until(lambda: bodies(store) == [b"sooner"])
     clock.now_ms += HOUR - 1001
-    wait_for_passes(store)
+    wait_for_passes(service_of(store, TimedMessageService))
     assert bodies(store) == [b"sooner"]
     clock.now_ms += 1
     assert store.wait_for_message("orders", 3, 0, timeout=60)
@@ -179,7 +151,7 @@ def test_nothing_comes_twice_after_a_restart(open_store: Opener, clock: HandCloc
     store.close()
     for _ in range(2):
         store = open_store(**given)
-        wait_for_passes(store)
+        wait_for_passes(service_of(store, TimedMessageService))
         assert bodies(store) == [b"%d" % number for number in range(5)]
         store.close()
     clock.now_ms += 5
@@ -192,7 +164,7 @@ def test_nothing_comes_twice_after_a_restart(open_store: Opener, clock: HandCloc
         moved = store.path / derived
         moved.rename(store.path.with_name(derived))
     store = open_store(**given)
-    wait_for_passes(store)
+    wait_for_passes(service_of(store, TimedMessageService))
     assert len(store.topic("orders")) == 10
 
 
@@ -212,7 +184,7 @@ def test_a_crash_repeats_what_was_delivered_since_it_was_written(
     copy_store(tmp_path / "store", tmp_path / "crashed")
     crashed = open_store("crashed", clock=clock, schedule_messages=True)
     wait_until(lambda: len(crashed.topic("orders")) == 10)
-    wait_for_passes(crashed)
+    wait_for_passes(service_of(crashed, TimedMessageService))
     assert bodies(crashed) == [b"%d" % number for number in [*range(7), *range(4, 7)]]
 
 
@@ -256,7 +228,7 @@ def test_what_cannot_be_delivered_keeps_nobody_waiting(
     store.put("orders", b"good", deliver_at=clock.now_ms + 1)
     clock.now_ms += 1000
     wait_until(lambda: len(store.topic("orders")) == 1)
-    wait_for_passes(store)
+    wait_for_passes(service_of(store, TimedMessageService))
     told = [record.getMessage() for record in caplog.records if "cannot be delivered" in record.getMessage()]
     assert len(told) == 3
     assert "it has no REAL_TOPIC" in told[0]
@@ -269,7 +241,7 @@ def test_a_store_that_takes_no_messages_loses_none(open_store: Opener, clock: Ha
     store.put("orders", b"body", deliver_at=clock.now_ms + 1)
     store._engine.make_logics_queue_error()
     clock.now_ms += 1000
-    wait_until(lambda: service_of(store)._told is not None)
+    wait_until(lambda: service_of(store, TimedMessageService)._told is not None)
     store.close()
     store = open_store(clock=clock, schedule_messages=True)
     wait_until(lambda: bodies(store) == [b"body"])
@@ -310,7 +282,7 @@ def test_a_queue_that_was_removed_begins_anew(open_store: Opener, clock: HandClo
     clock.now_ms += 1
     wait_until(lambda: len(store.topic("orders")) == 2)
     assert store.clean_unused_topic({"orders"}) == 0
-    service_of(store)._persist()
+    service_of(store, TimedMessageService)._persist()
     store.close()
     store = open_store(clock=clock)
     store._destroy_queue(TIMED_TOPIC, 0)
@@ -320,7 +292,7 @@ def test_a_queue_that_was_removed_begins_anew(open_store: Opener, clock: HandClo
     clock.now_ms += 1
     store = open_store(clock=clock, schedule_messages=True)
     wait_until(lambda: len(store.topic("orders")) == 4)
-    wait_for_passes(store)
+    wait_for_passes(service_of(store, TimedMessageService))
     assert bodies(store) == [b"one", b"two", b"three", b"four"]
 
 
@@ -356,5 +328,5 @@ def test_roles_change_while_messages_wait(open_store: Opener, clock: HandClock) 
     assert len(store.topic("orders")) == 2
     store.handle_schedule_message_service("SYNC_MASTER")
     wait_until(lambda: len(store.topic("orders")) == 4)
-    wait_for_passes(store)
+    wait_for_passes(service_of(store, TimedMessageService))
     assert bodies(store) == [b"%d" % number for number in range(4)]

@@ -42,7 +42,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from mqstore.spark.option_error import bad_option
+from mqstore.option_error import bad_option
 
 __all__ = ["BAD_RANGE", "BAD_RANGE_TYPE", "COLUMNS", "STORE", "check_schema", "has_bodies", "schema", "schema_of"]
 

@@ -16,9 +16,9 @@ from pyspark.sql import functions as f
 import mqstore
 from mqstore import _native
 from mqstore.errors import OptionError
+from mqstore.option_error import bad_option
 from mqstore.spark.columns import COLUMNS, schema
 from mqstore.spark.opened import expand
-from mqstore.spark.option_error import bad_option
 from mqstore.spark.session import spark_session
 from mqstore.spark.staging import rows_behind, stage
 from mqstore.store.byte_ranges import refuse_remote, resolved

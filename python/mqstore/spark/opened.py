@@ -12,8 +12,8 @@ from pathlib import Path
 import mqstore
 from mqstore import _native
 from mqstore.errors import StoreNotFoundError
+from mqstore.option_error import bad_option
 from mqstore.options import StoreOptions
-from mqstore.spark.option_error import bad_option
 from mqstore.store import byte_ranges
 
 __all__ = ["expand", "followed", "forget_part", "log_of", "part_of"]

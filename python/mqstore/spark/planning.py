@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mqstore.option_error import bad_option
 from mqstore.spark.narrowing import Narrowing
 from mqstore.spark.opened import expand, followed, log_of
-from mqstore.spark.option_error import bad_option
 from mqstore.spark.piece import Piece
 from mqstore.spark.read_options import EARLIEST, LATEST, Bounds, ReadOptions
 from mqstore.store.byte_ranges import shown

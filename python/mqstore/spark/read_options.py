@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from mqstore._native import SqlFilter
-from mqstore.spark.option_error import bad_option
+from mqstore.option_error import bad_option
 from mqstore.store.byte_ranges import is_remote, with_parameters
 
 __all__ = ["EARLIEST", "LATEST", "Bounds", "ReadOptions"]

@@ -15,9 +15,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from mqstore.option_error import bad_option
 from mqstore.spark.columns import BAD_RANGE, COLUMNS, check_schema, has_bodies, schema_of
 from mqstore.spark.narrowing import Narrowing
-from mqstore.spark.option_error import bad_option
 from mqstore.spark.piece import Piece, read_piece
 from mqstore.spark.planning import plan
 from mqstore.spark.read_options import ReadOptions

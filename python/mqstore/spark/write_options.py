@@ -18,8 +18,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from mqstore.option_error import bad_option
 from mqstore.options import StoreOptions
-from mqstore.spark.option_error import bad_option
 from mqstore.store.byte_ranges import local_path, refuse_remote
 
 __all__ = ["WriteOptions", "check_columns"]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from mqstore.errors import MQStoreError, OptionError, StoreIOError
+from mqstore.option_error import bad_option
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
@@ -265,7 +266,7 @@ def refuse_remote(option: str, path: str | os.PathLike[str]) -> None:
     """
     if is_remote(path):
         name = shown(os.fspath(path))
-        raise _bad(option, name, "what is not on this machine's disks is only read")
+        raise bad_option(option, name, "what is not on this machine's disks is only read")
 
 
 @functools.lru_cache(maxsize=32)
@@ -298,10 +299,4 @@ def _modified_ms(info: "FileInfo") -> int:
 
 
 def _bad_path(path: str, reason: str) -> OptionError:
-    return _bad("path", shown(path), reason)
-
-
-def _bad(option: str, value: str, reason: str) -> OptionError:
-    error = OptionError(f"option {option}={value}: {reason}")
-    error.option, error.value = option, value
-    return error
+    return bad_option("path", shown(path), reason)
