@@ -19,6 +19,7 @@ use nix::unistd::{Whence, lseek};
 use crate::error::{Error, Result};
 use crate::mmap::region::Region;
 use crate::num;
+use crate::zeros::is_zero;
 
 /// What a file is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -334,7 +335,7 @@ fn write_allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
         let mut present = vec![0u8; step];
         let known = num::index(size.saturating_sub(at)).min(step);
         file.read_exact_at(present.get_mut(..known).unwrap_or_default(), at)?;
-        let bytes = if present.iter().all(|&byte| byte == 0) { zeros.get(..step) } else { None };
+        let bytes = if is_zero(&present) { zeros.get(..step) } else { None };
         file.write_all_at(bytes.unwrap_or(&present), at)?;
         at += num::offset(step);
     }

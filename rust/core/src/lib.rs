@@ -38,3 +38,4 @@ pub mod status;
 pub mod store;
 pub mod unique_key;
 pub mod verify;
+pub mod zeros;

@@ -21,6 +21,7 @@ use crate::mmap::file_queue::FileQueue;
 use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::slice::Slice;
 use crate::num;
+use crate::zeros;
 
 /// Bytes that are read at a time where files are read and not mapped.
 const READ_AHEAD: u64 = 8 << 20;
@@ -335,7 +336,7 @@ pub fn is_zero(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<bool> {
         if window.is_empty() {
             break;
         }
-        if window.iter().any(|&byte| byte != 0) {
+        if !zeros::is_zero(&window) {
             return Ok(false);
         }
         at += num::offset(window.len());

@@ -13,6 +13,7 @@ use super::slice::Slice;
 use crate::error::{Error, Result};
 use crate::fs::{FileHandle, FileSystem, OpenMode};
 use crate::num;
+use crate::zeros::is_zero;
 
 /// How the bytes of a file are reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -267,7 +268,7 @@ impl MappedFile {
             if count == 0 {
                 break;
             }
-            if window.iter().take(count).any(|&byte| byte != 0) {
+            if !is_zero(window.get(..count).unwrap_or_default()) {
                 window.fill(0);
                 let zeros = window.get(..count).unwrap_or_default();
                 handle.write_at(zeros, at).map_err(Error::io("write", &self.path))?;

@@ -23,6 +23,7 @@ use crate::format::message::{
 use crate::mmap::file_queue::FileQueue;
 use crate::mmap::mapped_file::MappedFile;
 use crate::num;
+use crate::zeros::is_zero;
 
 /// How many of the newest files are read after a clean stop, as in 4.9.3.
 const CHECKED_FILE_COUNT: usize = 3;
@@ -42,8 +43,26 @@ pub struct LogEnd {
     pub walked_from: u64,
     /// Parts without records, with records behind them.
     pub gaps: Vec<Gap>,
-    /// Whether something that is not zeros stands behind the end.
-    pub is_cut: bool,
+    /// What stands behind the end.
+    pub behind: Behind,
+}
+
+/// What stands behind the log's end, up to the end of its last file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behind {
+    /// Zeros, as reserved blocks read.
+    Zeros,
+    /// The blank that ended the last file, or what was not looked at.
+    Unknown,
+    /// Something that has to go.
+    Remains,
+}
+
+impl LogEnd {
+    /// An end that is known without a walk, or is that of one that has not seen a record yet.
+    pub(super) const fn at(log_end: u64, walked_from: u64) -> Self {
+        Self { log_end, last_store_timestamp: 0, walked_from, gaps: Vec::new(), behind: Behind::Unknown }
+    }
 }
 
 /// Finds the log's end.
@@ -54,18 +73,11 @@ pub fn find(of: Recovered<'_>) -> Result<LogEnd> {
     let files = of.log.files();
     if let StoreState::Live(Some(published)) = of.state {
         let log_end = files.last().map_or(0, |last| published.wrote.min(last.end_offset()));
-        let walked_from = log_end;
-        return Ok(LogEnd { log_end, last_store_timestamp: 0, walked_from, gaps: Vec::new(), is_cut: false });
+        return Ok(LogEnd::at(log_end, log_end));
     }
     let all = files.files();
     let (Some(start), Some(first)) = (start_file(of, &all)?, all.first()) else {
-        return Ok(LogEnd {
-            log_end: 0,
-            last_store_timestamp: 0,
-            walked_from: 0,
-            gaps: Vec::new(),
-            is_cut: false,
-        });
+        return Ok(LogEnd::at(0, 0));
     };
     let found = walk(of, &all, start.file_from_offset())?;
     if start.file_from_offset() > first.file_from_offset() && overclaims(of, &found) {
@@ -85,13 +97,7 @@ fn overclaims(of: Recovered<'_>, found: &LogEnd) -> bool {
 fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<LogEnd> {
     let files = of.log.files();
     let check = if of.config.check_crc_on_recover { Check::BodyCrc } else { Check::Structure };
-    let mut found = LogEnd {
-        log_end: walked_from,
-        last_store_timestamp: 0,
-        walked_from,
-        gaps: Vec::new(),
-        is_cut: false,
-    };
+    let mut found = LogEnd::at(walked_from, walked_from);
     let last_file = all.last().map_or(walked_from, |last| last.file_from_offset());
     let mut position = walked_from;
     loop {
@@ -112,7 +118,7 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
             ScanEnd::Missing(offset) => (offset, None),
             ScanEnd::Stopped(lost) => {
                 found.log_end = found.log_end.max(file_start(files, lost));
-                found.is_cut = true;
+                found.behind = Behind::Remains;
                 return Ok(found);
             }
             // The blank at the end of the last file does not count, as in 4.9.3.
@@ -125,13 +131,13 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
             if is_lost(of, files, bad)? { None } else { scan::next_valid(files, bad, fault, u64::MAX)? };
         let Some(next) = next.filter(|_| !is_being_written(of, files, bad)) else {
             found.log_end = found.log_end.max(file_start(files, bad));
-            found.is_cut = !is_unwritten(files, bad)?;
+            found.behind = if is_unwritten(files, bad)? { Behind::Zeros } else { Behind::Remains };
             return Ok(found);
         };
         if of.writable {
             refuse_unless_told_to_cut(of, bad, fault, next)?;
             found.log_end = found.log_end.max(file_start(files, bad));
-            found.is_cut = true;
+            found.behind = Behind::Remains;
             return Ok(found);
         }
         found.gaps.push(Gap { from: bad, to: next, fault });
@@ -167,8 +173,8 @@ fn is_lost(of: Recovered<'_>, files: &FileQueue, bad: u64) -> Result<bool> {
 fn has_lost_sector(bytes: &[u8], position: u64) -> bool {
     let in_first = num::index(SECTOR_SIZE - position % SECTOR_SIZE);
     let (first, others) = bytes.split_at_checked(in_first).unwrap_or((bytes, &[]));
-    let is_zero = |sector: &[u8]| !sector.is_empty() && sector.iter().all(|&byte| byte == 0);
-    is_zero(first) || others.chunks(num::index(SECTOR_SIZE)).any(is_zero)
+    let is_lost = |sector: &[u8]| !sector.is_empty() && is_zero(sector);
+    is_lost(first) || others.chunks(num::index(SECTOR_SIZE)).any(is_lost)
 }
 
 /// The position in its file at which a record's properties begin: they end with it.
@@ -254,7 +260,7 @@ fn first_store_timestamp(file: &Arc<MappedFile>) -> Result<Option<i64>> {
 ///
 /// # Errors
 /// Where a file can't be written or removed.
-pub fn trim(log: &CommitLog, log_end: u64) -> Result<()> {
+pub fn trim(log: &CommitLog, log_end: u64, behind: Behind) -> Result<()> {
     let files = log.files();
     let all = files.files();
     let later: Vec<_> = all.iter().filter(|file| file.file_from_offset() > log_end).cloned().collect();
@@ -262,7 +268,7 @@ pub fn trim(log: &CommitLog, log_end: u64) -> Result<()> {
     for file in later.iter().rev() {
         files.delete(std::slice::from_ref(file))?;
     }
-    if let Some(file) = files.find(log_end) {
+    if let Some(file) = files.find(log_end).filter(|_| behind != Behind::Zeros) {
         file.zero_from(log_end - file.file_from_offset())?;
     }
     files.remove_half_made()?;

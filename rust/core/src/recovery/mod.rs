@@ -27,7 +27,7 @@ use crate::index::IndexService;
 use crate::index::file::IndexFile;
 use crate::published::PublishedPositions;
 
-use log_end::LogEnd;
+use log_end::{Behind, LogEnd};
 use queues::QueueEnds;
 
 /// What recovery works on.
@@ -79,6 +79,8 @@ pub struct Recovery {
     pub index_from: Option<u64>,
     /// Index files that are not to be trusted, newest first.
     pub dropped: Vec<Arc<IndexFile>>,
+    /// What stands behind the log's end.
+    pub behind: Behind,
     /// Whether what is behind the ends may hold old bytes that have to go.
     pub must_trim: bool,
 }
@@ -102,7 +104,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
     if let Some(first) = strangers.first().filter(|_| of.writable) {
         log_end::refuse_unless_told_to_cut(of, first.from, first.fault, first.to)?;
         end.log_end = first.from;
-        end.is_cut = true;
+        end.behind = Behind::Remains;
         of.log.set_end(end.log_end, end.last_store_timestamp);
         let ends = queues::recover(of, &end)?;
         (dispatch_from, is_cut) = (ends.dispatch_from, is_cut || ends.is_cut);
@@ -121,7 +123,12 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         dispatch_from,
         index_from,
         dropped,
-        must_trim: of.state != StoreState::Closed || end.is_cut || is_cut || has_later_files || has_half_made,
+        behind: end.behind,
+        must_trim: of.state != StoreState::Closed
+            || end.behind == Behind::Remains
+            || is_cut
+            || has_later_files
+            || has_half_made,
     })
 }
 
@@ -166,8 +173,7 @@ const REMOTE_ZEROS: u64 = 8 << 20;
 pub fn recover_by_queues(of: Recovered<'_>) -> Result<Option<Recovery>> {
     let Some(dispatch_from) = find_end_by_queues(of)? else { return Ok(None) };
     let log_end = of.log.max_offset();
-    let walked_from = dispatch_from;
-    let end = LogEnd { log_end, last_store_timestamp: 0, walked_from, gaps: Vec::new(), is_cut: false };
+    let end = LogEnd::at(log_end, dispatch_from);
     let (dropped, index_from) = index::recover(of, &end)?;
     Ok(Some(Recovery {
         log_end,
@@ -176,6 +182,7 @@ pub fn recover_by_queues(of: Recovered<'_>) -> Result<Option<Recovery>> {
         dispatch_from,
         index_from,
         dropped,
+        behind: end.behind,
         must_trim: false,
     }))
 }
@@ -213,7 +220,7 @@ pub fn find_end_by_queues(of: Recovered<'_>) -> Result<Option<u64>> {
 /// # Errors
 /// Where a file can't be written or removed.
 pub fn trim(of: Recovered<'_>, recovery: &Recovery) -> Result<()> {
-    log_end::trim(of.log, recovery.log_end)?;
+    log_end::trim(of.log, recovery.log_end, recovery.behind)?;
     for queue in of.queues.all() {
         queue.trim()?;
     }

@@ -11,6 +11,7 @@ use crate::lock::StoreLock;
 use crate::log_view::LogView;
 use crate::mmap::mapped_file::MappedFile;
 use crate::num;
+use crate::zeros::is_zero;
 
 const STEP: usize = 1 << 20;
 
@@ -57,7 +58,7 @@ fn copy_file(file: &Arc<MappedFile>, to: &dyn FileHandle, path: &Path, log_end: 
             break;
         }
         let found = buffer.get(..count).unwrap_or_default();
-        if found.iter().any(|&byte| byte != 0) {
+        if !is_zero(found) {
             to.write_at(found, at).map_err(Error::io("write", path))?;
         }
         at += num::offset(count);

@@ -14,3 +14,4 @@ mod poison;
 mod published;
 mod running_flags;
 mod unique_key;
+mod zeros;
