@@ -9,11 +9,12 @@ use mqstore_core::format::host::Host;
 use mqstore_core::format::index::key_hash;
 use mqstore_core::format::message::{self, Check, Place, RecordFields};
 use mqstore_core::format::properties::{ClientProperties, DispatchProperties};
+use mqstore_core::store::Properties;
 
 fn record(body: &[u8]) -> Vec<u8> {
     let host = Host { ip: [127, 0, 0, 1].into(), port: 10911 };
     let client = ClientProperties { keys: Some(b"key1"), tags: Some(b"TagA"), ..ClientProperties::default() };
-    let properties = client.encode();
+    let properties = Properties::Client(client).encode();
     let fields = RecordFields {
         body_crc: message::body_crc(body),
         queue_id: 1,
@@ -49,7 +50,7 @@ fn codecs(criterion: &mut Criterion) {
     });
     group.finish();
     let client = ClientProperties { keys: Some(b"key1"), tags: Some(b"TagA"), ..ClientProperties::default() };
-    let properties = client.encode();
+    let properties = Properties::Client(client).encode();
     criterion.bench_function("properties for dispatch", |bencher| {
         bencher.iter(|| DispatchProperties::of(black_box(&properties)));
     });

@@ -45,17 +45,48 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Body {
     }
 }
 
-/// Properties: a mapping of strings, or the string as it is stored.
-pub enum GivenProperties {
-    Map(Vec<(PyBackedStr, PyBackedStr)>),
-    RawText(PyBackedStr),
-    RawBytes(PyBackedBytes),
+/// Properties as a mapping of strings.
+#[derive(Default)]
+pub struct PropertyMap(Vec<(PyBackedStr, PyBackedStr)>);
+
+impl PropertyMap {
+    pub fn borrow(&self) -> JavaHashMap<'_> {
+        let mut map = JavaHashMap::default();
+        for (name, value) in &self.0 {
+            map.put(name.as_bytes(), value.as_bytes());
+        }
+        map
+    }
 }
 
-impl Default for GivenProperties {
-    fn default() -> Self {
-        Self::Map(Vec::new())
+impl<'a, 'py> FromPyObject<'a, 'py> for PropertyMap {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if given.is_none() {
+            return Ok(Self::default());
+        }
+        let pairs: PyResult<Vec<_>> = match given.cast::<PyDict>() {
+            Ok(map) => map.iter().map(|(name, value)| Ok((name.extract()?, value.extract()?))).collect(),
+            Err(_) if !given.hasattr("items")? => {
+                let kind = given.get_type().name()?;
+                return Err(PyTypeError::new_err(format!("properties are a mapping of strings, not {kind}")));
+            }
+            Err(_) => given
+                .call_method0("items")?
+                .try_iter()?
+                .map(|pair| pair?.extract::<(PyBackedStr, PyBackedStr)>())
+                .collect(),
+        };
+        pairs.map(Self)
     }
+}
+
+/// Properties: a mapping of strings, or the string as it is stored.
+pub enum GivenProperties {
+    Map(PropertyMap),
+    RawText(PyBackedStr),
+    RawBytes(PyBackedBytes),
 }
 
 impl GivenProperties {
@@ -63,13 +94,7 @@ impl GivenProperties {
         match self {
             Self::RawText(raw) => Properties::Raw(raw.as_bytes()),
             Self::RawBytes(raw) => Properties::Raw(raw),
-            Self::Map(pairs) => {
-                let mut map = JavaHashMap::default();
-                for (name, value) in pairs {
-                    map.put(name.as_bytes(), value.as_bytes());
-                }
-                Properties::Map(map)
-            }
+            Self::Map(map) => Properties::Map(map.borrow()),
         }
     }
 }
@@ -78,24 +103,13 @@ impl<'a, 'py> FromPyObject<'a, 'py> for GivenProperties {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        if given.is_none() {
-            return Ok(Self::default());
-        }
         if given.cast::<PyString>().is_ok() {
             return given.extract().map(Self::RawText);
         }
         if given.cast::<PyBytes>().is_ok() {
             return Ok(Self::RawBytes(given.extract()?));
         }
-        let pairs: PyResult<Vec<_>> = match given.cast::<PyDict>() {
-            Ok(map) => map.iter().map(|(name, value)| Ok((name.extract()?, value.extract()?))).collect(),
-            Err(_) => given
-                .call_method0("items")?
-                .try_iter()?
-                .map(|pair| pair?.extract::<(PyBackedStr, PyBackedStr)>())
-                .collect(),
-        };
-        pairs.map(Self::Map)
+        given.extract().map(Self::Map)
     }
 }
 

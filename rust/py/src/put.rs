@@ -14,6 +14,7 @@ use mqstore_core::format::host::Host;
 use mqstore_core::format::java_hash_map::JavaHashMap;
 use mqstore_core::format::properties::{self as names, ClientProperties};
 use mqstore_core::ha::Master;
+use mqstore_core::num;
 use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::{
     BatchMessage, Finishing, NewMessage, Properties, PutAppended, PutRefusal, PutStep, Store as CoreStore,
@@ -25,7 +26,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use smallvec::{SmallVec, smallvec};
 
-use crate::arguments::{self, Body, GivenProperties, Keys, TimeMs};
+use crate::arguments::{self, Body, GivenProperties, Keys, PropertyMap, TimeMs};
 use crate::errors;
 use crate::message::Message;
 use crate::results::PutMessageResult;
@@ -139,7 +140,17 @@ impl Round {
 
     /// The next one in turn.
     pub(crate) fn next(&self) -> i32 {
-        self.next.fetch_add(1, Ordering::Relaxed).rem_euclid(self.write_queue_nums)
+        self.at(self.take(1))
+    }
+
+    /// The turn of the first of so many messages.
+    pub(crate) fn take(&self, count: usize) -> i32 {
+        self.next.fetch_add(num::java_int(count), Ordering::Relaxed)
+    }
+
+    /// Whose turn it is.
+    pub(crate) const fn at(&self, turn: i32) -> i32 {
+        turn.rem_euclid(self.write_queue_nums)
     }
 }
 
@@ -148,26 +159,23 @@ pub struct Extras<'a> {
     pub keys: Option<&'a str>,
     pub tags: Option<&'a str>,
     pub unique_key: Option<&'a UniqueKey>,
-    pub given: &'a GivenProperties,
+    pub given: &'a PropertyMap,
     pub delay_time_level: i32,
     pub deliver_at: Option<TimeMs>,
     pub wait_store_msg_ok: bool,
 }
 
 /// The properties of a message that is put.
-pub fn properties_of<'a>(extras: &Extras<'a>) -> PyResult<Properties<'a>> {
+pub fn properties_of<'a>(extras: &Extras<'a>) -> Properties<'a> {
     let client = ClientProperties::of(
         extras.keys.map(str::as_bytes),
         extras.unique_key.map(UniqueKey::as_bytes),
         extras.tags.map(str::as_bytes),
         extras.wait_store_msg_ok,
     );
-    let Properties::Map(own) = extras.given.borrow() else {
-        return Err(PyValueError::new_err("put takes properties as a mapping of strings"));
-    };
-    let properties = Properties::of_client(own, client);
+    let properties = Properties::of_client(extras.given.borrow(), client);
     if extras.delay_time_level <= 0 && extras.deliver_at.is_none() {
-        return Ok(properties);
+        return properties;
     }
     let mut map = properties.to_map();
     if extras.delay_time_level > 0 {
@@ -176,7 +184,7 @@ pub fn properties_of<'a>(extras: &Extras<'a>) -> PyResult<Properties<'a>> {
     if let Some(TimeMs(deliver_at)) = extras.deliver_at {
         map.put(names::DELIVER_AT, deliver_at.to_string().into_bytes());
     }
-    Ok(Properties::Map(map))
+    Properties::Map(map)
 }
 
 #[pymethods]
@@ -193,7 +201,7 @@ impl Store {
         keys: Option<Keys>,
         tags: Option<&str>,
         queue_id: Option<i32>,
-        properties: Option<GivenProperties>,
+        properties: Option<PropertyMap>,
         flag: i32,
         sys_flag: i32,
         delay_time_level: i32,
@@ -234,7 +242,7 @@ impl Store {
         keys: Option<Keys>,
         tags: Option<&str>,
         queue_id: Option<i32>,
-        properties: Option<GivenProperties>,
+        properties: Option<PropertyMap>,
         flag: i32,
         sys_flag: i32,
         delay_time_level: i32,
@@ -397,7 +405,7 @@ struct Put<'a> {
     keys: Option<Keys>,
     tags: Option<&'a str>,
     queue_id: Option<i32>,
-    given: GivenProperties,
+    given: PropertyMap,
     flag: i32,
     sys_flag: i32,
     delay_time_level: i32,
@@ -439,7 +447,7 @@ impl Put<'_> {
             reconsume_times: 0,
             prepared_transaction_offset: 0,
             body: self.body.as_slice(),
-            properties: properties_of(&extras)?,
+            properties: properties_of(&extras),
         };
         let is_large = message.body.len() > LARGE_BODY_SIZE;
         let core: &CoreStore = &this.core;
@@ -475,7 +483,7 @@ pub fn encode_messages(items: Vec<(Body, i32, GivenProperties)>) -> PyResult<Vec
 /// Properties in the order in which Java's `HashMap` gives them.
 #[pyfunction]
 pub fn properties_to_bytes(properties: GivenProperties) -> Vec<u8> {
-    properties.borrow().encode().into_owned()
+    properties.borrow().encode()
 }
 
 /// The names of a mapping in the order in which Java's `HashMap` gives them.

@@ -8,11 +8,10 @@ use mqstore_core::format::host::Host;
 use mqstore_core::format::java_hash_map::JavaHashMap;
 use mqstore_core::num;
 use mqstore_core::status::PutMessageStatus;
-use mqstore_core::store::Properties;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arguments::{ArrowStream, GivenProperties};
+use crate::arguments::{ArrowStream, PropertyMap};
 use crate::errors;
 use crate::results::PutMessageResult;
 use crate::store::{Round, Store};
@@ -58,7 +57,7 @@ impl Store {
         topic: Option<&str>,
         queue_id: Option<i32>,
         partitioner: &str,
-        properties: Option<GivenProperties>,
+        properties: Option<PropertyMap>,
         flag: i32,
         born_timestamp: Option<i64>,
         wait_store_msg_ok: bool,
@@ -73,7 +72,7 @@ impl Store {
         let shared = Shared {
             topic: topic.map(str::as_bytes),
             queue_id,
-            properties: &map_of(&given)?,
+            properties: &given.borrow(),
             flag,
             born_timestamp: born_timestamp.unwrap_or(now_ms),
             born_host: this.born_host,
@@ -127,13 +126,6 @@ impl Store {
             first_row += num::offset(rows.count());
         }
         Ok(())
-    }
-}
-
-fn map_of(given: &GivenProperties) -> PyResult<JavaHashMap<'_>> {
-    match given.borrow() {
-        Properties::Map(map) => Ok(map),
-        _ => Err(PyValueError::new_err("put_arrow takes properties as a mapping of strings")),
     }
 }
 

@@ -1,18 +1,22 @@
 //! Putting many messages in one call.
 
+use std::sync::Arc;
+
 use mqstore_core::commit_log::{Appended, Wait};
+use mqstore_core::num;
 use mqstore_core::status::PutMessageStatus;
-use mqstore_core::store::{NewMessage, PutStep};
+use mqstore_core::store::{Messages, NewMessage, Properties, PutStep};
 use mqstore_core::unique_key::UniqueKey;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 
-use crate::arguments::{Body, GivenProperties, Keys, TimeMs};
+use crate::arguments::{Body, Keys, PropertyMap, TimeMs};
 use crate::errors;
 use crate::put::{Extras, properties_of};
 use crate::results::PutMessageResult;
-use crate::store::Store;
+use crate::store::{Round, Store};
 
 /// Calls with fewer bytes of bodies than this are tried with the GIL held.
 const SMALL_CALL_SIZE: usize = 64 << 10;
@@ -20,8 +24,8 @@ const SMALL_CALL_SIZE: usize = 64 << 10;
 /// One tag for all messages, or one for each.
 #[derive(FromPyObject)]
 pub enum Tags {
-    One(String),
-    Each(Vec<Option<String>>),
+    One(PyBackedStr),
+    Each(Vec<Option<PyBackedStr>>),
 }
 
 impl Tags {
@@ -43,18 +47,18 @@ impl Tags {
 /// Properties that all messages have, or those of each.
 #[derive(FromPyObject)]
 pub enum Given {
-    One(GivenProperties),
-    Each(Vec<GivenProperties>),
+    One(PropertyMap),
+    Each(Vec<PropertyMap>),
 }
 
 impl Default for Given {
     fn default() -> Self {
-        Self::One(GivenProperties::default())
+        Self::One(PropertyMap::default())
     }
 }
 
 impl Given {
-    fn of(&self, at: usize) -> Option<&GivenProperties> {
+    fn of(&self, at: usize) -> Option<&PropertyMap> {
         match self {
             Self::One(given) => Some(given),
             Self::Each(each) => each.get(at),
@@ -192,6 +196,69 @@ struct PutMany<'a> {
     unique_key: bool,
 }
 
+/// What the messages of a call are made from.
+struct Parts<'a> {
+    put: &'a PutMany<'a>,
+    store: &'a Store,
+    queues: Queues,
+    now_ms: i64,
+    /// One each, or none.
+    unique_keys: Vec<UniqueKey>,
+    none: PropertyMap,
+}
+
+/// Which queues the messages of a call go to.
+enum Queues {
+    One(i32),
+    InTurn { round: Arc<Round>, first: i32 },
+}
+
+impl Queues {
+    fn of(&self, at: usize) -> i32 {
+        match self {
+            Self::One(queue_id) => *queue_id,
+            Self::InTurn { round, first } => round.at(first.wrapping_add(num::java_int(at))),
+        }
+    }
+}
+
+impl Messages for Parts<'_> {
+    fn count(&self) -> usize {
+        self.put.bodies.len()
+    }
+
+    fn message(&self, at: usize) -> Option<NewMessage<'_>> {
+        let put = self.put;
+        let extras = Extras {
+            keys: put.keys.as_ref().and_then(|keys| keys.get(at)?.as_ref()).map(Keys::as_str),
+            tags: put.tags.as_ref().and_then(|tags| tags.of(at)),
+            unique_key: self.unique_keys.get(at),
+            given: put.given.of(at).unwrap_or(&self.none),
+            delay_time_level: 0,
+            deliver_at: put.deliver_at.as_ref().and_then(|times| times.of(at)),
+            wait_store_msg_ok: put.wait_store_msg_ok,
+        };
+        let bare = self.without_properties(at)?;
+        Some(NewMessage { properties: properties_of(&extras), ..bare })
+    }
+
+    fn without_properties(&self, at: usize) -> Option<NewMessage<'_>> {
+        Some(NewMessage {
+            topic: self.put.topic.as_bytes(),
+            queue_id: self.queues.of(at),
+            flag: self.put.flag,
+            sys_flag: 0,
+            born_timestamp: self.put.born_timestamp.unwrap_or(self.now_ms),
+            born_host: self.store.born_host,
+            store_host: self.store.store_host,
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+            body: self.put.bodies.get(at)?.as_slice(),
+            properties: Properties::Raw(&[]),
+        })
+    }
+}
+
 impl PutMany<'_> {
     fn begin(&self, slf: &Bound<'_, Store>) -> PyResult<(PutMessageResult, Option<u64>)> {
         let (py, this) = (slf.py(), slf.get());
@@ -200,42 +267,21 @@ impl PutMany<'_> {
         check_length("tags", self.tags.as_ref().is_none_or(|tags| tags.fits(count)), count)?;
         check_length("properties", self.given.fits(count), count)?;
         check_length("deliver_at", self.deliver_at.as_ref().is_none_or(|times| times.fits(count)), count)?;
-        let none = GivenProperties::default();
-        let now = this.core.now_ms();
-        let unique_keys: Vec<Option<UniqueKey>> =
-            self.bodies.iter().map(|_| self.unique_key.then(|| this.unique_keys.next(now))).collect();
-        let round = Store::round_of(slf, self.topic)?;
         if self.deliver_at.is_some() {
             Store::know_timed_topic(slf)?;
         }
-        let mut messages = Vec::with_capacity(count);
-        for (at, (body, unique_key)) in self.bodies.iter().zip(&unique_keys).enumerate() {
-            let key = self.keys.as_ref().and_then(|keys| keys.get(at)?.as_ref());
-            let extras = Extras {
-                keys: key.map(Keys::as_str),
-                tags: self.tags.as_ref().and_then(|tags| tags.of(at)),
-                unique_key: unique_key.as_ref(),
-                given: self.given.of(at).unwrap_or(&none),
-                delay_time_level: 0,
-                deliver_at: self.deliver_at.as_ref().and_then(|times| times.of(at)),
-                wait_store_msg_ok: self.wait_store_msg_ok,
-            };
-            messages.push(NewMessage {
-                topic: self.topic.as_bytes(),
-                queue_id: round.queue(self.queue_id)?,
-                flag: self.flag,
-                sys_flag: 0,
-                born_timestamp: self.born_timestamp.unwrap_or(now),
-                born_host: this.born_host,
-                store_host: this.store_host,
-                reconsume_times: 0,
-                prepared_transaction_offset: 0,
-                body: body.as_slice(),
-                properties: properties_of(&extras)?,
-            });
-        }
+        let round = Store::round_of(slf, self.topic)?;
+        let queues = match self.queue_id {
+            Some(_) => Queues::One(round.queue(self.queue_id)?),
+            None => Queues::InTurn { first: round.take(count), round },
+        };
+        let now_ms = this.core.now_ms();
+        let keyed = if self.unique_key { count } else { 0 };
+        let unique_keys = (0..keyed).map(|_| this.unique_keys.next(now_ms)).collect();
+        let parts =
+            Parts { put: self, store: this, queues, now_ms, unique_keys, none: PropertyMap::default() };
         let mut done = Vec::with_capacity(count);
-        let outcome = put_all(py, this, &messages, &mut done);
+        let outcome = put_all(py, this, &parts, &mut done);
         let result = PutMessageResult::stored(PutMessageStatus::PutOk, done, this.store_host);
         match outcome {
             PutStep::Done(appended) => Ok((result, appended.wait_for)),
@@ -249,18 +295,13 @@ impl PutMany<'_> {
     }
 }
 
-fn put_all(
-    py: Python<'_>,
-    store: &Store,
-    messages: &[NewMessage<'_>],
-    done: &mut Vec<Appended>,
-) -> PutStep<()> {
-    let size: usize = messages.iter().map(|message| message.body.len()).sum();
+fn put_all(py: Python<'_>, store: &Store, parts: &Parts<'_>, done: &mut Vec<Appended>) -> PutStep<()> {
+    let size: usize = parts.put.bodies.iter().map(|body| body.as_slice().len()).sum();
     if size <= SMALL_CALL_SIZE {
-        match store.core.put_many(messages, done, Wait::Try) {
+        match store.core.put_many(parts, done, Wait::Try) {
             PutStep::WouldBlock => {}
             step => return step,
         }
     }
-    py.detach(|| store.core.put_many(messages, done, Wait::Block))
+    py.detach(|| store.core.put_many(parts, done, Wait::Block))
 }

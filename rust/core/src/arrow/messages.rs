@@ -224,7 +224,7 @@ impl MessageRows {
             .collect::<Result<Vec<_>, BatchFault>>()?;
         let mut done = Vec::with_capacity(messages.len());
         let outcome = loop {
-            match store.put_many(&messages, &mut done, Wait::Block) {
+            match store.put_many(messages.as_slice(), &mut done, Wait::Block) {
                 PutStep::WouldBlock => {}
                 PutStep::Done(appended) => break Ok(appended),
                 PutStep::Refused(refusal) => break Err(refusal),

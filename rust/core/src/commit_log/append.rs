@@ -102,6 +102,17 @@ pub struct Appended {
     pub logics_offset: i64,
 }
 
+/// Records of one call that become visible together.
+#[derive(Default)]
+struct Run {
+    /// Where the next one goes.
+    at: u64,
+    /// What they may fill without asking for more.
+    limit: u64,
+    /// Of the last one that was written.
+    store_timestamp: Option<i64>,
+}
+
 impl CommitLog {
     /// Appends one record.
     ///
@@ -161,22 +172,30 @@ impl CommitLog {
     ///
     /// # Errors
     /// An [`AppendRefusal`] of the record that could not be appended.
-    pub fn append_all(
+    pub fn append_all<'r>(
         &self,
-        records: &[NewRecord<'_>],
+        records: impl IntoIterator<Item = NewRecord<'r>>,
         done: &mut Vec<Appended>,
         wait: Wait,
     ) -> Result<(), AppendRefusal> {
+        let mut records = records.into_iter();
         self.with_appender(wait, |appender, now| {
-            let mut rest = records;
-            while let Some(first) = rest.first() {
-                self.reserve(appender, num::offset(first.fields.record_size()), wait)?;
-                let fitting = self.fitting_count(appender, rest);
-                let (now_fitting, later) = rest.split_at(fitting.max(1).min(rest.len()));
-                done.extend(self.write_records(appender, now_fitting, now)?);
-                rest = later;
-            }
-            Ok(())
+            let mut run = Run::default();
+            let outcome = records.try_for_each(|record| {
+                let size = num::offset(record.fields.record_size());
+                if run.at + size > run.limit {
+                    self.publish_run(&run);
+                    self.reserve(appender, size, wait)?;
+                    run = self.run_from(appender);
+                }
+                let appended = self.write_one(appender, &record, now, run.at)?;
+                run.at += size;
+                run.store_timestamp = Some(appended.store_timestamp);
+                done.push(appended);
+                Ok(())
+            });
+            self.publish_run(&run);
+            outcome
         })
     }
 
@@ -289,18 +308,21 @@ impl CommitLog {
         self.publish(full.end_offset());
     }
 
-    /// How many of the records fit into what is left of the active file, and of its reserved blocks.
-    fn fitting_count(&self, appender: &Appender, records: &[NewRecord<'_>]) -> usize {
-        let Some(active) = &appender.active else { return 0 };
-        let mut end = self.wrote_offset() + END_FILE_MIN_BLANK_LENGTH as u64;
-        let limit = active.end_offset().min(active.reserved_offset());
-        records
-            .iter()
-            .take_while(|record| {
-                end += num::offset(record.fields.record_size());
-                end <= limit
-            })
-            .count()
+    /// Where the next records go, and up to where they need not ask for room.
+    fn run_from(&self, appender: &Appender) -> Run {
+        let limit =
+            appender.active.as_ref().map_or(0, |active| active.end_offset().min(active.reserved_offset()));
+        Run {
+            at: self.wrote_offset(),
+            limit: limit.saturating_sub(END_FILE_MIN_BLANK_LENGTH as u64),
+            store_timestamp: None,
+        }
+    }
+
+    fn publish_run(&self, run: &Run) {
+        if let Some(store_timestamp) = run.store_timestamp {
+            self.publish_with_time(run.at, store_timestamp);
+        }
     }
 
     fn write_record(

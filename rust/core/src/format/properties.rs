@@ -103,21 +103,27 @@ pub fn to_map(properties: &[u8]) -> JavaHashMap<'_> {
 /// The property string that 4.9.3 writes for a map.
 #[must_use]
 pub fn encode(map: &JavaHashMap<'_>) -> Vec<u8> {
-    encode_pairs(map.ordered().into_iter())
+    let mut out = Vec::new();
+    encode_into(map, &mut out);
+    out
 }
 
-fn encode_pairs<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> Vec<u8> {
-    let size = pairs.clone().map(|(name, value)| name.len() + value.len() + 2).sum();
-    let mut out = Vec::with_capacity(size);
+/// Appends the property string that 4.9.3 writes for a map.
+pub fn encode_into(map: &JavaHashMap<'_>, out: &mut Vec<u8>) {
+    encode_pairs(map.ordered().into_iter(), out);
+}
+
+fn encode_pairs<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone, out: &mut Vec<u8>) {
+    out.reserve(pairs.clone().map(|(name, value)| name.len() + value.len() + 2).sum());
+    let begin = out.len();
     for (name, value) in pairs {
-        if !out.is_empty() {
+        if out.len() > begin {
             out.push(PROPERTY_SEPARATOR);
         }
         out.extend_from_slice(name);
         out.push(NAME_VALUE_SEPARATOR);
         out.extend_from_slice(value);
     }
-    out
 }
 
 /// The properties of a message that has no others than those a client gives every message. Java's
@@ -154,10 +160,9 @@ impl<'a> ClientProperties<'a> {
         pairs.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
 
-    /// The property string.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        encode_pairs(self.pairs())
+    /// Appends the property string.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        encode_pairs(self.pairs(), out);
     }
 }
 

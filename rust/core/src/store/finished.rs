@@ -85,8 +85,7 @@ impl Store {
     }
 
     fn append_run(&self, run: &mut Vec<NewRecord<'_>>, done: &mut Vec<Appended>) -> Checked<()> {
-        let outcome = self.log.append_all(run, done, Wait::Block);
-        run.clear();
+        let outcome = self.log.append_all(run.drain(..), done, Wait::Block);
         outcome.map_err(refused)
     }
 

@@ -12,6 +12,7 @@ mod got;
 mod open;
 mod prepare;
 mod put;
+mod put_many;
 pub mod query;
 mod replication;
 mod services;
@@ -48,6 +49,7 @@ pub use get::{GetMessageResult, Rejected, Subscription};
 pub use got::{GotMessage, GotMessages};
 pub use open::{Mode, Part};
 pub use put::{BatchMessage, NewMessage, Properties, PutAppended, PutRefusal, PutStep};
+pub use put_many::Messages;
 pub use replication::Confirmation;
 pub(crate) use witness::Witness;
 

@@ -3,7 +3,7 @@
 //! Source: `DefaultMessageStore.checkStoreStatus`, `checkMessage`, `checkMessages`;
 //! `MessageExtEncoder`; the rewrite of delayed messages in `CommitLog.asyncPutMessage`.
 
-use std::borrow::Cow;
+use std::ops::Range;
 
 use super::put::{BatchMessage, NewMessage, Properties, PutRefusal};
 use super::{Mode, Store};
@@ -109,37 +109,32 @@ impl Store {
     }
 
     /// What is written for a message: a delayed one goes to the schedule topic, one of further
-    /// queues gets their offsets under the lock.
-    pub(super) fn prepare<'a>(&self, message: &'a NewMessage<'a>) -> Checked<Prepared<'a>> {
-        let may_be_multi = self.config.enable_multi_dispatch;
-        let mut prepared = Prepared {
-            message,
-            topic: message.topic,
-            queue_id: message.queue_id,
-            properties: Cow::Borrowed(&[]),
-            body_crc: message::body_crc(message.body),
-            wait_store_msg_ok: waits(&message.properties),
-            multi: None,
-        };
-        match self.rewritten(message)? {
-            Some(Rewritten { topic, queue_id, properties: map }) => {
-                (prepared.topic, prepared.queue_id) = (topic, queue_id);
-                prepared.properties = Cow::Owned(properties::encode(&map));
+    /// queues gets their offsets under the lock. Its property string is appended to `encoded`.
+    pub(super) fn prepare<'a>(
+        &self,
+        message: &NewMessage<'a>,
+        encoded: &mut Vec<u8>,
+    ) -> Checked<Prepared<'a>> {
+        let begin = encoded.len();
+        let elsewhere = match self.rewritten(message)? {
+            Some(rewritten) => {
+                properties::encode_into(&rewritten.properties, encoded);
                 // A timed message goes to further queues when it is delivered.
-                let is_timed = topic == TIMED_TOPIC;
-                prepared.multi = if may_be_multi && !is_timed { multi_dispatch(&map) } else { None };
+                let is_timed = rewritten.topic == TIMED_TOPIC;
+                let multi = if is_timed { None } else { self.multi(|| rewritten.properties) };
+                Some((rewritten.topic, rewritten.queue_id, multi))
             }
             None => {
-                prepared.properties = message.properties.encode();
-                if may_be_multi {
-                    prepared.multi = multi_dispatch(&message.properties.to_map());
-                }
+                message.properties.encode_into(encoded);
+                let multi = self.multi(|| message.properties.to_map());
+                multi.map(|multi| (message.topic, message.queue_id, Some(multi)))
             }
+        };
+        if self.config.enable_multi_dispatch && encoded.len() == begin {
+            encoded.extend_from_slice(LEAST_PROPERTIES);
         }
-        if may_be_multi && prepared.properties.is_empty() {
-            prepared.properties = Cow::Borrowed(LEAST_PROPERTIES);
-        }
-        if prepared.multi.is_some() && !self.config.compat && self.is_lmq_number_exceeded() {
+        let is_multi = matches!(elsewhere, Some((_, _, Some(_))));
+        if is_multi && !self.config.compat && self.is_lmq_number_exceeded() {
             let status = PutMessageStatus::LmqConsumeQueueNumExceeded;
             let max = self.config.max_lmq_consume_queue_num;
             return Err(PutRefusal::new(
@@ -149,13 +144,28 @@ impl Store {
                 "there are more light queues already",
             ));
         }
-        self.check_sizes(&prepared.record(&self.config).fields)?;
+        let prepared = Prepared {
+            elsewhere: elsewhere
+                .map(|(topic, queue_id, multi)| Box::new(Elsewhere { topic, queue_id, multi })),
+            properties: begin..encoded.len(),
+            body_crc: message::body_crc(message.body),
+            wait_store_msg_ok: waits(&message.properties),
+        };
+        self.check_sizes(&prepared.record(&self.config, message, encoded).fields)?;
         Ok(prepared)
     }
 
+    /// The further queues that properties name, where the store has such.
+    fn multi<'a>(&self, properties: impl FnOnce() -> JavaHashMap<'a>) -> Option<Multi<'a>> {
+        if self.config.enable_multi_dispatch { multi_dispatch(properties()) } else { None }
+    }
+
     /// What becomes of a message that is not to be got at once; `None` for others.
-    fn rewritten<'a>(&self, message: &'a NewMessage<'a>) -> Checked<Option<Rewritten<'a>>> {
+    fn rewritten<'a>(&self, message: &NewMessage<'a>) -> Checked<Option<Rewritten<'a>>> {
         if !sys_flag::enters_consume_queue(message.sys_flag) || message.topic == TIMED_TOPIC {
+            return Ok(None);
+        }
+        if matches!(message.properties, Properties::Client(_)) {
             return Ok(None);
         }
         let level = delay_level(&message.properties)?;
@@ -212,18 +222,21 @@ impl Store {
 
     /// What is written for a delayed message whose time is up: its properties as they are, its level
     /// among them. Where it goes to further queues 4.9.3 encodes them again without the level.
-    pub(super) fn prepare_due<'a>(&self, message: &'a NewMessage<'a>) -> Prepared<'a> {
+    pub(super) fn prepare_due<'a>(&self, message: &NewMessage<'a>, encoded: &mut Vec<u8>) -> Prepared<'a> {
+        let begin = encoded.len();
         let mut map = message.properties.to_map();
-        let encoded = properties::encode(&map);
+        properties::encode_into(&map, encoded);
         map.remove(properties::DELAY);
-        Prepared {
-            message,
+        let multi = self.multi(|| map).map(|multi| Elsewhere {
             topic: message.topic,
             queue_id: message.queue_id,
-            properties: Cow::Owned(encoded),
+            multi: Some(multi),
+        });
+        Prepared {
+            elsewhere: multi.map(Box::new),
+            properties: begin..encoded.len(),
             body_crc: message::body_crc(message.body),
             wait_store_msg_ok: false,
-            multi: if self.config.enable_multi_dispatch { multi_dispatch(&map) } else { None },
         }
     }
 
@@ -313,15 +326,20 @@ struct Rewritten<'a> {
     properties: JavaHashMap<'a>,
 }
 
-/// A message with what is written for it.
+/// What is written for a message beside what it says itself. Small: a call may put thousands.
 pub(super) struct Prepared<'a> {
-    pub(super) message: &'a NewMessage<'a>,
-    topic: &'a [u8],
-    pub(super) queue_id: i32,
-    properties: Cow<'a, [u8]>,
+    elsewhere: Option<Box<Elsewhere<'a>>>,
+    /// Where its property string stands in what was encoded.
+    properties: Range<usize>,
     body_crc: i32,
     pub(super) wait_store_msg_ok: bool,
-    pub(super) multi: Option<Multi<'a>>,
+}
+
+/// Where a message goes that does not simply go to its queue.
+struct Elsewhere<'a> {
+    topic: &'a [u8],
+    queue_id: i32,
+    multi: Option<Multi<'a>>,
 }
 
 /// The further queues of a message, and its properties as they are without their offsets.
@@ -330,9 +348,25 @@ pub(super) struct Multi<'a> {
     pub(super) properties: JavaHashMap<'a>,
 }
 
-impl Prepared<'_> {
-    pub(super) fn record(&self, config: &StoreConfig) -> NewRecord<'_> {
-        let mut fields = fields(config, self.message, self.topic, self.queue_id, &self.properties);
+impl<'a> Prepared<'a> {
+    /// The further queues that it goes to.
+    pub(super) fn multi(&self) -> Option<&Multi<'a>> {
+        self.elsewhere.as_ref()?.multi.as_ref()
+    }
+
+    /// The record of the message that was prepared.
+    pub(super) fn record<'r>(
+        &'r self,
+        config: &StoreConfig,
+        message: &NewMessage<'r>,
+        encoded: &'r [u8],
+    ) -> NewRecord<'r> {
+        let (topic, queue_id) = match &self.elsewhere {
+            None => (message.topic, message.queue_id),
+            Some(elsewhere) => (elsewhere.topic, elsewhere.queue_id),
+        };
+        let properties = encoded.get(self.properties.clone()).unwrap_or_default();
+        let mut fields = fields(config, message, topic, queue_id, properties);
         fields.body_crc = self.body_crc;
         NewRecord { fields, store_time: StoreTime::Now }
     }
@@ -364,7 +398,7 @@ pub(super) fn fields<'a>(
     .with_host_flags()
 }
 
-fn find<'a>(properties: &'a Properties<'_>, name: &[u8]) -> Option<&'a [u8]> {
+fn find<'p>(properties: &'p Properties<'_>, name: &[u8]) -> Option<&'p [u8]> {
     match properties {
         Properties::Raw(raw) => properties::find(raw, name),
         Properties::Map(map) => map.get(name),
@@ -386,13 +420,13 @@ fn waits(properties: &Properties<'_>) -> bool {
     find(properties, properties::WAIT).is_none_or(|wait| wait.eq_ignore_ascii_case(b"true"))
 }
 
-fn multi_dispatch<'a>(map: &JavaHashMap<'a>) -> Option<Multi<'a>> {
+fn multi_dispatch(map: JavaHashMap<'_>) -> Option<Multi<'_>> {
     let names = map.get(properties::INNER_MULTI_DISPATCH)?;
     if names.trim_ascii().is_empty() {
         return None;
     }
     let names = split_java(names).into_iter().map(<[u8]>::to_vec).collect();
-    Some(Multi { names, properties: map.clone() })
+    Some(Multi { names, properties: map })
 }
 
 /// The separators cannot stand in a name or a value: reading it back would give other properties.

@@ -3,11 +3,10 @@
 //! Source: `DefaultMessageStore.asyncPutMessage`, `CommitLog.asyncPutMessage` and `asyncPutMessages`,
 //! `MultiDispatch`.
 
-use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use super::Store;
-use super::prepare::{Checked, Multi, Prepared, fields};
+use super::prepare::{Prepared, fields};
 use crate::commit_log::topic_queue::{QueueRef, TopicQueueTable};
 use crate::commit_log::{AppendRefusal, Appended, NewRecord, StoreTime, Wait};
 use crate::dispatch::is_light;
@@ -101,14 +100,21 @@ impl<'a> Properties<'a> {
 
     /// The property string, without the checksum of a record that they were in before.
     #[must_use]
-    pub fn encode(&self) -> Cow<'a, [u8]> {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.encode_into(&mut out);
+        out
+    }
+
+    /// Appends the property string.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Raw(raw) => properties::without(raw, properties::CRC32),
+            Self::Raw(raw) => out.extend_from_slice(&properties::without(raw, properties::CRC32)),
             Self::Map(map) if map.get(properties::CRC32).is_some() => {
-                Cow::Owned(properties::encode(&self.to_map()))
+                properties::encode_into(&self.to_map(), out);
             }
-            Self::Map(map) => Cow::Owned(properties::encode(map)),
-            Self::Client(client) => Cow::Owned(client.encode()),
+            Self::Map(map) => properties::encode_into(map, out),
+            Self::Client(client) => client.encode_into(out),
         }
     }
 }
@@ -176,89 +182,19 @@ impl Store {
     }
 
     fn append_message(&self, message: &NewMessage<'_>, wait: Wait) -> PutStep<Appended> {
+        let mut encoded = Vec::new();
         let outcome = self.check_store_status().and_then(|()| {
             self.check_message(message)?;
-            self.prepare(message)
+            self.prepare(message, &mut encoded)
         });
         let prepared = match outcome {
             Ok(prepared) => prepared,
             Err(refusal) => return PutStep::Refused(refusal),
         };
-        let outcome = match &prepared.multi {
-            None => self.log.append(&prepared.record(&self.config), wait),
-            Some(multi) => self.append_multi(&prepared, multi, wait),
-        };
+        let outcome = self.append_prepared(message, &prepared, &encoded, wait);
         self.step(outcome, prepared.wait_store_msg_ok, |appended| {
             appended.wrote_offset + u64::from(appended.wrote_bytes)
         })
-    }
-
-    /// Puts messages one after another under one lock. All are checked before the first is put;
-    /// those that are in the log are in `done`, and a call that has to be repeated goes on behind
-    /// them.
-    pub fn put_many(&self, messages: &[NewMessage<'_>], done: &mut Vec<Appended>, wait: Wait) -> PutStep<()> {
-        let begin = Instant::now();
-        let step = self.append_many(messages, done, wait);
-        self.count(begin, &step, |()| size_of_all(done));
-        step
-    }
-
-    fn append_many(&self, messages: &[NewMessage<'_>], done: &mut Vec<Appended>, wait: Wait) -> PutStep<()> {
-        let prepare = |(at, message)| {
-            let prepared = self.check_message(message).and_then(|()| self.prepare(message));
-            prepared.map_err(|refusal| PutRefusal { at: Some(at), ..refusal })
-        };
-        let rest = messages.iter().enumerate().skip(done.len());
-        let outcome = self.check_store_status().and_then(|()| rest.map(prepare).collect::<Checked<Vec<_>>>());
-        let prepared = match outcome {
-            Ok(prepared) => prepared,
-            Err(refusal) => return PutStep::Refused(refusal),
-        };
-        self.put_prepared(&prepared, done, wait)
-    }
-
-    /// Puts delayed messages whose time is up to their own topics, as [`Store::put_many`] does. What
-    /// is checked of a new message was checked of these before they had to wait.
-    pub(crate) fn put_due(
-        &self,
-        messages: &[NewMessage<'_>],
-        done: &mut Vec<Appended>,
-        wait: Wait,
-    ) -> PutStep<()> {
-        if let Err(refusal) = self.check_store_status() {
-            return PutStep::Refused(refusal);
-        }
-        let rest = messages.get(done.len()..).unwrap_or_default();
-        let prepared: Vec<_> = rest.iter().map(|message| self.prepare_due(message)).collect();
-        self.put_prepared(&prepared, done, wait)
-    }
-
-    fn put_prepared(&self, prepared: &[Prepared<'_>], done: &mut Vec<Appended>, wait: Wait) -> PutStep<()> {
-        let waits = prepared.iter().any(|prepared| prepared.wait_store_msg_ok);
-        let outcome = if prepared.iter().any(|prepared| prepared.multi.is_some()) {
-            self.append_each(prepared, done, wait)
-        } else {
-            let records: Vec<_> = prepared.iter().map(|prepared| prepared.record(&self.config)).collect();
-            self.log.append_all(&records, done, wait)
-        };
-        let end = done.last().map_or(0, |last| last.wrote_offset + u64::from(last.wrote_bytes));
-        self.step(outcome, waits, |()| end)
-    }
-
-    /// Messages of further queues depend on each other's offsets: one at a time.
-    fn append_each(
-        &self,
-        prepared: &[Prepared<'_>],
-        done: &mut Vec<Appended>,
-        wait: Wait,
-    ) -> Result<(), AppendRefusal> {
-        for prepared in prepared {
-            done.push(match &prepared.multi {
-                None => self.log.append(&prepared.record(&self.config), wait)?,
-                Some(multi) => self.append_multi(prepared, multi, wait)?,
-            });
-        }
-        Ok(())
     }
 
     /// Puts a batch: one topic, one queue, in one file, visible at once.
@@ -324,7 +260,7 @@ impl Store {
     }
 
     /// Counts a put, once it does not have to be asked for again.
-    fn count<T>(&self, begin: Instant, step: &PutStep<T>, of: impl FnOnce(&T) -> (u64, u64)) {
+    pub(super) fn count<T>(&self, begin: Instant, step: &PutStep<T>, of: impl FnOnce(&T) -> (u64, u64)) {
         match step {
             PutStep::Done(done) => {
                 let (count, size) = of(&done.appended);
@@ -335,7 +271,7 @@ impl Store {
         }
     }
 
-    fn step<T>(
+    pub(super) fn step<T>(
         &self,
         outcome: Result<T, AppendRefusal>,
         wait_store_msg_ok: bool,
@@ -352,14 +288,17 @@ impl Store {
     }
 
     /// Source: `MultiDispatch.wrapMultiDispatch` and `updateMultiQueueOffset`.
-    fn append_multi(
+    pub(super) fn append_prepared(
         &self,
+        message: &NewMessage<'_>,
         prepared: &Prepared<'_>,
-        multi: &Multi<'_>,
+        encoded: &[u8],
         wait: Wait,
     ) -> Result<Appended, AppendRefusal> {
+        let record = prepared.record(&self.config, message, encoded);
+        let Some(multi) = prepared.multi() else { return self.log.append(&record, wait) };
         let queue_of = |name| {
-            let queue_id = if is_light(&self.config, name) { 0 } else { prepared.queue_id };
+            let queue_id = if is_light(&self.config, name) { 0 } else { record.fields.queue_id };
             QueueRef { topic: name, queue_id }
         };
         let encode = |table: &TopicQueueTable| {
@@ -370,13 +309,13 @@ impl Store {
             map.put(properties::INNER_MULTI_QUEUE_OFFSET, offsets.join(",").into_bytes());
             properties::encode(&map)
         };
-        let enters_queues = sys_flag::enters_consume_queue(prepared.message.sys_flag);
+        let enters_queues = sys_flag::enters_consume_queue(record.fields.sys_flag);
         let advance = |table: &mut TopicQueueTable| {
             for queue in multi.names.iter().map(|name| queue_of(name)).filter(|_| enters_queues) {
                 table.set(queue, table.next_offset(queue) + 1);
             }
         };
-        self.log.append_with_properties(&prepared.record(&self.config), wait, encode, advance)
+        self.log.append_with_properties(&record, wait, encode, advance)
     }
 }
 
@@ -403,6 +342,6 @@ pub(super) fn refused(refusal: AppendRefusal) -> PutRefusal {
 }
 
 /// How many messages, and bytes of records.
-fn size_of_all(appended: &[Appended]) -> (u64, u64) {
+pub(super) fn size_of_all(appended: &[Appended]) -> (u64, u64) {
     (num::offset(appended.len()), appended.iter().map(|one| u64::from(one.wrote_bytes)).sum())
 }

@@ -92,7 +92,7 @@ fn many_records_of_one_call_go_over_several_files() {
     let log = log(root.path());
     let record = new_record("t", 0, &[7; 400]);
     let mut done = Vec::new();
-    log.append_all(&[record; 30], &mut done, Wait::Block).unwrap();
+    log.append_all([record; 30], &mut done, Wait::Block).unwrap();
     let in_a_file = (LOG_FILE_SIZE - 8) / (SIZE + 400);
     for (number, appended) in (0..).zip(&done) {
         let expected = number / in_a_file * LOG_FILE_SIZE + number % in_a_file * (SIZE + 400);
@@ -102,7 +102,7 @@ fn many_records_of_one_call_go_over_several_files() {
     // What cannot be appended is told behind what was.
     let too_large = vec![0; 5000];
     let records = [record, new_record("t", 0, &too_large), record];
-    assert!(log.append_all(&records, &mut done, Wait::Block).is_err());
+    assert!(log.append_all(records, &mut done, Wait::Block).is_err());
     assert_eq!((done.len(), log.next_queue_offset(QUEUE)), (31, 31));
 }
 
@@ -122,7 +122,7 @@ fn a_caller_that_may_not_wait_is_told_so_and_nothing_happens() {
     assert!(wrote + SIZE + 8 > LOG_FILE_SIZE);
     assert_eq!(append(&log, 0, b"").wrote_offset, LOG_FILE_SIZE);
     let mut done = Vec::new();
-    assert!(log.append_all(&[record; 100], &mut done, Wait::Try).is_err());
+    assert!(log.append_all([record; 100], &mut done, Wait::Try).is_err());
     assert_eq!(log.wrote_offset(), LOG_FILE_SIZE + SIZE * (1 + done.len() as u64), "those before it are in");
 }
 
@@ -238,7 +238,7 @@ proptest! {
             match how {
                 0 => { log.append(&records[0], Wait::Block).unwrap(); }
                 1 => { log.append_batch(&records, Wait::Block).unwrap(); }
-                2 => log.append_all(&records, &mut Vec::new(), Wait::Block).unwrap(),
+                2 => log.append_all(records, &mut Vec::new(), Wait::Block).unwrap(),
                 _ => log.end_file(Wait::Block).unwrap(),
             }
             let count = [1, all.len(), all.len(), 0][how];

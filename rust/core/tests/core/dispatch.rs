@@ -191,7 +191,7 @@ fn many_puts_of_one_call_are_dispatched_in_order() {
     let texts: Vec<String> = (0..200).map(|number| number.to_string()).collect();
     let messages: Vec<_> = texts.iter().map(|text| message("t", 0, text.as_bytes(), "")).collect();
     let mut done = Vec::new();
-    assert!(matches!(store.put_many(&messages, &mut done, Wait::Block), PutStep::Done(_)));
+    assert!(matches!(store.put_many(messages.as_slice(), &mut done, Wait::Block), PutStep::Done(_)));
     assert_eq!(bodies(&store, "t", 0), texts);
     store.close().unwrap();
     assert_eq!(bodies(&read(root.path()), "t", 0), texts);

@@ -232,7 +232,7 @@ impl Driven {
             .collect();
         let mut appended = Vec::new();
         let mut outcome = Outcome::default();
-        let wait_for = match self.store.put_many(&messages, &mut appended, Wait::Block) {
+        let wait_for = match self.store.put_many(messages.as_slice(), &mut appended, Wait::Block) {
             PutStep::Done(done) => done.wait_for,
             PutStep::WouldBlock => panic!("a put that may wait does"),
             PutStep::Refused(refusal) => {

@@ -69,7 +69,9 @@ fn the_properties_of_every_client_are_in_the_order_of_the_map() {
         for (name, value) in [(UNIQ_KEY, of(1)), (TAGS, of(3)), (KEYS, of(0)), (WAIT, of(2))] {
             value.into_iter().for_each(|value| map.put(name, value));
         }
-        assert_eq!(client.encode(), encode(&map));
+        let mut encoded = Vec::new();
+        client.encode_into(&mut encoded);
+        assert_eq!(encoded, encode(&map));
     }
 }
 

@@ -1,0 +1,128 @@
+//! Putting many messages in one call.
+//!
+//! A message is made when it is looked at, once before the lock and once under it, and what is kept of it in
+//! between is small: thousands of messages with all that is known of them would not stay in the cache.
+
+use std::time::Instant;
+
+use super::Store;
+use super::prepare::{Checked, Prepared};
+use super::put::{NewMessage, PutRefusal, PutStep, size_of_all};
+use crate::commit_log::{AppendRefusal, Appended, Wait};
+
+/// Bytes of a message's property string that room is made for at first.
+const PROPERTIES_SIZE: usize = 48;
+
+/// Messages that are put in one call.
+pub trait Messages {
+    /// How many.
+    fn count(&self) -> usize;
+
+    /// One of them, which always is the same; `None` behind the last.
+    fn message(&self, at: usize) -> Option<NewMessage<'_>>;
+
+    /// One of them, of which the properties are not looked at.
+    fn without_properties(&self, at: usize) -> Option<NewMessage<'_>> {
+        self.message(at)
+    }
+}
+
+impl Messages for [NewMessage<'_>] {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn message(&self, at: usize) -> Option<NewMessage<'_>> {
+        self.get(at).cloned()
+    }
+}
+
+/// What is written for messages of a call, and their property strings one behind the other.
+#[derive(Default)]
+struct Many<'a> {
+    prepared: Vec<Prepared<'a>>,
+    encoded: Vec<u8>,
+}
+
+impl Store {
+    /// Puts messages one after another under one lock. All are checked before the first is put;
+    /// those that are in the log are in `done`, and a call that has to be repeated goes on behind
+    /// them.
+    pub fn put_many(
+        &self,
+        messages: &(impl Messages + ?Sized),
+        done: &mut Vec<Appended>,
+        wait: Wait,
+    ) -> PutStep<()> {
+        let begin = Instant::now();
+        let step = self.append_many(messages, done, wait, |message, encoded| {
+            self.check_message(message)?;
+            self.prepare(message, encoded)
+        });
+        self.count(begin, &step, |()| size_of_all(done));
+        step
+    }
+
+    /// Puts delayed messages whose time is up to their own topics, as [`Store::put_many`] does. What
+    /// is checked of a new message was checked of these before they had to wait.
+    pub(crate) fn put_due(
+        &self,
+        messages: &[NewMessage<'_>],
+        done: &mut Vec<Appended>,
+        wait: Wait,
+    ) -> PutStep<()> {
+        self.append_many(messages, done, wait, |message, encoded| Ok(self.prepare_due(message, encoded)))
+    }
+
+    fn append_many<'a, M: Messages + ?Sized>(
+        &self,
+        messages: &'a M,
+        done: &mut Vec<Appended>,
+        wait: Wait,
+        prepare: impl Fn(&NewMessage<'a>, &mut Vec<u8>) -> Checked<Prepared<'a>>,
+    ) -> PutStep<()> {
+        let first = done.len();
+        let prepare_all = || {
+            let count = messages.count().saturating_sub(first);
+            let mut many = Many {
+                prepared: Vec::with_capacity(count),
+                encoded: Vec::with_capacity(count * PROPERTIES_SIZE),
+            };
+            for at in first..messages.count() {
+                let Some(message) = messages.message(at) else { break };
+                let prepared = prepare(&message, &mut many.encoded);
+                many.prepared.push(prepared.map_err(|refusal| PutRefusal { at: Some(at), ..refusal })?);
+            }
+            Ok(many)
+        };
+        let many = match self.check_store_status().and_then(|()| prepare_all()) {
+            Ok(many) => many,
+            Err(refusal) => return PutStep::Refused(refusal),
+        };
+        let waits = many.prepared.iter().any(|prepared| prepared.wait_store_msg_ok);
+        let outcome = self.append_all_prepared(messages, &many, done, wait);
+        let end = done.last().map_or(0, |last| last.wrote_offset + u64::from(last.wrote_bytes));
+        self.step(outcome, waits, |()| end)
+    }
+
+    fn append_all_prepared(
+        &self,
+        messages: &(impl Messages + ?Sized),
+        many: &Many<'_>,
+        done: &mut Vec<Appended>,
+        wait: Wait,
+    ) -> Result<(), AppendRefusal> {
+        let rest = (done.len()..).zip(&many.prepared);
+        let mut rest = rest.filter_map(|(at, prepared)| Some((messages.without_properties(at)?, prepared)));
+        if many.prepared.iter().all(|prepared| prepared.multi().is_none()) {
+            let records =
+                rest.map(|(message, prepared)| prepared.record(&self.config, &message, &many.encoded));
+            return self.log.append_all(records, done, wait);
+        }
+        // Messages of further queues depend on each other's offsets: one at a time.
+        rest.try_for_each(|(message, prepared)| {
+            done.push(self.append_prepared(&message, prepared, &many.encoded, wait)?);
+            Ok(())
+        })
+    }
+}
