@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
 .PHONY: test test-rust test-python torture soak bench bench-compare bench-spark lint demo wheel clean fuzz \
-  miri coverage
+  miri coverage interleavings
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -32,6 +32,11 @@ test-rust:
 
 test-python: $(VENV)/engine-dev
 	$(BIN)/pytest -q
+
+# The hand-over between the engine's threads, each test under so many decisions of a scheduler, twice.
+SCHEDULES ?= 40
+interleavings:
+	MQSTORE_SCHEDULES=$(SCHEDULES) cargo test -p mqstore-core --features shuttle --test interleavings --quiet
 
 # The long form of the crash tests. What fails is repeated with the MQSTORE_SEED that it prints.
 KILLS ?= 200

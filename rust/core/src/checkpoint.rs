@@ -5,8 +5,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::config_file;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{CHECKPOINT_FIELDS_SIZE, CHECKPOINT_FILE_SIZE, CheckpointTimes};
@@ -14,6 +12,7 @@ use crate::format::positions::{DurablePositions, POSITIONS_FILE_SIZE};
 use crate::fs::{FileSystem, OpenMode};
 use crate::num;
 use crate::published;
+use crate::sync::Mutex;
 
 /// What the last mqstore writer knew to be on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,9 +5,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::commit_log::CommitLog;
 use crate::commit_log::scan::{self, ScanEnd};
@@ -24,6 +21,7 @@ use crate::format::properties::DispatchProperties;
 use crate::format::sys_flag;
 use crate::index::IndexService;
 use crate::num;
+use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering};
 
 /// Where delayed messages wait.
 pub const SCHEDULE_TOPIC: &[u8] = b"SCHEDULE_TOPIC_XXXX";

@@ -36,6 +36,7 @@ pub mod selection;
 pub mod stats;
 pub mod status;
 pub mod store;
+mod sync;
 pub mod unique_key;
 pub mod verify;
 pub mod zeros;

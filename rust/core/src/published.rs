@@ -14,13 +14,13 @@
 //! | 4048  | zeros |
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::format::be::i64_at;
 use crate::fs::{FileSystem, OpenMode};
 use crate::mmap::region::Region;
 use crate::num;
+use crate::sync::Ordering;
 
 const FILE_SIZE: usize = 4096;
 const MAGIC: [u8; 8] = *b"mqstpub1";

@@ -1,6 +1,6 @@
 //! What a store can do now. Source: `RunningFlags`.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 
 const NOT_READABLE: u32 = 1;
 const NOT_WRITEABLE: u32 = 1 << 1;

@@ -11,12 +11,12 @@
 //! As text it is upper-case hex. Source: `MessageClientIDSetter`.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 use crate::format::message_id::{hex_digits, push_hex};
+use crate::sync::{AtomicI64, AtomicU32, Ordering};
 
 /// Hex digits of the longest key, with an IPv6 address.
 const MAX_DIGITS: usize = 2 * (16 + 2 + 4 + 4 + 2);

@@ -7,10 +7,7 @@
 //! Source for what is made when: `AllocateMappedFileService`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-use parking_lot::{Condvar, Mutex};
 
 use super::CommitLog;
 use super::append::{AppendRefusal, Wait};
@@ -19,6 +16,7 @@ use crate::fs::FileHandle;
 use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::region::{OS_PAGE_SIZE, Region};
 use crate::num;
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 
 /// Smallest and largest step in which blocks are reserved.
 const MIN_STEP: u64 = 1 << 20;
@@ -92,6 +90,8 @@ struct AllocatorState {
     next: Option<Arc<ActiveFile>>,
     /// Whether an append asked for more than is reserved.
     asked: bool,
+    /// Somebody wants a pass that waits to end.
+    woken: bool,
     /// Rolled files whose pages are still locked in memory.
     to_unlock: Vec<Arc<Region>>,
 }
@@ -224,9 +224,10 @@ impl CommitLog {
     pub fn allocate_pass(&self, max_wait: Duration) -> Result<()> {
         let (current, to_unlock) = {
             let mut state = self.allocator.state.lock();
-            if !state.asked {
+            if !state.asked && !state.woken {
                 self.allocator.bell.wait_for(&mut state, max_wait);
             }
+            state.woken = false;
             if !std::mem::take(&mut state.asked) {
                 return Ok(());
             }
@@ -263,6 +264,7 @@ impl CommitLog {
 
     /// Wakes a background pass that waits, so that it can end.
     pub fn wake_allocator(&self) {
+        self.allocator.state.lock().woken = true;
         self.allocator.bell.notify_all();
     }
 

@@ -7,7 +7,6 @@
 //! `DefaultAppendMessageCallback`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::CommitLog;
 use super::allocate::ActiveFile;
@@ -16,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::format::message::{self, END_FILE_MIN_BLANK_LENGTH, MAX_PROPERTIES_LENGTH, Place, RecordFields};
 use crate::format::sys_flag;
 use crate::num;
+use crate::sync::Ordering;
 
 /// What the append lock guards.
 #[derive(Debug, Default)]

@@ -4,13 +4,13 @@
 //! here they have to follow that end.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::CommitLog;
 use super::allocate::ActiveFile;
 use super::append::{AppendRefusal, Appender, Wait};
 use crate::error::{Error, Result};
 use crate::num;
+use crate::sync::Ordering;
 
 impl CommitLog {
     /// Whether it has no byte: it can begin at any file's begin.

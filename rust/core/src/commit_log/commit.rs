@@ -3,9 +3,6 @@
 //! Source: `CommitLog.CommitRealTimeService` and `MappedFile.commit`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-use parking_lot::Mutex;
 
 use super::CommitLog;
 use crate::error::{Error, Result};
@@ -13,6 +10,7 @@ use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::region::{OS_PAGE_SIZE, Region};
 use crate::mmap::transient_store_pool::TransientStorePool;
 use crate::num;
+use crate::sync::{Mutex, Ordering};
 
 /// Which files are written through a buffer.
 #[derive(Debug)]

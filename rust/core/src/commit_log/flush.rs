@@ -6,16 +6,14 @@
 //! `GroupCommitService`, `MappedFile.flush`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::CommitLog;
 use crate::error::{Error, Result};
 use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::region::OS_PAGE_SIZE;
 use crate::num;
+use crate::sync::{Condvar, Mutex, MutexGuard, Ordering};
 
 /// What a pass did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

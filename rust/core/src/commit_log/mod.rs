@@ -14,10 +14,7 @@ pub mod scan;
 pub mod topic_queue;
 mod without_bodies;
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-
-use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::config::StoreConfig;
@@ -27,6 +24,7 @@ use crate::mmap::transient_store_pool::TransientStorePool;
 use crate::num;
 use crate::poison::Poison;
 use crate::published::Published;
+use crate::sync::{AtomicI64, AtomicU64, Mutex, Ordering};
 
 pub use append::{AppendRefusal, Appended, NewRecord, StoreTime, Wait};
 pub use flush::{FlushOutcome, GroupCommit};

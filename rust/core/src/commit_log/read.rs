@@ -30,13 +30,14 @@ pub enum Bodies {
 #[derive(Debug)]
 pub struct RecordReader<'a> {
     log: &'a CommitLog,
+    /// The log's end, as it was when something was last looked for behind what was known of it.
     log_end: u64,
     bodies: Bodies,
     last: Option<(Arc<MappedFile>, Slice)>,
 }
 
 impl RecordReader<'_> {
-    /// The end of the log when the reader was made: it reads nothing behind it.
+    /// An end that the log has had: what lies before it can be read.
     #[must_use]
     pub const fn log_end(&self) -> u64 {
         self.log_end
@@ -54,9 +55,14 @@ impl RecordReader<'_> {
     /// # Errors
     /// Where the file can't be read.
     pub fn find(&mut self, offset: u64, size: u32) -> Result<Option<(&Slice, usize)>> {
-        let Some(end) = offset.checked_add(u64::from(size)).filter(|&end| end <= self.log_end) else {
-            return Ok(None);
-        };
+        let Some(end) = offset.checked_add(u64::from(size)) else { return Ok(None) };
+        if end > self.log_end {
+            // A queue's unit that was read since the reader was made leads there.
+            self.log_end = self.log.max_offset();
+            if end > self.log_end {
+                return Ok(None);
+            }
+        }
         let is_in = |(file, _): &mut (Arc<MappedFile>, Slice)| {
             file.contains(offset) && end <= file.end_offset() && !file.is_read()
         };
@@ -140,7 +146,7 @@ impl RecordReader<'_> {
 }
 
 impl CommitLog {
-    /// A reader of records below the log's end as it is now.
+    /// A reader of records.
     #[must_use]
     pub fn records(&self) -> RecordReader<'_> {
         self.records_with(Bodies::Wanted)

@@ -178,7 +178,7 @@ impl ConsumeQueue {
             Some(self.first_unit_at(min_phy_offset)?)
         };
         let Some(first) = first else { return Ok(()) };
-        self.min_offset.store(first, std::sync::atomic::Ordering::Release);
+        self.min_offset.store(first, crate::sync::Ordering::Release);
         if let Some(unit) = self.unit(first)?
             && let Some(ext) = &self.state.lock().ext
         {

@@ -11,9 +11,6 @@ mod tailed_files;
 mod unit_reader;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::filter::bit_map::FilterBitMap;
@@ -23,6 +20,7 @@ use crate::fs::FileSystem;
 use crate::mmap::file_queue::Listing;
 use crate::mmap::mapped_file::MappedFile;
 use crate::num;
+use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering};
 
 pub use lookup::Boundary;
 pub(crate) use place::{PlaceRule, UnitPlace};
@@ -266,6 +264,15 @@ impl ConsumeQueue {
     pub fn roll_next_file(&self, index: u64) -> u64 {
         let units_in_file = self.state.lock().units.file_size() / UNIT;
         index + units_in_file - index % units_in_file
+    }
+
+    /// Where units go on behind an index that has none: with the first whose message is still in the log, or
+    /// with the next file where this one is missing. 4.9.3 goes on with the next file in either case, and so
+    /// passes over messages where files go while it reads.
+    #[must_use]
+    pub fn next_behind_missing(&self, index: u64) -> u64 {
+        let min = self.min_offset_in_queue();
+        if index < min { min } else { self.roll_next_file(index) }
     }
 
     /// The tag's hash of a unit, whether it is in the unit or in the extension. `None` where the

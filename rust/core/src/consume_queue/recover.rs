@@ -5,13 +5,12 @@
 //! held against the log. Source for what 4.9.3 trusts: `ConsumeQueue.recover` and
 //! `truncateDirtyLogicFiles`.
 
-use std::sync::atomic::Ordering;
-
 use super::{ConsumeQueue, UNIT};
 use crate::error::Result;
 use crate::format::cq_ext_unit::is_ext_addr;
 use crate::format::cq_unit::CqUnit;
 use crate::num;
+use crate::sync::Ordering;
 
 /// How many of the newest files are read unit by unit after an unclean stop, as in 4.9.3.
 const CHECKED_FILE_COUNT: u64 = 3;

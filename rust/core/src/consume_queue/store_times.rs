@@ -6,16 +6,13 @@
 //! held against the messages themselves, so that a queue that was cut and filled again since costs a
 //! second look and no more.
 
-use std::sync::atomic::{AtomicI64, Ordering};
-
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-
 use super::ConsumeQueue;
 use super::lookup::first_not_before;
 use super::unit_reader::UnitReader;
 use crate::commit_log::read::RecordReader;
 use crate::error::Result;
 use crate::num;
+use crate::sync::{AtomicI64, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The time of every unit whose index is a multiple of this is kept.
 const SAMPLE_EVERY: u64 = 16;

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::{HashMap, HashSet};
-use parking_lot::{Mutex, RwLock};
 
 use super::tailed_files::TailedFiles;
 use super::{ConsumeQueue, NewUnit, PutUnit, UNIT};
@@ -19,6 +17,7 @@ use crate::fs::FileSystem;
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::map_budget::MapBudget;
 use crate::mmap::mapped_file::{Access, MappedFile};
+use crate::sync::{AtomicUsize, Mutex, Ordering, RwLock};
 
 /// The prefix of light queues' topics.
 pub const LMQ_PREFIX: &str = "%LMQ%";

@@ -4,10 +4,9 @@
 
 use std::collections::HashMap;
 
-use parking_lot::RwLock;
-
 use super::SqlFilter;
 use crate::format::message::Record;
+use crate::sync::RwLock;
 
 /// Bytes of a map: what a broker's bloom filter takes by default.
 pub const BIT_MAP_SIZE: usize = 14;

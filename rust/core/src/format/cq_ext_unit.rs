@@ -68,9 +68,6 @@ impl CqExtUnit {
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut reader = FieldReader::new(bytes);
         let size = usize::try_from(reader.i16()?).ok()?;
-        if size < MIN_EXT_UNIT_SIZE {
-            return None;
-        }
         let tags_code = reader.i64()?;
         let msg_store_time = reader.i64()?;
         let bit_map_len = usize::try_from(reader.i16()?).ok()?;

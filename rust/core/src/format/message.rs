@@ -111,7 +111,7 @@ pub fn size_by_lengths(record: &[u8]) -> Option<u64> {
     let (body, _) = body_range(record)?;
     let len_at = |at: usize, size: usize| {
         let len = record.get(at..at.checked_add(size)?)?;
-        Some(len.iter().fold(0, |sum, &byte| sum << 8 | usize::from(byte)))
+        Some(len.iter().fold(0, |sum, &byte| sum * 256 + usize::from(byte)))
     };
     let topic_end = body.end + topic_len_size + len_at(body.end, topic_len_size)?;
     let end = topic_end + 2 + len_at(topic_end, 2)?;

@@ -6,13 +6,13 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use nix::poll::PollFlags;
-use parking_lot::Mutex;
 
 use super::bell::Bell;
 use super::wire::{self, HEADER_SIZE, Header, MAX_FRAME_SIZE, REPORT_SIZE, WireFault};
 use super::{Ended, Event, check_silence, read_some};
 use crate::commit_log::CommitLog;
 use crate::error::{Error, Result};
+use crate::sync::Mutex;
 
 /// How long making a connection may take, as in 4.9.3.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

@@ -1,9 +1,8 @@
 //! Puts that wait for a slave. Source: `GroupTransferService`.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 
 /// Whether a slave has confirmed what is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

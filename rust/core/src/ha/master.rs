@@ -3,12 +3,10 @@
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::poll::PollFlags;
 use nix::sys::socket::{Shutdown, shutdown};
-use parking_lot::Mutex;
 
 use super::bell::Bell;
 use super::connection::{Connection, ConnectionStatus, Turn};
@@ -16,6 +14,7 @@ use super::group_transfer::{GroupTransfer, Transferred};
 use super::{Ended, Event};
 use crate::commit_log::CommitLog;
 use crate::error::{Error, Result};
+use crate::sync::{AtomicUsize, Mutex, Ordering};
 
 /// How often the log is looked at for what was put, while no put waits for a slave: 4.9.3 gathers
 /// ten times longer.

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::fs::FileHandle;
 use crate::mmap::region::Region;
 use crate::num;
+use crate::sync::Ordering;
 
 /// The bytes of a file.
 #[derive(Debug)]

@@ -5,7 +5,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering};
 
 use crate::error::{Error, Result};
 use crate::format::index::{
@@ -16,6 +15,7 @@ use crate::index::content::Content;
 use crate::index::infer::infer_shape_of;
 use crate::mmap::region::Region;
 use crate::num;
+use crate::sync::{AtomicI32, AtomicI64, AtomicU32, Ordering};
 
 /// Blocks of entries are reserved in steps of this size.
 const RESERVE_STEP: usize = 1 << 20;

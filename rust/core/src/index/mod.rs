@@ -10,8 +10,6 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
-
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::format::file_name;
@@ -19,6 +17,7 @@ use crate::format::index::IndexShape;
 use crate::fs::{FileSystem, make_folder};
 use crate::mmap::file_queue::Stray;
 use crate::num;
+use crate::sync::{Mutex, RwLock};
 
 pub use query::{KeyQuery, QueryOffsetResult};
 

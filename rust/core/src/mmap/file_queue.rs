@@ -7,13 +7,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
-
 use super::map_budget::MapBudget;
 use super::mapped_file::{Access, FileSizes, MappedFile};
 use crate::error::{Error, Result};
 use crate::format::file_name;
 use crate::fs::FileSystem;
+use crate::sync::{Mutex, RwLock};
 
 /// A folder's file that does not belong to a queue of files, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]

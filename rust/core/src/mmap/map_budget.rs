@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
-
 use super::mapped_file::MappedFile;
+
+use crate::sync::Mutex;
 
 /// A bound on open files.
 #[derive(Debug)]

@@ -3,9 +3,6 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use parking_lot::RwLock;
 
 use super::map_budget::MapBudget;
 use super::region::Region;
@@ -13,6 +10,7 @@ use super::slice::Slice;
 use crate::error::{Error, Result};
 use crate::fs::{FileHandle, FileSystem, OpenMode};
 use crate::num;
+use crate::sync::{AtomicBool, Ordering, RwLock};
 use crate::zeros::is_zero;
 
 /// How the bytes of a file are reached.

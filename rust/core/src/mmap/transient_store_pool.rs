@@ -5,11 +5,10 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::region::Region;
 use crate::error::{Error, Result};
 use crate::num;
+use crate::sync::Mutex;
 
 /// Buffers of a log file's size.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashMap;
-use parking_lot::Mutex;
+
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// Bytes of a block: what is read where nothing says that more of it is wanted.
 pub(super) const BLOCK_SIZE: usize = 16 << 10;

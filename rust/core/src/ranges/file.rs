@@ -3,13 +3,12 @@
 use std::io::{Error, ErrorKind, Result};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
-
 use super::block_cache::{BLOCK_SIZE, BlockCache};
 use super::{Source, SourceFile};
 use crate::fs::{FileHandle, LockOutcome, Metadata, count_read};
 use crate::mmap::region::Region;
 use crate::num;
+use crate::sync::Mutex;
 
 /// A read of so much is made as it is, past the cache: it is one of a walk, and will not come again.
 const LARGE_READ: usize = 1 << 20;

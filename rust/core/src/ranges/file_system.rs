@@ -5,13 +5,13 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use hashbrown::HashMap;
-use parking_lot::Mutex;
 
 use super::Source;
 use super::block_cache::BlockCache;
 use super::file::{RangeFile, refused};
 use super::listing::{Entry, Folder, Listings};
 use crate::fs::{DirEntry, FileHandle, FileSystem, Metadata, OpenMode, Space};
+use crate::sync::Mutex;
 
 /// Java's files are no longer.
 const MAX_LEN: u64 = i64::MAX as u64;

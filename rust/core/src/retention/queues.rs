@@ -114,7 +114,11 @@ fn first_place(queue: &Arc<ConsumeQueue>, offset: u64) -> Result<Option<u64>> {
         if let Some((place, _)) = units.iter().find_map(CqUnit::place) {
             return Ok(Some(place));
         }
-        index = if units.is_empty() { queue.roll_next_file(index) } else { index + num::offset(units.len()) };
+        index = if units.is_empty() {
+            queue.next_behind_missing(index)
+        } else {
+            index + num::offset(units.len())
+        };
     }
     Ok(None)
 }

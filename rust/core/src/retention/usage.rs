@@ -51,7 +51,7 @@ impl Store {
             while index < queue.max_offset_in_queue() {
                 let units = queue.units(index, UNITS_AT_ONCE)?;
                 if units.is_empty() {
-                    index = queue.roll_next_file(index).max(queue.min_offset_in_queue());
+                    index = queue.next_behind_missing(index);
                     continue;
                 }
                 index += num::offset(units.len());

@@ -57,7 +57,7 @@ impl Store {
                     break;
                 }
                 // Its file went with an expired log file meanwhile, or is missing.
-                found.next_offset = queue.roll_next_file(found.next_offset).min(end);
+                found.next_offset = queue.next_behind_missing(found.next_offset).min(end);
             }
             for unit in &units {
                 if found.due.len() >= max_count || size >= MAX_BATCH_SIZE {

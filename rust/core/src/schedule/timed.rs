@@ -6,8 +6,6 @@
 //! other, a slave has it as its master does, and where the log's files go that have it, what it
 //! speaks of is gone too.
 
-use parking_lot::Mutex;
-
 use super::delivery::{Due, MAX_BATCH_SIZE};
 use super::progress::{Progress, TimedKey};
 use super::window::Window;
@@ -25,6 +23,7 @@ use crate::format::timed_progress::TimedProgress;
 use crate::num;
 use crate::store::query::decode_record;
 use crate::store::{NewMessage, Properties, PutRefusal, PutStep, Store};
+use crate::sync::Mutex;
 
 /// Where messages wait.
 const WAITING: QueueRef<'static> = QueueRef { topic: TIMED_TOPIC, queue_id: 0 };
@@ -257,7 +256,7 @@ impl Store {
             let units = queue.units(index, num::index(to - index).min(UNITS_AT_ONCE))?;
             if units.is_empty() {
                 // Its file went with an expired log file meanwhile, or is missing.
-                index = queue.roll_next_file(index);
+                index = queue.next_behind_missing(index);
             }
             for unit in &units {
                 let due_ms = timed_due_ms(&mut records, queue, unit)?;

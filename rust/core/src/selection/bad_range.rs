@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 /// A part of the log that should have given a message and did not.
 #[derive(Debug, Clone, PartialEq, Eq)]

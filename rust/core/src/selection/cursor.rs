@@ -180,7 +180,7 @@ impl Search<'_> {
 
     /// The file of a span's next units went with an expired log file.
     fn pass_over_missing(&self, span: &mut Span) {
-        let next = span.queue.min_offset_in_queue().max(span.queue.roll_next_file(span.next)).min(span.end);
+        let next = span.queue.next_behind_missing(span.next).min(span.end);
         let (topic, queue_id) = (span.queue.topic(), span.queue.queue_id());
         let units = format!("the units {} to {next} of {topic} {queue_id} are gone", span.next);
         let first = self.store.first_offset();

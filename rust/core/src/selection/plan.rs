@@ -172,7 +172,8 @@ pub(super) fn count_units(selection: &Selection, store: &Store) -> Result<Option
             let wanted = num::index(span.end - next).min(UNITS_AT_ONCE);
             let units = span.queue.units(next, wanted)?;
             if units.is_empty() {
-                break;
+                next = span.queue.next_behind_missing(next);
+                continue;
             }
             let is_there = |unit: &&CqUnit| unit.place().is_some_and(|(offset, _)| offset >= min_offset);
             count += num::offset(units.iter().filter(is_there).count());

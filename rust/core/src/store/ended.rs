@@ -1,10 +1,10 @@
 //! The ends of a store that are no close: a part of it died, or the process is another one's fork.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Store;
 use crate::error::{Error, Result};
+use crate::sync::{AtomicBool, Ordering};
 
 /// Whether a store has ended.
 #[derive(Debug)]

@@ -5,8 +5,6 @@
 
 use std::ops::ControlFlow;
 
-use parking_lot::Mutex;
-
 use super::Store;
 use crate::commit_log::scan;
 use crate::error::Result;
@@ -14,6 +12,7 @@ use crate::format::message::Check;
 use crate::lock;
 use crate::mmap::file_queue::{FileQueue, Listing};
 use crate::published::PublishedPositions;
+use crate::sync::Mutex;
 
 /// What following needs.
 #[derive(Debug, Default)]

@@ -252,7 +252,7 @@ impl Store {
             if subscription.is_none() { max_msg_nums.min(max_units).saturating_add(1) } else { max_units };
         let mut chunk = queue.units(from, units)?;
         if chunk.is_empty() {
-            let next = self.correct(num::java_long(from), num::java_long(queue.roll_next_file(from)));
+            let next = self.correct(num::java_long(from), num::java_long(queue.next_behind_missing(from)));
             return Ok(self.no_messages(GetMessageStatus::OffsetFoundNull, next, min, max));
         }
         let mut get = Get {
@@ -313,7 +313,7 @@ impl Store {
 
     /// Counts a unit that is not served, and remembers the first ones.
     pub(super) fn reject(&self, rejected: Rejected) {
-        self.rejected_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.rejected_count.fetch_add(1, crate::sync::Ordering::Relaxed);
         let mut known = self.rejected.lock();
         if known.len() < MAX_REJECTED && !known.contains(&rejected) {
             known.push(rejected);

@@ -20,9 +20,6 @@ mod witness;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::checkpoint::StoreCheckpoint;
 use crate::clock::Clock;
@@ -43,6 +40,7 @@ use crate::published::Published;
 use crate::running_flags::RunningFlags;
 use crate::schedule::timed::TimedMessages;
 use crate::stats::StoreStats;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 
 pub use finished::Finishing;
 pub use get::{GetMessageResult, Rejected, Subscription};

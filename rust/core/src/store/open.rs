@@ -1,9 +1,6 @@
 //! Opening, following and closing a store.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use parking_lot::Mutex;
 
 use super::ended::Ended;
 use super::follow::Follow;
@@ -30,6 +27,7 @@ use crate::recovery::{self, Recovered, Recovery, StoreState};
 use crate::running_flags::RunningFlags;
 use crate::schedule::timed::TimedMessages;
 use crate::stats::StoreStats;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 
 /// How a store is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

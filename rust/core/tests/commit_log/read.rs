@@ -57,6 +57,19 @@ fn a_size_field_of_any_kind_gives_no_bytes_outside() {
 }
 
 #[test]
+fn a_reader_goes_on_with_the_log() {
+    let root = tempfile::tempdir().unwrap();
+    let log = log(root.path());
+    let mut records = log.records();
+    let first = append(&log, 0, &[1; 100]);
+    // A unit that was dispatched since the reader was made leads to what it did not see.
+    assert!(records.find(first.wrote_offset, first.wrote_bytes).unwrap().is_some());
+    assert_eq!(records.log_end(), log.max_offset());
+    assert!(records.find(log.max_offset(), 1).unwrap().is_none());
+    assert!(records.find(first.wrote_offset, first.wrote_bytes + 1).unwrap().is_none());
+}
+
+#[test]
 fn the_next_file_begins_behind() {
     let root = tempfile::tempdir().unwrap();
     let log = log(root.path());

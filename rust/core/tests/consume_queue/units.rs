@@ -36,6 +36,23 @@ fn units_follow_each_other_in_memory_and_in_files() {
 }
 
 #[test]
+fn behind_what_is_missing_units_go_on_where_the_next_ones_are() {
+    let root = tempfile::tempdir().unwrap();
+    let table = table(root.path());
+    let queue = queue_of(&table);
+    for number in 0..30 {
+        queue.put(new_unit(number, number)).unwrap();
+    }
+    queue.spill().unwrap();
+    assert_eq!([0, 9, 10].map(|index| queue.next_behind_missing(index)), [10, 10, 20]);
+    // The log begins in the middle of a queue file from now on: 4.9.3 would go on with the next one.
+    assert_eq!(queue.delete_expired_file(2200).unwrap(), 2);
+    assert_eq!([0, 20, 21].map(|index| queue.units(index, 1).unwrap().len()), [0, 0, 0]);
+    assert_eq!([0, 20, 21, 22].map(|index| queue.next_behind_missing(index)), [22, 22, 22, 30]);
+    assert_eq!(queue.units(22, 1).unwrap(), [unit(22)]);
+}
+
+#[test]
 fn places_outside_hold_nothing() {
     let root = tempfile::tempdir().unwrap();
     let table = table(root.path());

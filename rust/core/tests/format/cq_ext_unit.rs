@@ -1,7 +1,7 @@
 //! Units of a queue's extension, and the addresses that name them.
 
 use mqstore_core::format::cq_ext_unit::{
-    CqExtUnit, MAX_ADDR, MAX_EXT_UNIT_SIZE, MIN_EXT_UNIT_SIZE, decorate, is_ext_addr, undecorate,
+    CqExtUnit, END_OF_FILE, MAX_ADDR, MAX_EXT_UNIT_SIZE, MIN_EXT_UNIT_SIZE, decorate, is_ext_addr, undecorate,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -28,6 +28,7 @@ fn a_short_unit_is_none() {
 
 #[test]
 fn what_is_no_unit_is_none() {
+    assert_eq!(END_OF_FILE.to_be_bytes(), hex("ffff")[..]);
     for size in ["0000", "ffff", "8000", "0013"] {
         assert_eq!(CqExtUnit::read(&hex(&format!("{size} 0000000000000000 0000000000000000 0000"))), None);
     }

@@ -53,6 +53,11 @@ fn properties_stand_in_javas_order() {
 
 #[test]
 fn the_table_doubles_behind_its_twelfth_entry() {
+    let by_fives = (0..12).map(|number| format!("name{}", number * 5));
+    assert_eq!(
+        order(by_fives, &[]),
+        "name15 name5 name25 name35 name45 name55 name10 name20 name30 name40 name50 name0"
+    );
     assert_eq!(order(numbered("k", 12), &[]), "k0 k1 k2 k3 k4 k5 k11 k6 k10 k7 k8 k9");
     assert_eq!(order(numbered("k", 13), &[]), "k0 k1 k2 k3 k4 k5 k11 k6 k10 k7 k8 k12 k9");
     assert_eq!(
@@ -90,6 +95,26 @@ fn a_bucket_of_more_than_eight_doubles_a_small_table() {
         order(one_bucket.into_iter().chain(["a", "b", "z"]), &[]),
         "s12 s34 s56 s78 s102 a b s8 s23 s45 s67 s89 z"
     );
+}
+
+#[test]
+fn a_bucket_of_more_than_eight_doubles_no_large_table() {
+    let one_bucket = "s8 s1040 s1062 s1084 s1161 s1183 s1260 s1282 s1381 s1480 s2091 s2190 s3081";
+    let in_java = "s1183 s8 s1040 s1062 s1084 s1161 s1260 s1282 s1381 s1480 s2091 s2190 s3081";
+    let without_the_root = |order: &str| order.replace("s1183 ", "");
+    assert_eq!(without_the_root(&order(one_bucket.split(' '), &[])), without_the_root(in_java));
+}
+
+#[test]
+fn a_map_takes_in_another() {
+    let (mut map, mut other) = (JavaHashMap::default(), JavaHashMap::default());
+    assert!(map.is_empty());
+    map.put(b"a", &b"1"[..]);
+    other.put(b"b", &b"2"[..]);
+    other.put(b"a", &b"3"[..]);
+    map.put_all(&other);
+    assert!(!map.is_empty());
+    assert_eq!(map.iter().collect::<Vec<_>>(), [(&b"a"[..], &b"3"[..]), (b"b", b"2")]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use mqstore_core::format::host::Host;
 use mqstore_core::format::message::{
     BLANK_MAGIC_CODE, Check, Decoded, FIXED_SIZE, Identity, MAX_PROPERTIES_LENGTH, MAX_TOPIC_LENGTH,
     MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2, Place, Record, RecordFault, RecordFields, SYS_FLAG_AT, blank,
-    body_crc, decode, is_whole_record_of, record_size, store_timestamp_at,
+    body_crc, decode, is_whole_record_of, record_size, size_by_lengths, store_timestamp_at,
 };
 use mqstore_core::format::sys_flag::{BORNHOST_V6, STOREHOST_V6};
 use proptest::collection::vec;
@@ -63,8 +63,27 @@ fn as_version_2(bytes: &[u8]) -> Vec<u8> {
     out.extend_from_slice(&bytes[topic_at..]);
     let size = u32::try_from(out.len()).unwrap();
     out[..4].copy_from_slice(&size.to_be_bytes());
-    out[4..8].copy_from_slice(&MESSAGE_MAGIC_CODE_V2.to_be_bytes());
+    out[4..8].copy_from_slice(&hex("daa320ab"));
+    assert_eq!(out[4..8], MESSAGE_MAGIC_CODE_V2.to_be_bytes());
     out
+}
+
+#[test]
+fn a_record_tells_its_size_by_its_lengths_too() {
+    assert_eq!(record_size(0, 3, 20, 100), FIXED_SIZE + 123);
+    for (born, store) in [("1.2.3.4", "5.6.7.8"), ("::1", "5.6.7.8"), ("::1", "::2")] {
+        let of_version_1 = written(&fields(born, store, b"body", b"T", &[b'p'; 300]), PLACE);
+        for bytes in [as_version_2(&of_version_1), of_version_1] {
+            let mut found = [&bytes[..], b"next"].concat();
+            found[..4].fill(0xff);
+            assert_eq!(size_by_lengths(&found), Some(bytes.len() as u64));
+            for len in 0..bytes.len() {
+                assert_eq!(size_by_lengths(&found[..len]), None, "{len} bytes");
+            }
+            found[4] ^= 1;
+            assert_eq!(size_by_lengths(&found), None);
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,118 @@
+//! The writer's position and the bytes below it; space that is made ahead of the writer.
+
+use std::ops::ControlFlow;
+
+use mqstore_core::commit_log::scan::{ScanEnd, scan};
+use mqstore_core::format::message::Check;
+use mqstore_core::store::Store;
+
+use crate::stores::{config, fill, open, open_with};
+use crate::{FOREVER, run, thread};
+
+/// Walks the log to an end that was read before, and gives how many records are below it.
+fn count_below_end(store: &Store) -> usize {
+    let end = store.log().max_offset();
+    let mut count = 0;
+    let reached = scan(store.log().files(), 0, end, Check::BodyCrc, |_, _, _| {
+        count += 1;
+        Ok(ControlFlow::Continue(()))
+    });
+    assert_eq!(reached.unwrap(), ScanEnd::Reached(end));
+    count
+}
+
+#[test]
+fn what_is_below_the_end_is_whole() {
+    run(|| {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        thread::scope(|scope| {
+            // Seventeen records fill a file: the last ones stand in the next.
+            scope.spawn(|| fill(&store, 0..10));
+            scope.spawn(|| fill(&store, 10..20));
+            let mut seen = 0;
+            for _ in 0..4 {
+                let count = count_below_end(&store);
+                assert!(count >= seen, "{count} records are below the end where {seen} were");
+                seen = count;
+                thread::yield_now();
+            }
+        });
+        assert_eq!(count_below_end(&store), 20);
+    });
+}
+
+#[test]
+fn a_store_time_is_that_of_a_record_below_the_end() {
+    run(|| {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..3 {
+                    store.clock.set(2_000_000 + number);
+                    fill(&store, 0..1);
+                }
+            });
+            for _ in 0..3 {
+                let time = store.log().last_store_timestamp();
+                let end = store.log().max_offset();
+                let mut last = 0;
+                scan(store.log().files(), 0, end, Check::Structure, |_, record, _| {
+                    last = record.store_timestamp;
+                    Ok(ControlFlow::Continue(()))
+                })
+                .unwrap();
+                assert!(last >= time || time == 0, "of {time} nothing is below the end, of {last} is");
+                thread::yield_now();
+            }
+        });
+    });
+}
+
+#[test]
+fn what_is_committed_from_memory_is_whole() {
+    run(|| {
+        let root = tempfile::tempdir().unwrap();
+        let mut config = config(root.path());
+        config.transient_store_pool_enable = true;
+        config.transient_store_pool_size = 2;
+        let store = open_with(config);
+        thread::scope(|scope| {
+            scope.spawn(|| fill(&store, 0..20));
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    store.log().commit(0).unwrap();
+                }
+            });
+            for _ in 0..3 {
+                count_below_end(&store);
+                thread::yield_now();
+            }
+        });
+        store.log().commit(0).unwrap();
+        assert_eq!(count_below_end(&store), 20);
+    });
+}
+
+#[test]
+fn space_is_made_ahead_until_somebody_ends_that() {
+    run(|| {
+        let root = tempfile::tempdir().unwrap();
+        let mut config = config(root.path());
+        // Large enough for steps, and for a next file that is made ahead.
+        config.mapped_file_size_commit_log = 4 << 20;
+        let store = open_with(config);
+        thread::scope(|scope| {
+            let allocator = scope.spawn(|| {
+                while !store.is_closed() {
+                    store.log().allocate_pass(FOREVER).unwrap();
+                }
+            });
+            fill(&store, 0..3);
+            store.close().unwrap();
+            store.log().wake_allocator();
+            allocator.join().unwrap();
+        });
+    });
+}

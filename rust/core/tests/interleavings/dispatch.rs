@@ -1,0 +1,90 @@
+//! Passes over the log by the reput service and by readers, and what they hand to queues and listeners.
+
+use mqstore_core::index::KeyQuery;
+use mqstore_core::store::Store;
+
+use crate::stores::{bodies_of, crash, message, numbers, open, try_put};
+use crate::{run, thread};
+
+fn put_numbered(store: &Store, number: usize) -> i64 {
+    let (body, properties) = (number.to_string(), format!("KEYS\x01k{number}"));
+    try_put(store, &message("t", 0, body.as_bytes(), &properties)).unwrap().logics_offset
+}
+
+#[test]
+fn what_was_put_is_found_at_once() {
+    run(|| {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        store.dispatcher().set_listening(true);
+        thread::scope(|scope| {
+            for first in [0, 100] {
+                let store = &store;
+                scope.spawn(move || {
+                    for number in first..first + 2 {
+                        let offset = put_numbered(store, number);
+                        let got = store.get_message("t", 0, offset, 1, None).unwrap();
+                        assert_eq!(bodies_of(&got), [number.to_string()]);
+                        let key = format!("k{number}");
+                        let (topic, key) = (b"t".as_slice(), key.as_bytes());
+                        let query = KeyQuery { topic, key, max_num: 9, begin: 0, end: i64::MAX };
+                        assert_eq!(store.query_message(&query).unwrap().len(), 1);
+                    }
+                });
+            }
+            for _ in 0..3 {
+                store.reput().unwrap();
+                thread::yield_now();
+            }
+        });
+        assert_eq!((store.reput().unwrap(), store.dispatcher().message_count()), (0, 4));
+        let told: Vec<_> = store.dispatcher().take_arrivals().iter().map(|one| one.max_offset).collect();
+        assert_eq!(told, [1, 2, 3, 4]);
+    });
+}
+
+#[test]
+fn a_queue_has_no_holes_while_it_is_written_to_its_files() {
+    run(|| {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        thread::scope(|scope| {
+            // Two queue files and the begin of a third.
+            scope.spawn(|| {
+                for number in 0..21 {
+                    put_numbered(&store, number);
+                    if number % 4 == 0 {
+                        store.reput().unwrap();
+                    }
+                }
+            });
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    store.flush_consume_queues(0).unwrap();
+                    thread::yield_now();
+                }
+            });
+            for _ in 0..3 {
+                let found = numbers(&store);
+                assert_eq!(found, (0..found.len()).collect::<Vec<_>>());
+                thread::yield_now();
+            }
+        });
+        assert_eq!(numbers(&store), (0..21).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn what_is_said_to_be_on_the_disk_is_there_after_a_crash() {
+    run(|| {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        thread::scope(|scope| {
+            scope.spawn(|| (0..4).for_each(|number| _ = put_numbered(&store, number)));
+            scope.spawn(|| store.reput().unwrap());
+            store.flush_everything().unwrap();
+        });
+        crash(store);
+        assert_eq!(numbers(&open(root.path())), (0..4).collect::<Vec<_>>());
+    });
+}

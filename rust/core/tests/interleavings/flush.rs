@@ -1,0 +1,121 @@
+//! Group commit: nobody is told too early, and everybody who waits is told.
+
+use std::sync::Arc;
+
+use mqstore_core::clock::ManualClock;
+use mqstore_core::commit_log::Wait;
+use mqstore_core::status::PutMessageStatus;
+use mqstore_core::store::{Mode, PutStep, Store};
+use nix::errno::Errno;
+
+use crate::faulty::{Call, Fault, FaultyFileSystem};
+use crate::stores::{config, fill, fs, message, open_with};
+use crate::{FOREVER, run, thread};
+
+/// Puts a message and gives up to where it has to be flushed; `None` where it is refused.
+fn try_put_to_wait(store: &Store, body: &[u8]) -> Option<u64> {
+    match store.put_message(&message("t", 0, body, ""), Wait::Block) {
+        PutStep::Done(done) => done.wait_for,
+        _ => None,
+    }
+}
+
+fn put_to_wait(store: &Store, body: &[u8]) -> u64 {
+    try_put_to_wait(store, body).unwrap()
+}
+
+fn sync_flushed(root: &std::path::Path) -> crate::stores::Opened {
+    let mut config = config(root);
+    config.sync_flush = true;
+    open_with(config)
+}
+
+#[test]
+fn everybody_who_waits_for_a_flush_is_told() {
+    run(|| {
+        let root = tempfile::tempdir().unwrap();
+        let store = sync_flushed(root.path());
+        thread::scope(|scope| {
+            let flusher = scope.spawn(|| while !store.log().group_commit_pass(FOREVER).unwrap().was_woken {});
+            let putters = [1, 2, 3].map(|number: u8| {
+                let store = &store;
+                scope.spawn(move || {
+                    for _ in 0..2 {
+                        let end = put_to_wait(store, &[number]);
+                        assert_eq!(store.wait_flushed(end, FOREVER).unwrap(), PutMessageStatus::PutOk);
+                        assert!(store.log().flushed_offset() >= end);
+                    }
+                })
+            });
+            putters.into_iter().for_each(|putter| putter.join().unwrap());
+            store.log().wake_flusher();
+            flusher.join().unwrap();
+        });
+        assert_eq!(store.log().remain_how_many_data_to_flush(), 0);
+    });
+}
+
+#[test]
+fn a_flush_by_somebody_else_tells_those_who_wait_too() {
+    run(|| {
+        let root = tempfile::tempdir().unwrap();
+        let store = sync_flushed(root.path());
+        thread::scope(|scope| {
+            let putter = scope.spawn(|| {
+                let end = put_to_wait(&store, b"one");
+                store.wait_flushed(end, FOREVER).unwrap()
+            });
+            while store.log().flushed_offset() == 0 {
+                store.flush_commit_log(0).unwrap();
+                thread::yield_now();
+            }
+            assert_eq!(putter.join().unwrap(), PutMessageStatus::PutOk);
+        });
+    });
+}
+
+#[test]
+fn a_flusher_that_waits_for_work_is_told_of_it_and_of_its_end() {
+    run(|| {
+        let root = tempfile::tempdir().unwrap();
+        let mut config = config(root.path());
+        config.flush_commit_log_timed = false;
+        let store = open_with(config);
+        thread::scope(|scope| {
+            let flusher = scope.spawn(|| {
+                while !store.is_closed() {
+                    store.log().wait_flush_requested(FOREVER);
+                    store.flush_commit_log(0).unwrap();
+                }
+            });
+            fill(&store, 0..2);
+            let end = store.max_phy_offset();
+            assert!(store.log().wait_flushed(end, FOREVER).unwrap());
+            store.close().unwrap();
+            store.log().wake_flusher();
+            flusher.join().unwrap();
+        });
+    });
+}
+
+#[test]
+fn everybody_who_waits_is_told_of_a_disk_that_fails() {
+    run(|| {
+        let root = tempfile::tempdir().unwrap();
+        let mut config = config(root.path());
+        config.sync_flush = true;
+        let fault = Fault::new(Call::FlushMapped, Errno::EIO, 0, usize::MAX);
+        let fs = Arc::new(FaultyFileSystem { fs: fs(), fault });
+        let store = Store::open(config, fs, Arc::new(ManualClock::at(1_000_000)), Mode::ReadWrite).unwrap();
+        thread::scope(|scope| {
+            let flusher = scope.spawn(|| while store.log().group_commit_pass(FOREVER).is_ok() {});
+            let putters = [1, 2].map(|number: u8| {
+                let store = &store;
+                scope.spawn(move || Some(store.wait_flushed(try_put_to_wait(store, &[number])?, FOREVER)))
+            });
+            let told: Vec<_> = putters.into_iter().filter_map(|putter| putter.join().unwrap()).collect();
+            assert!(!told.is_empty() && told.iter().all(Result::is_err), "{told:?}");
+            flusher.join().unwrap();
+        });
+    });
+}
