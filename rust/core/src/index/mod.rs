@@ -188,12 +188,12 @@ impl IndexService {
         std::mem::take(&mut *self.filled.lock())
     }
 
-    /// How many keys of the last message are in the index, over the last two files.
+    /// How many keys of the last message are in the index, over as many files as they take.
     fn keys_known_of(&self, phy_offset: u64) -> Result<usize> {
         let offset = num::java_long(phy_offset);
         let ends_with = |file: &&Arc<IndexFile>| file.header().end_phy_offset == offset;
         let mut known = 0;
-        for file in self.files().iter().rev().take(2).filter(ends_with) {
+        for file in self.files().iter().rev().take_while(ends_with) {
             known += file.keys_of_last_message()?;
         }
         Ok(known)

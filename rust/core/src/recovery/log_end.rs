@@ -23,7 +23,6 @@ use crate::format::message::{
 use crate::mmap::file_queue::FileQueue;
 use crate::mmap::mapped_file::MappedFile;
 use crate::num;
-use crate::zeros::is_zero;
 
 /// How many of the newest files are read after a clean stop, as in 4.9.3.
 const CHECKED_FILE_COUNT: usize = 3;
@@ -102,11 +101,7 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
     let mut position = walked_from;
     loop {
         let end = scan::scan(files, position, u64::MAX, check, |offset, record, _| {
-            // The body's CRC does not cover them. A write that came to an end inside them leaves zeros too.
-            if may_be_lost(of, offset)
-                && (record.properties.last() == Some(&0)
-                    || has_lost_sector(record.properties, properties_at(files, offset, record)))
-            {
+            if has_lost_properties(of, offset, record) {
                 return Ok(ControlFlow::Break(()));
             }
             found.log_end = record.next_offset(offset);
@@ -127,8 +122,7 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
                 return Ok(found);
             }
         };
-        let next =
-            if is_lost(of, files, bad)? { None } else { scan::next_valid(files, bad, fault, u64::MAX)? };
+        let next = next_promised(of, bad, fault)?;
         let Some(next) = next.filter(|_| !is_being_written(of, files, bad)) else {
             found.log_end = found.log_end.max(file_start(files, bad));
             found.behind = if is_unwritten(files, bad)? { Behind::Zeros } else { Behind::Remains };
@@ -151,36 +145,61 @@ fn is_being_written(of: Recovered<'_>, files: &FileQueue, bad: u64) -> bool {
     matches!(of.state, StoreState::Live(_)) && matches!(scan::size_at(files, bad), Ok(Some(_)))
 }
 
-/// Whether what stands at an offset may not have got to the disk, though some behind it may have: a power
-/// cut takes any of the pages, or of their sectors, that were not flushed.
-fn may_be_lost(of: Recovered<'_>, offset: u64) -> bool {
-    of.state == StoreState::Crashed && of.positions.known().is_some_and(|known| offset >= known.log)
+/// From where on bytes may not have got to the disk, though some behind them may have: a power cut takes
+/// any of the pages, or of their sectors, that were not flushed, and leaves of a sector what was in it
+/// when it was last written.
+fn unflushed_from(of: Recovered<'_>) -> u64 {
+    let known = of.positions.known().filter(|_| of.state == StoreState::Crashed);
+    known.map_or(u64::MAX, |known| known.log)
 }
 
-/// Whether a bad record is one that did not get to the disk. What was flushed stands before all that was
-/// not, so nothing that was promised is behind.
-fn is_lost(of: Recovered<'_>, files: &FileQueue, bad: u64) -> Result<bool> {
-    let Some(file) = files.find(bad).filter(|_| may_be_lost(of, bad)) else { return Ok(false) };
+/// The next valid record behind a bad place; `None` too where what stands at that place did not get to the
+/// disk. What was flushed stands before all that was not, so nothing that was promised is behind.
+fn next_promised(of: Recovered<'_>, bad: u64, fault: Option<RecordFault>) -> Result<Option<u64>> {
+    let unflushed = unflushed_from(of);
+    if bad >= unflushed && is_lost(of, bad, bad, u64::MAX)? {
+        return Ok(None);
+    }
+    let next = scan::next_valid(of.log.files(), bad, fault, u64::MAX)?;
+    // A slave's log is flushed up to anywhere in a record, whose rest may not be there then. Of a damaged
+    // record before, its size may be what is wrong.
+    let is_cut = |next: &u64| bad < unflushed && *next > unflushed;
+    let rest_is_lost = match next.filter(is_cut) {
+        Some(next) => is_lost(of, bad, unflushed, next)?,
+        None => false,
+    };
+    Ok(next.filter(|_| !rest_is_lost))
+}
+
+/// Whether of a bad record something between two offsets did not get to the disk.
+fn is_lost(of: Recovered<'_>, bad: u64, from: u64, to: u64) -> Result<bool> {
+    let Some(file) = of.log.files().find(bad) else { return Ok(false) };
     let position = bad - file.file_from_offset();
     let size = be::i32_at(&file.slice(position, 4)?, 0).and_then(num::from_java_int).unwrap_or(0);
     let least = SECTOR_SIZE - position % SECTOR_SIZE;
-    let record = file.slice(position, u64::from(size).max(least))?;
-    Ok(has_lost_sector(&record, position))
+    let end = (bad + u64::from(size).max(least)).min(to).min(file.end_offset());
+    if from >= end {
+        return Ok(false);
+    }
+    let bytes = file.slice(from - file.file_from_offset(), end - from)?;
+    Ok(ends_in_zeros(&bytes, from))
 }
 
-/// Whether a sector, or what some bytes at a position of their file have of one, reads as the zeros that
-/// were there before.
-fn has_lost_sector(bytes: &[u8], position: u64) -> bool {
-    let in_first = num::index(SECTOR_SIZE - position % SECTOR_SIZE);
+/// Whether the properties of a record, which the body's CRC does not cover, did not get to the disk.
+fn has_lost_properties(of: Recovered<'_>, offset: u64, record: &Record<'_>) -> bool {
+    let end = offset + u64::from(record.total_size);
+    let lost = end.saturating_sub(unflushed_from(of)).min(num::offset(record.properties.len()));
+    let kept = record.properties.len() - num::index(lost);
+    record.properties.get(kept..).is_some_and(|unflushed| ends_in_zeros(unflushed, end - lost))
+}
+
+/// Whether what some bytes at an offset of the log have of a sector ends with the zeros that were there
+/// before: it was written when not all of it had been copied there, or not at all.
+fn ends_in_zeros(bytes: &[u8], offset: u64) -> bool {
+    let in_first = num::index(SECTOR_SIZE - offset % SECTOR_SIZE);
     let (first, others) = bytes.split_at_checked(in_first).unwrap_or((bytes, &[]));
-    let is_lost = |sector: &[u8]| !sector.is_empty() && is_zero(sector);
-    is_lost(first) || others.chunks(num::index(SECTOR_SIZE)).any(is_lost)
-}
-
-/// The position in its file at which a record's properties begin: they end with it.
-fn properties_at(files: &FileQueue, offset: u64, record: &Record<'_>) -> u64 {
-    let before = u64::from(record.total_size).saturating_sub(num::offset(record.properties.len()));
-    offset % files.file_size() + before
+    let mut sectors = std::iter::once(first).chain(others.chunks(num::index(SECTOR_SIZE)));
+    sectors.any(|sector| sector.last() == Some(&0))
 }
 
 /// A store that is opened for writing is not cut where valid records would go, unless the user says so.

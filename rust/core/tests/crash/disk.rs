@@ -70,6 +70,28 @@ pub(crate) struct Capture<T> {
     pub(crate) known: T,
 }
 
+/// At which calls the power is cut.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moments {
+    /// One in so many of those below a folder of this name.
+    pub(crate) below: Option<(&'static str, usize)>,
+    /// One in so many of all others; none of them where it is 0.
+    pub(crate) one_in: usize,
+}
+
+impl Moments {
+    /// One in so many of all calls.
+    pub(crate) fn one_in(one_in: usize) -> Self {
+        Self { below: None, one_in }
+    }
+
+    fn one_in_at(&self, path: &Path) -> usize {
+        let below =
+            self.below.filter(|(folder, _)| path.components().any(|part| part.as_os_str() == *folder));
+        below.map_or(self.one_in, |(_, one_in)| one_in)
+    }
+}
+
 #[derive(Debug)]
 struct State<T> {
     root: PathBuf,
@@ -77,8 +99,7 @@ struct State<T> {
     files: Vec<Content>,
     names: HashMap<PathBuf, usize>,
     random: fastrand::Rng,
-    /// One in so many calls is captured.
-    one_in: usize,
+    moments: Moments,
     captures: Vec<Capture<T>>,
     known: T,
 }
@@ -92,20 +113,21 @@ pub(crate) struct RecordedDisk<T> {
 #[derive(Debug)]
 struct RecordedFile<T> {
     file: Arc<dyn FileHandle>,
+    path: PathBuf,
     number: usize,
     state: Arc<Mutex<State<T>>>,
 }
 
 impl<T: Clone + Send + std::fmt::Debug + 'static> RecordedDisk<T> {
     /// A file system below a folder; all that is there is on the disk.
-    pub(crate) fn new(root: &Path, seed: u64, one_in: usize, known: T) -> Self {
+    pub(crate) fn new(root: &Path, seed: u64, moments: Moments, known: T) -> Self {
         let mut state = State {
             root: root.into(),
             folders: BTreeMap::new(),
             files: Vec::new(),
             names: HashMap::new(),
             random: fastrand::Rng::with_seed(seed),
-            one_in,
+            moments,
             captures: Vec::new(),
             known,
         };
@@ -136,15 +158,15 @@ impl<T: Clone + Send + std::fmt::Debug + 'static> RecordedDisk<T> {
     }
 
     /// Something is about to change.
-    fn before(&self) -> MutexGuard<'_, State<T>> {
-        before(&self.state)
+    fn before(&self, path: &Path) -> MutexGuard<'_, State<T>> {
+        before(&self.state, path)
     }
 }
 
-fn before<T: Clone>(state: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
+fn before<'a, T: Clone>(state: &'a Mutex<State<T>>, path: &Path) -> MutexGuard<'a, State<T>> {
     let mut state = state.lock();
     state.write_back();
-    let one_in = state.one_in;
+    let one_in = state.moments.one_in_at(path);
     if one_in > 0 && state.random.usize(..one_in) == 0 {
         state.capture();
     }
@@ -238,7 +260,7 @@ pub(crate) fn apply(entries: &mut BTreeMap<String, Entry>, change: &Change) {
 
 impl<T: Clone + Send + std::fmt::Debug + 'static> FileSystem for RecordedDisk<T> {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn FileHandle>> {
-        let mut state = self.before();
+        let mut state = self.before(path);
         let file = OsFileSystem.open(path, mode)?;
         let known = state.names.get(path).copied();
         let number = known.unwrap_or_else(|| {
@@ -246,7 +268,7 @@ impl<T: Clone + Send + std::fmt::Debug + 'static> FileSystem for RecordedDisk<T>
             state.change(path, |name| Change::File(name, number));
             number
         });
-        Ok(Arc::new(RecordedFile { file, number, state: Arc::clone(&self.state) }))
+        Ok(Arc::new(RecordedFile { file, path: path.into(), number, state: Arc::clone(&self.state) }))
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
@@ -258,7 +280,7 @@ impl<T: Clone + Send + std::fmt::Debug + 'static> FileSystem for RecordedDisk<T>
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.before();
+        let mut state = self.before(path);
         OsFileSystem.create_dir_all(path)?;
         let missing: Vec<_> =
             path.ancestors().take_while(|folder| !state.folders.contains_key(*folder)).collect();
@@ -270,7 +292,7 @@ impl<T: Clone + Send + std::fmt::Debug + 'static> FileSystem for RecordedDisk<T>
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.before();
+        let mut state = self.before(path);
         OsFileSystem.remove_file(path)?;
         state.names.remove(path);
         state.change(path, Change::Gone);
@@ -278,7 +300,7 @@ impl<T: Clone + Send + std::fmt::Debug + 'static> FileSystem for RecordedDisk<T>
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.before();
+        let mut state = self.before(path);
         OsFileSystem.remove_dir(path)?;
         state.folders.remove(path);
         state.change(path, Change::Gone);
@@ -287,7 +309,7 @@ impl<T: Clone + Send + std::fmt::Debug + 'static> FileSystem for RecordedDisk<T>
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         assert_eq!(from.parent(), to.parent(), "files are renamed within their folder");
-        let mut state = self.before();
+        let mut state = self.before(to);
         OsFileSystem.rename(from, to)?;
         let number = state.names.remove(from).unwrap();
         state.names.insert(to.into(), number);
@@ -297,14 +319,14 @@ impl<T: Clone + Send + std::fmt::Debug + 'static> FileSystem for RecordedDisk<T>
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.before();
+        let mut state = self.before(path);
         OsFileSystem.sync_dir(path)?;
         state.sync_folder(path);
         Ok(())
     }
 
-    fn sync_all(&self, _path: &Path) -> io::Result<()> {
-        let mut state = self.before();
+    fn sync_all(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.before(path);
         let folders: Vec<_> = state.folders.keys().cloned().collect();
         folders.iter().for_each(|folder| state.sync_folder(folder));
         let names: Vec<_> = state.names.iter().map(|(path, &number)| (path.clone(), number)).collect();
@@ -321,7 +343,7 @@ impl<T: Clone + Send + std::fmt::Debug + 'static> FileSystem for RecordedDisk<T>
 
 impl<T: Clone> RecordedFile<T> {
     fn before(&self) -> MutexGuard<'_, State<T>> {
-        before(&self.state)
+        before(&self.state, &self.path)
     }
 
     fn content(&self) -> io::Result<Vec<u8>> {

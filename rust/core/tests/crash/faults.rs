@@ -6,11 +6,11 @@ use std::sync::Arc;
 use mqstore_core::fs::FileSystem;
 
 use crate::check::{Known, check};
-use crate::disk::RecordedDisk;
+use crate::disk::{Moments, RecordedDisk};
 use crate::faulty::{FAULTS, Fault, FaultyFileSystem};
 use crate::image;
-use crate::power_cuts::{repeatable, try_step};
-use crate::workload::{Driven, KINDS, Kind, Step, config, steps};
+use crate::lives::{repeatable, try_step};
+use crate::workload::{ALL, Driven, KINDS, Kind, Step, config, steps};
 use crate::{scratch, setting};
 
 const STEPS: usize = 45;
@@ -34,7 +34,7 @@ fn survive(folder: &Path, kind: Kind, fault: &Arc<Fault>, seed: u64) {
     let (root, copy) = (folder.join("store"), folder.join("image"));
     std::fs::create_dir_all(&root).unwrap();
     let known = begin(&root, kind, &mut random);
-    let disk = RecordedDisk::new(&root, random.u64(..), 40, known);
+    let disk = RecordedDisk::new(&root, random.u64(..), Moments::one_in(40), known);
     let inner = disk.file_system();
     let fs: Arc<dyn FileSystem> = Arc::new(FaultyFileSystem { fs: inner, fault: Arc::clone(fault) });
     drive(&root, kind, &disk, &fs, &mut random);
@@ -51,7 +51,7 @@ fn survive(folder: &Path, kind: Kind, fault: &Arc<Fault>, seed: u64) {
 
 /// Half of the stores are new, the others were left by a crash.
 fn begin(root: &Path, kind: Kind, random: &mut fastrand::Rng) -> Known {
-    let disk = RecordedDisk::new(root, random.u64(..), 0, Known::default());
+    let disk = RecordedDisk::new(root, random.u64(..), Moments::one_in(0), Known::default());
     if random.bool() {
         drive(root, kind, &disk, &disk.file_system(), random);
         let capture = disk.captures().pop().unwrap();
@@ -82,7 +82,7 @@ fn drive(
     };
     // Reading fails too, and says so; what is known is what is known.
     let mut acknowledged = disk.known().promised;
-    for step in steps(life, STEPS, random) {
+    for step in steps(life, STEPS, &ALL, random) {
         now_ms += random.i64(0..3);
         disk.know(|known| try_step(known, &step));
         let kept_from = driven.kept_from(&step);
@@ -96,11 +96,8 @@ fn drive(
                 assert!(outcome.refusal.is_some() && outcome.done.is_empty(), "a failed flush is final");
             }
             acknowledged.extend(outcome.done);
-            if let (Step::Config(content), None) = (&step, outcome.refusal) {
-                disk.know(|known| {
-                    known.configs = vec![content.clone()];
-                    known.has_config = true;
-                });
+            if let Step::Config(name, content) = &step {
+                disk.know(|known| known.configs.end(name, content));
             }
         }
         let flushed = driven.store.log().flushed_offset();

@@ -11,12 +11,15 @@
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 
 mod check;
+mod configs;
 mod disk;
 mod faults;
 mod faulty;
 mod image;
+mod lives;
 mod power_cuts;
 mod retention_faults;
+mod role_change;
 mod workload;
 
 use std::path::Path;

@@ -1,123 +1,122 @@
 //! Power cuts: any moment, and any part of what was not synced by then.
+//!
+//! Of everything at once; and of what is rare among it, in cases of their own: a full index file and the
+//! next one, files of the folder `config`. [`crate::role_change`] has the slave that becomes a master.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 
-use crate::check::{Known, check, check_store};
-use crate::disk::{Capture, RecordedDisk};
-use crate::image;
-use crate::workload::{Acknowledged, Driven, KINDS, Kind, Put, Step, config, steps};
-use crate::{scratch, setting};
+use mqstore_core::config::StoreConfig;
+use mqstore_core::format::index::IndexShape;
 
-/// Lives of a store: each goes on where a crash left the one before.
-const LIVES: usize = 4;
+use crate::check::Known;
+use crate::disk::{Capture, Moments, RecordedDisk};
+use crate::lives::{Case, Extent, Totals, begin, repeatable, run, try_step};
+use crate::workload::{ALL, Acknowledged, KINDS, Kind, Mix, Step, config, steps};
+
 const STEPS: usize = 60;
-/// One in so many calls is a moment at which the power is cut.
-const ONE_IN: usize = 6;
-/// Images made of each.
-const IMAGES: usize = 2;
 
-/// Lets a store live, and gives what a crash could leave.
-fn live(
-    root: &Path,
+/// A store that lives by steps.
+struct Scripted {
+    name: &'static str,
     kind: Kind,
-    life: usize,
-    known: Known,
-    random: &mut fastrand::Rng,
-) -> Vec<Capture<Known>> {
-    let disk = RecordedDisk::new(root, random.u64(..), ONE_IN, known);
-    let fs = disk.file_system();
-    // Often the clock stands still: what is told by times cannot be told then.
-    let mut now_ms = 1_700_000_000_000 + life as i64 * if random.bool() { 100_000 } else { 0 };
-    let driven = Driven::open(config(root, kind), disk.file_system(), now_ms).unwrap();
-    // What was recovered is on the disk before the first put, and what was not does not come back.
-    let recovered = check_store(&driven.store, &disk.known());
-    let mut acknowledged = Vec::new();
-    disk.know(|known| {
-        known.tried.retain(|name, _| recovered.iter().any(|found| found.name == *name));
-        acknowledged.extend(recovered.iter().map(|found| found.acknowledged(&known.tried)));
-        known.promised.clone_from(&acknowledged);
-    });
-    for step in steps(life, STEPS, random) {
-        now_ms += random.i64(0..3);
-        disk.know(|known| try_step(known, &step));
-        let kept_from = driven.kept_from(&step);
-        acknowledged.retain(|done: &Acknowledged| done.offset >= kept_from);
-        disk.know(|known| known.promised.retain(|done| done.offset >= kept_from));
-        let done = driven.make(&step, &*fs, now_ms).unwrap();
-        assert!(done.refusal.is_none(), "{:?}", done.refusal);
-        acknowledged.extend(done.done);
-        let flushed = driven.store.log().flushed_offset();
-        disk.know(|known| {
-            known.promised = acknowledged.iter().filter(|done| done.end <= flushed).cloned().collect();
-            if kind == Kind::Synchronous {
-                assert_eq!(known.promised.len(), acknowledged.len(), "each put waits for its flush");
-            }
-            if let Step::Config(content) = &step {
-                known.configs = vec![content.clone()];
-                known.has_config = true;
-            }
-        });
-    }
-    if random.u8(..3) == 0 {
-        driven.store.close().unwrap();
-        disk.know(|known| known.promised = acknowledged);
-    }
-    disk.captures()
+    mix: Mix,
+    moments: Moments,
+    /// What is different of the options.
+    change: fn(&mut StoreConfig),
 }
 
-/// What a step may leave counts from its begin on.
-pub(crate) fn try_step(known: &mut Known, step: &Step) {
-    match step {
-        Step::Put(puts) => known.tried.extend(puts.iter().map(|put: &Put| (put.name.clone(), put.clone()))),
-        Step::Config(content) => known.configs.push(content.clone()),
-        _ => {}
+impl Case for Scripted {
+    fn name(&self) -> String {
+        format!("{}, {:?}", self.name, self.kind)
     }
-}
 
-/// Lives of one store, and what crashes leave of each. Gives how many images were looked at.
-fn run(seed: u64, kind: Kind) -> usize {
-    let mut random = fastrand::Rng::with_seed(seed);
-    let folder = scratch();
-    // One path for all: names of folders are in no file, and errors name the same.
-    let (root, copy) = (folder.path().join("store"), folder.path().join("image"));
-    std::fs::create_dir(&root).unwrap();
-    let mut known = Known::default();
-    let mut count = 0;
-    for life in 0..LIVES {
-        let captures = live(&root, kind, life, known, &mut random);
-        for capture in &captures {
-            for _ in 0..IMAGES {
-                image::make(capture, &copy, &mut random);
-                check(&config(&copy, kind), &capture.known);
-                std::fs::remove_dir_all(&copy).unwrap();
-                count += 1;
-            }
+    fn config(&self, root: &Path, _random: &mut fastrand::Rng) -> StoreConfig {
+        let mut config = config(root, self.kind);
+        (self.change)(&mut config);
+        config
+    }
+
+    fn live(
+        &mut self,
+        root: &Path,
+        life: usize,
+        known: Known,
+        random: &mut fastrand::Rng,
+    ) -> Vec<Capture<Known>> {
+        let disk = RecordedDisk::new(root, random.u64(..), self.moments, known);
+        let fs = disk.file_system();
+        // Often the clock stands still: what is told by times cannot be told then.
+        let mut now_ms = 1_700_000_000_000 + life as i64 * if random.bool() { 100_000 } else { 0 };
+        let driven = begin(&disk, self.config(root, random), now_ms);
+        let mut acknowledged = disk.known().promised;
+        for step in steps(life, STEPS, &self.mix, random) {
+            now_ms += random.i64(0..3);
+            disk.know(|known| try_step(known, &step));
+            let kept_from = driven.kept_from(&step);
+            acknowledged.retain(|done: &Acknowledged| done.offset >= kept_from);
+            disk.know(|known| known.promised.retain(|done| done.offset >= kept_from));
+            let done = driven.make(&step, &*fs, now_ms).unwrap();
+            assert!(done.refusal.is_none(), "{:?}", done.refusal);
+            acknowledged.extend(done.done);
+            let flushed = driven.store.log().flushed_offset();
+            disk.know(|known| {
+                known.promised = acknowledged.iter().filter(|done| done.end <= flushed).cloned().collect();
+                if self.kind == Kind::Synchronous {
+                    assert_eq!(known.promised.len(), acknowledged.len(), "each put waits for its flush");
+                }
+                if let Step::Config(name, content) = &step {
+                    known.configs.end(name, content);
+                }
+            });
         }
-        // The next life begins with one of them.
-        let capture = &captures[random.usize(..captures.len())];
-        std::fs::remove_dir_all(&root).unwrap();
-        image::make(capture, &root, &mut random);
-        known = capture.known.clone();
+        if random.u8(..3) == 0 {
+            driven.store.close().unwrap();
+            disk.know(|known| known.promised = acknowledged);
+        }
+        disk.captures()
     }
-    count
 }
 
-/// Runs something with one seed after the other, and says which where it fails.
-pub(crate) fn repeatable(runs: u64, mut run: impl FnMut(u64)) {
-    let base = setting("MQSTORE_SEED", fastrand::u64(..1 << 32));
-    for seed in (base..).take(setting("MQSTORE_RUNS", runs) as usize) {
-        if let Err(failure) = catch_unwind(AssertUnwindSafe(|| run(seed))) {
-            eprintln!("repeat with MQSTORE_SEED={seed} MQSTORE_RUNS=1");
-            resume_unwind(failure);
-        }
-    }
+/// Runs a case with stores of all kinds.
+fn run_all(runs: u64, extent: Extent, case: impl Fn(Kind) -> Scripted) {
+    let mut totals = Totals::default();
+    repeatable(runs, |seed| KINDS.iter().for_each(|&kind| run(&mut case(kind), extent, seed, &mut totals)));
+    totals.print();
 }
 
 #[test]
 fn what_was_flushed_is_there_after_a_power_cut() {
-    let mut count = 0;
-    repeatable(2, |seed| count += KINDS.iter().map(|&kind| run(seed, kind)).sum::<usize>());
-    println!("{count} images");
-    assert!(count > 0);
+    run_all(1, Extent { lives: 4, images: 2, nested_one_in: 60 }, |kind| Scripted {
+        name: "anything",
+        kind,
+        mix: ALL,
+        moments: Moments::one_in(6),
+        change: |_| {},
+    });
+}
+
+/// Index files of six keys in a log that hardly rolls: most of them end in the middle of a message's keys.
+#[test]
+fn keys_are_found_after_a_power_cut_while_index_files_roll() {
+    run_all(1, Extent { lives: 3, images: 1, nested_one_in: 50 }, |kind| Scripted {
+        name: "index roll",
+        kind,
+        mix: Mix { dispatch: 60, flush_queues: 40, flush_everything: 15, retention: 3, most_keys: 9, ..ALL },
+        moments: Moments { below: Some(("index", 3)), one_in: 40 },
+        change: |config| {
+            config.index_shape = IndexShape { hash_slot_num: 3, index_num: 7 };
+            config.mapped_file_size_commit_log = 16_384;
+        },
+    });
+}
+
+#[test]
+fn a_config_file_is_the_old_one_or_the_new_one_after_a_power_cut() {
+    run_all(1, Extent { lives: 2, images: 2, nested_one_in: 50 }, |kind| Scripted {
+        name: "config write",
+        kind,
+        mix: Mix { put: 20, config: 60, ..ALL },
+        moments: Moments { below: Some(("config", 4)), one_in: 60 },
+        change: |_| {},
+    });
 }

@@ -10,7 +10,7 @@ use mqstore_core::store::{Mode, Store};
 
 use crate::check::{Known, check_store, open};
 use crate::faulty::{Call, FAULTS, Fault, FaultyFileSystem};
-use crate::power_cuts::try_step;
+use crate::lives::try_step;
 use crate::scratch;
 use crate::workload::{Acknowledged, Driven, KINDS, Kind, Put, Step, TOPICS, config};
 
@@ -36,7 +36,7 @@ fn fill(root: &Path, kind: Kind) -> (Known, Vec<Acknowledged>) {
     let (mut known, mut done) = (Known::default(), Vec::new());
     for number in 0..MESSAGES {
         let topic = TOPICS[number % TOPICS.len()];
-        let step = Step::Put(vec![Put { name: format!("0.{number}"), topic, queue_id: 0 }]);
+        let step = Step::Put(vec![Put { name: format!("0.{number}"), topic, queue_id: 0, key_count: 1 }]);
         try_step(&mut known, &step);
         done.extend(driven.make(&step, &*fs, NOW_MS + number as i64).unwrap().done);
     }

@@ -1,7 +1,7 @@
 //! What the stores of these tests are filled with, by one thread, so that it can be repeated.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +57,7 @@ pub(crate) struct Put {
     pub(crate) name: String,
     pub(crate) topic: &'static str,
     pub(crate) queue_id: i32,
+    pub(crate) key_count: usize,
 }
 
 impl Put {
@@ -71,9 +72,14 @@ impl Put {
         body
     }
 
-    /// Its only key is its name.
+    /// Its keys say its name too.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let further = (1..self.key_count).map(|number| format!("{}-{number}", self.name));
+        std::iter::once(self.name.clone()).chain(further).collect()
+    }
+
     pub(crate) fn properties(&self) -> Vec<u8> {
-        format!("KEYS\u{1}{}\u{2}TAGS\u{1}TagA\u{2}", self.name).into_bytes()
+        format!("KEYS\u{1}{}\u{2}TAGS\u{1}TagA\u{2}", self.keys().join(" ")).into_bytes()
     }
 }
 
@@ -121,36 +127,108 @@ pub(crate) enum Step {
     FlushEverything,
     Commit,
     EndFile,
-    Config(Vec<u8>),
+    /// A file of the folder `config` is replaced.
+    Config(&'static str, Vec<u8>),
     /// The log's first file goes, and what queues and index have of it.
     Retention,
 }
 
+/// How often a life has each step, in so many of all.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mix {
+    pub(crate) put: u32,
+    pub(crate) put_many: u32,
+    pub(crate) flush_log: u32,
+    pub(crate) dispatch: u32,
+    pub(crate) flush_queues: u32,
+    pub(crate) flush_everything: u32,
+    pub(crate) commit: u32,
+    pub(crate) end_file: u32,
+    pub(crate) config: u32,
+    pub(crate) retention: u32,
+    /// Most keys of a message.
+    pub(crate) most_keys: usize,
+}
+
+/// Everything at once.
+pub(crate) const ALL: Mix = Mix {
+    put: 92,
+    put_many: 16,
+    flush_log: 8,
+    dispatch: 16,
+    flush_queues: 8,
+    flush_everything: 4,
+    commit: 4,
+    end_file: 2,
+    config: 4,
+    retention: 1,
+    most_keys: 3,
+};
+
+/// Makes up the steps of a life.
+struct Script<'a> {
+    life: usize,
+    mix: &'a Mix,
+    put_count: usize,
+    random: &'a mut fastrand::Rng,
+}
+
+/// Makes up a step at its place in the life.
+type Make<'a> = fn(&mut Script<'a>, usize) -> Step;
+
 /// The steps of a life, by chance.
-pub(crate) fn steps(life: usize, count: usize, random: &mut fastrand::Rng) -> Vec<Step> {
-    let mut number = 0;
-    let mut put = |random: &mut fastrand::Rng| {
-        number += 1;
-        let topic = TOPICS[random.usize(..TOPICS.len())];
-        Put { name: format!("{life}.{number}"), topic, queue_id: random.i32(0..QUEUES) }
-    };
-    (0..count)
-        .map(|at| match random.u8(..40) {
-            0 | 1 => Step::FlushLog,
-            2..6 => Step::Dispatch,
-            6 | 7 => Step::FlushQueues,
-            8 => Step::FlushEverything,
-            9 => Step::Commit,
-            10 if random.bool() => Step::EndFile,
-            39 if random.u8(..4) == 0 => Step::Retention,
-            11 => Step::Config(format!("{{\"life\": {life}, \"step\": {at}}}").into_bytes()),
-            12..16 => {
-                let size = random.usize(2..9);
-                Step::Put((0..size).map(|_| put(random)).collect())
+pub(crate) fn steps(life: usize, count: usize, mix: &Mix, random: &mut fastrand::Rng) -> Vec<Step> {
+    let mut script = Script { life, mix, put_count: 0, random };
+    (0..count).map(|at| script.step(at)).collect()
+}
+
+impl<'a> Script<'a> {
+    fn put(&mut self) -> Put {
+        self.put_count += 1;
+        let topic = TOPICS[self.random.usize(..TOPICS.len())];
+        // Most have one key.
+        let most = if self.random.bool() { self.mix.most_keys } else { 1 };
+        let key_count = self.random.usize(1..=most);
+        let name = format!("{}.{}", self.life, self.put_count);
+        Put { name, topic, queue_id: self.random.i32(0..QUEUES), key_count }
+    }
+
+    fn step(&mut self, at: usize) -> Step {
+        let mix = self.mix;
+        let make: [(u32, Make<'a>); 10] = [
+            (mix.put, |script, _| Step::Put(vec![script.put()])),
+            (mix.put_many, |script, _| {
+                let size = script.random.usize(2..9);
+                Step::Put((0..size).map(|_| script.put()).collect())
+            }),
+            (mix.flush_log, |_, _| Step::FlushLog),
+            (mix.dispatch, |_, _| Step::Dispatch),
+            (mix.flush_queues, |_, _| Step::FlushQueues),
+            (mix.flush_everything, |_, _| Step::FlushEverything),
+            (mix.commit, |_, _| Step::Commit),
+            (mix.end_file, |_, _| Step::EndFile),
+            (mix.config, Self::config),
+            (mix.retention, |_, _| Step::Retention),
+        ];
+        let mut turn = self.random.u32(..make.iter().map(|(weight, _)| weight).sum::<u32>());
+        for (weight, make) in make {
+            if turn < weight {
+                return make(self, at);
             }
-            _ => Step::Put(vec![put(random)]),
-        })
-        .collect()
+            turn -= weight;
+        }
+        unreachable!("a turn is less than all weights together")
+    }
+
+    /// JSON as RocketMQ writes it, of some sectors or of one.
+    fn config(&mut self, at: usize) -> Step {
+        let offsets: Vec<_> =
+            (1..=self.random.usize(..300)).map(|number| format!("\"{number}\":{at}")).collect();
+        let name = CONFIG_FILES[self.random.usize(..CONFIG_FILES.len())];
+        let version = format!("{{\"counter\":{at},\"timestamp\":{}}}", self.life);
+        let content = format!("{{\"dataVersion\":{version},\"offsetTable\":{{{}}}}}", offsets.join(","));
+        Step::Config(name, content.into_bytes())
+    }
 }
 
 /// What happened to a step.
@@ -168,9 +246,12 @@ pub(crate) struct Driven {
     clock: Arc<ManualClock>,
 }
 
-/// The path of the file that is replaced.
-pub(crate) fn config_path(root: &Path) -> std::path::PathBuf {
-    root.join("config").join("topics.json")
+/// The files that are replaced.
+pub(crate) const CONFIG_FILES: [&str; 3] = ["topics.json", "consumerOffset.json", "subscriptionGroup.json"];
+
+/// The path of one of them.
+pub(crate) fn config_path(root: &Path, name: &str) -> PathBuf {
+    root.join("config").join(name)
 }
 
 impl Driven {
@@ -198,8 +279,8 @@ impl Driven {
                 self.store.log().allocate_pass(Duration::ZERO)?;
             }
             Step::Retention => self.delete_first_file()?,
-            Step::Config(content) => {
-                let path = config_path(self.store.path());
+            Step::Config(name, content) => {
+                let path = config_path(self.store.path(), name);
                 mqstore_core::config_file::replace(fs, &path, content)?;
             }
         }

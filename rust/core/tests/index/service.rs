@@ -52,6 +52,19 @@ fn a_full_file_is_handed_out_and_a_new_one_made() {
 }
 
 #[test]
+fn keys_of_a_message_that_fill_a_whole_file_are_indexed_once() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, _) = service(root.path(), false);
+    (0..18).for_each(|number| _ = build(&index, &[number], u64::from(number) * 10));
+    let hashes: Vec<u32> = (100..125).collect();
+    // As a crash leaves it: the last key of one file, all of the next, and nothing of the third.
+    build(&index, &hashes[..20], 500);
+    assert_eq!(index.files().iter().map(|file| file.index_count()).collect::<Vec<_>>(), [20, 20]);
+    build(&index, &hashes, 500);
+    assert_eq!(key_count(&index), 18 + 25);
+}
+
+#[test]
 fn names_go_on_when_the_clock_does_not() {
     let root = tempfile::tempdir().unwrap();
     let (index, clock) = service(root.path(), false);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mqstore_core::config::OnDamage;
+use mqstore_core::config::{OnDamage, StoreConfig};
 use mqstore_core::error::Error;
 use mqstore_core::format::message::RecordFault;
 use mqstore_core::store::Mode;
@@ -236,6 +236,46 @@ proptest! {
                 again.close().unwrap();
                 prop_assert_eq!(tree(&root.path().join("commitlog")), log);
             }
+        }
+    }
+}
+
+/// A slave that got a part of a record, flushed that, and got the rest and more. Gives the numbers that its log
+/// has when of the rest a power cut left what is in later sectors.
+fn slave_whose_record_is_cut(root: &Path, is_slave: bool, damaged: Option<u64>) -> Result<Vec<usize>, Error> {
+    let (master_root, of_slave) =
+        (tempfile::tempdir().unwrap(), || StoreConfig { is_slave: true, ..config(root) });
+    let master = open(master_root.path());
+    fill(&master, 0..20);
+    let log = std::fs::read(log_file(master_root.path(), 0)).unwrap();
+    let slave = open_with(of_slave());
+    // The fifth record, in the second sector.
+    let (size, cut) = (master.max_phy_offset() / 20, 800);
+    assert!(4 * size < cut && cut < 5 * size && 5 * size < 1024);
+    let cut = usize::try_from(cut).unwrap();
+    slave.append_to_commit_log(0, &log[..cut]).unwrap();
+    slave.flush_everything().unwrap();
+    slave.append_to_commit_log(cut as u64, &log[cut..3000]).unwrap();
+    crash(slave);
+    patch(&log_file(root, 0), cut as u64, |at| at[..1024 - cut].fill(0));
+    if let Some(at) = damaged {
+        patch(&log_file(root, 0), at, |at| at[0] ^= 1);
+    }
+    let opened = try_open(StoreConfig { is_slave, ..config(root) }, Mode::ReadWrite)?;
+    Ok(numbers(&opened))
+}
+
+#[test]
+fn a_record_whose_begin_a_slave_had_flushed_ends_the_log_after_a_power_cut() {
+    for is_slave in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        let left = slave_whose_record_is_cut(root.path(), is_slave, None).unwrap();
+        assert_eq!(left, [0, 1, 2, 3]);
+        // What stands before what was flushed is damage, whatever its size says.
+        for at in [1, 2, 3, 100] {
+            let root = tempfile::tempdir().unwrap();
+            let refused = slave_whose_record_is_cut(root.path(), is_slave, Some(at));
+            assert!(matches!(refused, Err(Error::Damaged { offset: 0, .. })), "{at}: {refused:?}");
         }
     }
 }

@@ -1,0 +1,151 @@
+//! Lives of a store, each begun where a crash left the one before, and all that is looked at in between.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+
+use mqstore_core::config::StoreConfig;
+
+use crate::check::{Known, check, check_store};
+use crate::configs::Configs;
+use crate::disk::{Capture, Moments, RecordedDisk};
+use crate::image;
+use crate::workload::{Driven, Step};
+use crate::{scratch, setting};
+
+/// How deep a crash can be in the recovery from another.
+const DEPTH: usize = 2;
+
+/// A way for a store to live.
+pub(crate) trait Case {
+    /// What it is called.
+    fn name(&self) -> String;
+    /// The options with which the store is opened next.
+    fn config(&self, root: &Path, random: &mut fastrand::Rng) -> StoreConfig;
+    /// Lets the store live, and gives what a crash could leave.
+    fn live(
+        &mut self,
+        root: &Path,
+        life: usize,
+        known: Known,
+        random: &mut fastrand::Rng,
+    ) -> Vec<Capture<Known>>;
+}
+
+/// How much is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extent {
+    pub(crate) lives: usize,
+    /// Images made of each moment.
+    pub(crate) images: usize,
+    /// Of one in so many images the recovery is cut short as well.
+    pub(crate) nested_one_in: usize,
+}
+
+/// How many images were looked at, by case and by how many recoveries had been cut short.
+#[derive(Debug, Default)]
+pub(crate) struct Totals(BTreeMap<(String, usize), usize>);
+
+impl Totals {
+    /// Prints them; there are some of each depth.
+    pub(crate) fn print(&self) {
+        for ((name, depth), count) in &self.0 {
+            let of_recovery = if *depth == 0 { String::new() } else { format!(", in recovery {depth} deep") };
+            println!("{count:7} images: {name}{of_recovery}");
+        }
+        let sum: usize = self.0.values().sum();
+        println!("{sum:7} images in all");
+        assert!((0..=DEPTH).all(|depth| self.0.keys().any(|key| key.1 == depth)), "{self:?}");
+    }
+}
+
+/// Opens a store on a recorded disk. What is recovered is on the disk before the first put, and what is
+/// not does not come back.
+pub(crate) fn begin(disk: &RecordedDisk<Known>, config: StoreConfig, now_ms: i64) -> Driven {
+    let root = config.store_path_root_dir.clone();
+    disk.know(|known| known.configs = Configs::read(&root));
+    let driven = Driven::open(config, disk.file_system(), now_ms).unwrap();
+    let recovered = check_store(&driven.store, &disk.known());
+    disk.know(|known| {
+        known.tried.retain(|name, _| recovered.iter().any(|found| found.name == *name));
+        known.promised = recovered.iter().map(|found| found.acknowledged(&known.tried)).collect();
+    });
+    driven
+}
+
+/// What a step may leave counts from its begin on.
+pub(crate) fn try_step(known: &mut Known, step: &Step) {
+    match step {
+        Step::Put(puts) => known.tried.extend(puts.iter().map(|put| (put.name.clone(), put.clone()))),
+        Step::Config(name, content) => known.configs.begin(name, content),
+        _ => {}
+    }
+}
+
+/// Runs a case; what was looked at is counted.
+pub(crate) fn run(case: &mut dyn Case, extent: Extent, seed: u64, totals: &mut Totals) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let folder = scratch();
+    // One path for all: names of folders are in no file, and errors name the same.
+    let root = folder.path().join("store");
+    std::fs::create_dir(&root).unwrap();
+    let mut known = Known::default();
+    for life in 0..extent.lives {
+        let captures = case.live(&root, life, known, &mut random);
+        for capture in &captures {
+            for _ in 0..extent.images {
+                look(case, capture, folder.path(), extent.nested_one_in, &mut random, totals, 0);
+            }
+        }
+        // The next life begins with one of them.
+        let capture = &captures[random.usize(..captures.len())];
+        std::fs::remove_dir_all(&root).unwrap();
+        image::make(capture, &root, &mut random);
+        known = capture.known.clone();
+    }
+}
+
+/// Makes one of the stores that a crash can leave and looks at it; at times, crashes in its recovery first.
+fn look(
+    case: &dyn Case,
+    capture: &Capture<Known>,
+    folder: &Path,
+    nested_one_in: usize,
+    random: &mut fastrand::Rng,
+    totals: &mut Totals,
+    depth: usize,
+) {
+    let copy = folder.join(format!("image {depth}"));
+    image::make(capture, &copy, random);
+    if depth < DEPTH && random.usize(..nested_one_in) == 0 {
+        for inner in recover(case, &copy, capture.known.clone(), random) {
+            look(case, &inner, folder, 8, random, totals, depth + 1);
+        }
+        std::fs::remove_dir_all(&copy).unwrap();
+        image::make(capture, &copy, random);
+    }
+    check(&case.config(&copy, random), &capture.known);
+    std::fs::remove_dir_all(&copy).unwrap();
+    *totals.0.entry((case.name(), depth)).or_default() += 1;
+}
+
+/// Recovers a store, and gives what a crash in the middle could leave.
+fn recover(case: &dyn Case, root: &Path, known: Known, random: &mut fastrand::Rng) -> Vec<Capture<Known>> {
+    let disk = RecordedDisk::new(root, random.u64(..), Moments::one_in(12), known);
+    let driven = begin(&disk, case.config(root, random), 1_750_000_000_000);
+    if random.bool() {
+        driven.store.close().unwrap();
+    }
+    disk.captures()
+}
+
+/// Runs something with one seed after the other, and says which where it fails.
+pub(crate) fn repeatable(runs: u64, mut run: impl FnMut(u64)) {
+    let base = setting("MQSTORE_SEED", fastrand::u64(..1 << 32));
+    for seed in (base..).take(setting("MQSTORE_RUNS", runs) as usize) {
+        if let Err(failure) = catch_unwind(AssertUnwindSafe(|| run(seed))) {
+            eprintln!("repeat with MQSTORE_SEED={seed} MQSTORE_RUNS=1");
+            resume_unwind(failure);
+        }
+    }
+}
