@@ -906,7 +906,13 @@ class Store:
     def _count(self, spec: _Selection) -> int:
         """How many messages a selection has."""
     def _arrow_stream(
-        self, spec: _Selection, columns: Sequence[str] | None, body: str, max_messages: int, max_bytes: int
+        self,
+        spec: _Selection,
+        columns: Sequence[str] | None,
+        body: str,
+        max_messages: int,
+        max_bytes: int,
+        use_threads: bool,
     ) -> object:
         """A selection's messages as a capsule of an Arrow stream, which reads them as it is read."""
 

@@ -193,6 +193,11 @@ def test_arrow_has_every_field(filled: mqstore.MessageStore) -> None:
         assert row["body"] == bytes(message.body)
 
 
+def test_one_thread_and_several_make_the_same_batches(filled: mqstore.MessageStore) -> None:
+    several, one = (filled.select("a").to_arrow(max_messages=7, use_threads=given) for given in (True, False))
+    assert list(several) == list(one)
+
+
 def test_body_views_outlive_the_store(open_store: Opener) -> None:
     store = open_store()
     bodies = [bytes([number % 256]) * (number * 7 % 300) for number in range(500)]

@@ -188,6 +188,7 @@ class Selection:
         body: str = "binary",
         max_messages: int = _BATCH_COUNT,
         max_bytes: int = _BATCH_BYTES,
+        use_threads: bool = True,
     ) -> "pa.RecordBatchReader":
         """The messages as a stream of Arrow record batches, read as it is read; needs pyarrow.
 
@@ -196,6 +197,9 @@ class Selection:
             body: ``"binary"`` copies bodies, ``"view"`` gives views into the store's files.
             max_messages: Most messages a batch.
             max_bytes: About how many bytes of records a batch.
+            use_threads: Whether the processor's cores make batches side by side, as many as they are
+                and at most 4; then as many batches are in memory at once. Where a filter or a limit
+                decides which messages there are, or no topic is named, one makes them all the same.
 
         Raises:
             ValueError: there is no such column.
@@ -203,14 +207,14 @@ class Selection:
         import pyarrow as pa  # noqa: PLC0415 - it need not be installed
 
         capsule = self.store._arrow_stream(
-            self._spec(), None if columns is None else list(columns), body, max_messages, max_bytes
+            self._spec(), None if columns is None else list(columns), body, max_messages, max_bytes, use_threads
         )
         return pa.RecordBatchReader._import_from_c_capsule(capsule)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The PyCapsule interface: polars, pandas, DuckDB and pyarrow take a selection as it is."""
         del requested_schema  # the consumer casts; the interface lets a producer leave that to it
-        return self.store._arrow_stream(self._spec(), None, "binary", _BATCH_COUNT, _BATCH_BYTES)
+        return self.store._arrow_stream(self._spec(), None, "binary", _BATCH_COUNT, _BATCH_BYTES, use_threads=True)
 
     def __repr__(self) -> str:
         """What is selected, of which store."""

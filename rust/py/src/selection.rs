@@ -1,6 +1,7 @@
 //! Selections: their messages, and their messages as Arrow.
 
 use std::sync::Arc;
+use std::thread;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use mqstore_core::arrow::{BatchOptions, BodyType, Columns, Dialect, MessageReader, record_batch};
@@ -87,6 +88,12 @@ impl BadRanges {
     }
 }
 
+/// The processor's cores, and no more than the memory has use for.
+fn available_threads() -> usize {
+    const MOST: usize = 4;
+    thread::available_parallelism().map_or(1, |count| count.get().min(MOST))
+}
+
 fn columns_of(columns: Option<Vec<String>>, body: &str) -> PyResult<Columns> {
     let body = match body {
         "binary" => BodyType::Binary,
@@ -121,6 +128,7 @@ impl Store {
     }
 
     /// The messages as a capsule of an Arrow stream, which reads them as it is read.
+    #[allow(clippy::too_many_arguments)] // all of what a stream is made with
     fn _arrow_stream<'py>(
         &self,
         py: Python<'py>,
@@ -129,11 +137,13 @@ impl Store {
         body: &str,
         max_messages: usize,
         max_bytes: u64,
+        use_threads: bool,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let columns = columns_of(columns, body)?;
         let selection = self.selection(py, spec)?;
         let cursor = interruptible(py, || selection.cursor(Arc::clone(&self.core)))?;
-        let options = BatchOptions { max_messages: max_messages.max(1), max_bytes };
+        let max_threads = if use_threads { available_threads() } else { 1 };
+        let options = BatchOptions { max_messages: max_messages.max(1), max_bytes, max_threads };
         capsule(py, Box::new(MessageReader::new(cursor, columns, options)))
     }
 
@@ -151,7 +161,8 @@ impl Store {
         let bodies = columns.bodies();
         let cursor = interruptible(py, || selection.cursor_with(Arc::clone(&self.core), bodies))?;
         let bad = BadRanges(cursor.bad_ranges());
-        let options = BatchOptions { max_messages: max_messages.max(1), max_bytes };
+        // Spark has a task on each core.
+        let options = BatchOptions { max_messages: max_messages.max(1), max_bytes, max_threads: 1 };
         Ok((capsule(py, Box::new(MessageReader::new(cursor, columns, options)))?, bad))
     }
 

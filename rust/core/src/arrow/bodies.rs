@@ -2,26 +2,42 @@
 
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
-use arrow_array::builder::{BinaryBuilder, BinaryViewBuilder};
+use arrow_array::builder::BinaryViewBuilder;
+use arrow_array::{ArrayRef, BinaryArray};
 use arrow_buffer::Buffer;
 use arrow_schema::ArrowError;
 use bytes::Bytes;
 
-use super::build::Row;
+use super::build::{Room, Row, Rows};
 use super::columns::ColumnBuilder;
+use super::memory::Memory;
 use super::schema::BodyType;
+use super::texts::{Ends, check_size};
 use crate::format::body::{inflate, is_compressed};
 use crate::mmap::slice::Slice;
-use crate::num;
 
 /// Bodies up to this size are copied into the view itself.
 const INLINE_VIEW_SIZE: usize = 12;
 
-pub(super) fn body_builder(body: BodyType, inflated: bool) -> Box<dyn ColumnBuilder> {
+/// So many bodies ahead of the one that is copied are asked of the memory.
+const ROWS_AHEAD: usize = 8;
+/// As much of each: the processor itself sees that more is read.
+const MOST_AHEAD: usize = 2048;
+
+pub(super) fn body_builder(
+    body: BodyType,
+    inflated: bool,
+    room: Room,
+    memory: &Memory,
+) -> Box<dyn ColumnBuilder> {
     match body {
-        BodyType::Binary => Box::new(Copies { builder: BinaryBuilder::new(), inflated, size: 0 }),
-        BodyType::BinaryView => Box::new(Views { windows: Vec::new(), bodies: Vec::new(), inflated }),
+        BodyType::Binary => {
+            let (bytes, ends) = (memory.take(room.bytes), Ends::with_room(room.rows));
+            Box::new(Copies { bytes, ends, memory: memory.clone(), inflated })
+        }
+        BodyType::BinaryView => {
+            Box::new(Views { windows: Vec::new(), bodies: Vec::with_capacity(room.rows), inflated })
+        }
     }
 }
 
@@ -36,30 +52,33 @@ fn inflate_where(row: &Row<'_>, inflated: bool) -> Result<Option<Vec<u8>>, Arrow
 }
 
 struct Copies {
-    builder: BinaryBuilder,
+    bytes: Vec<u8>,
+    ends: Ends,
+    memory: Memory,
     inflated: bool,
-    size: u64,
 }
 
 impl ColumnBuilder for Copies {
-    fn append(&mut self, rows: &[Row<'_>]) -> Result<(), ArrowError> {
-        for row in rows {
-            let inflated = inflate_where(row, self.inflated)?;
-            let body = inflated.as_deref().unwrap_or(row.record.body);
-            self.size += num::offset(body.len());
-            if i32::try_from(self.size).is_err() {
-                return Err(ArrowError::MemoryError(
-                    "bodies of one batch pass 2 GiB: take fewer messages a batch".into(),
-                ));
+    fn append(&mut self, rows: &Rows<'_>) -> Result<(), ArrowError> {
+        rows.iter().take(ROWS_AHEAD).for_each(prefetch_body);
+        for (at, row) in rows.iter().enumerate() {
+            rows.get(at + ROWS_AHEAD).into_iter().for_each(prefetch_body);
+            match inflate_where(row, self.inflated)? {
+                Some(body) => self.bytes.extend_from_slice(&body),
+                None => self.bytes.extend_from_slice(row.record.body),
             }
-            self.builder.append_value(body);
+            self.ends.push(self.bytes.len());
         }
-        Ok(())
+        check_size(self.bytes.len())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(self.builder.finish()))
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(BinaryArray::try_new(self.ends.into_offsets(), self.memory.lend(self.bytes), None)?))
     }
+}
+
+fn prefetch_body(row: &Row<'_>) {
+    row.window.prefetch_range(row.at + row.record.body_at(), row.record.body.len().min(MOST_AHEAD));
 }
 
 /// Views into the files' mappings. A batch's messages lie in one or two of them; each gives one
@@ -99,8 +118,8 @@ impl Views {
 }
 
 impl ColumnBuilder for Views {
-    fn append(&mut self, rows: &[Row<'_>]) -> Result<(), ArrowError> {
-        for row in rows {
+    fn append(&mut self, rows: &Rows<'_>) -> Result<(), ArrowError> {
+        for row in rows.iter() {
             let len = row.record.body.len();
             let body = match inflate_where(row, self.inflated)? {
                 Some(body) => Body::Copied(body),

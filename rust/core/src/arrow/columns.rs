@@ -2,54 +2,61 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{ListBuilder, MapBuilder, MapFieldNames, StringBuilder};
 use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType};
-use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray};
-use arrow_schema::{ArrowError, DataType};
+use arrow_array::{ArrayRef, ArrowPrimitiveType, ListArray, MapArray, PrimitiveArray, StructArray};
+use arrow_buffer::NullBufferBuilder;
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
 use super::bodies::body_builder;
-use super::build::Row;
+use super::build::{Room, Row, Rows};
+use super::memory::Memory;
 use super::schema::{Column, Columns, Dialect, key_field, properties_field, timestamp_type};
+use super::texts::{Ends, RepeatedTexts, Texts, check_size};
 use crate::format::host::Host;
 use crate::format::java_string;
 use crate::format::message::Record;
-use crate::format::message_id::MessageId;
-use crate::format::properties::{self, DispatchProperties};
+use crate::format::message_id::{hex_digits, push_hex};
+use crate::format::properties::DispatchProperties;
 use crate::num;
 
 /// A column while it is built.
-pub(super) trait ColumnBuilder {
+pub(super) trait ColumnBuilder: Send {
     /// Adds what some messages have in it.
-    fn append(&mut self, rows: &[Row<'_>]) -> Result<(), ArrowError>;
+    fn append(&mut self, rows: &Rows<'_>) -> Result<(), ArrowError>;
 
     /// The column.
     fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError>;
 }
 
-pub(super) fn column_builder(column: Column, columns: &Columns) -> Box<dyn ColumnBuilder> {
+pub(super) fn column_builder(
+    column: Column,
+    columns: &Columns,
+    room: Room,
+    memory: &Memory,
+) -> Box<dyn ColumnBuilder> {
     let Columns { body, dialect, .. } = *columns;
     match column {
-        Column::Topic => Box::new(Texts::repeated(|row: &Row<'_>| Some(row.record.topic))),
-        Column::QueueId => int32(|record| record.queue_id),
-        Column::QueueOffset => int64(|record| record.queue_offset),
-        Column::CommitLogOffset => int64(|record| record.physical_offset),
-        Column::StoreSize => int32(|record| num::java_int(record.total_size as usize)),
-        Column::BodyCrc => int32(|record| record.body_crc),
-        Column::Flag => int32(|record| record.flag),
-        Column::SysFlag => int32(|record| record.sys_flag),
-        Column::BornTimestamp => timestamps(dialect, |record| record.born_timestamp),
-        Column::StoreTimestamp => timestamps(dialect, |record| record.store_timestamp),
-        Column::BornHost => Box::new(Hosts::new(|record: &Record<'_>| record.born_host)),
-        Column::StoreHost => Box::new(Hosts::new(|record: &Record<'_>| record.store_host)),
-        Column::ReconsumeTimes => int32(|record| record.reconsume_times),
-        Column::PreparedTransactionOffset => int64(|record| record.prepared_transaction_offset),
-        Column::MsgId => Box::new(MessageIds::default()),
-        Column::UniqueKey => Box::new(Texts::new(|row: &Row<'_>| row.properties.uniq_key)),
-        Column::Tags => Box::new(Texts::repeated(|row: &Row<'_>| row.properties.tags)),
-        Column::Keys => Box::new(Keys(ListBuilder::new(StringBuilder::new()).with_field(key_field(dialect)))),
-        Column::Properties => Box::new(PropertyMaps::new(dialect)),
-        Column::Body => body_builder(body, true),
-        Column::RawBody => body_builder(body, false),
+        Column::Topic => Box::new(Repeated::new(|row| Some(row.record.topic))),
+        Column::QueueId => int32(room, |record| record.queue_id),
+        Column::QueueOffset => int64(room, |record| record.queue_offset),
+        Column::CommitLogOffset => int64(room, |record| record.physical_offset),
+        Column::StoreSize => int32(room, |record| num::java_int(record.total_size as usize)),
+        Column::BodyCrc => int32(room, |record| record.body_crc),
+        Column::Flag => int32(room, |record| record.flag),
+        Column::SysFlag => int32(room, |record| record.sys_flag),
+        Column::BornTimestamp => timestamps(dialect, room, |record| record.born_timestamp),
+        Column::StoreTimestamp => timestamps(dialect, room, |record| record.store_timestamp),
+        Column::BornHost => Box::new(Hosts::new(|record| record.born_host)),
+        Column::StoreHost => Box::new(Hosts::new(|record| record.store_host)),
+        Column::ReconsumeTimes => int32(room, |record| record.reconsume_times),
+        Column::PreparedTransactionOffset => int64(room, |record| record.prepared_transaction_offset),
+        Column::MsgId => Box::new(MessageIds { texts: Texts::with_room(room.rows), host: None }),
+        Column::UniqueKey => Box::new(UniqueKeys::with_room(room.rows)),
+        Column::Tags => Box::new(Repeated::new(|row| row.properties.tags)),
+        Column::Keys => Box::new(Keys::new(key_field(dialect), room)),
+        Column::Properties => Box::new(PropertyMaps::new(properties_field(dialect), room)),
+        Column::Body => body_builder(body, true, room, memory),
+        Column::RawBody => body_builder(body, false, room, memory),
     }
 }
 
@@ -60,8 +67,8 @@ struct Numbers<T: ArrowPrimitiveType, Of> {
     data_type: DataType,
 }
 
-impl<T: ArrowPrimitiveType, Of: Fn(&Record<'_>) -> T::Native> ColumnBuilder for Numbers<T, Of> {
-    fn append(&mut self, rows: &[Row<'_>]) -> Result<(), ArrowError> {
+impl<T: ArrowPrimitiveType, Of: Fn(&Record<'_>) -> T::Native + Send> ColumnBuilder for Numbers<T, Of> {
+    fn append(&mut self, rows: &Rows<'_>) -> Result<(), ArrowError> {
         self.values.extend(rows.iter().map(|row| (self.of)(&row.record)));
         Ok(())
     }
@@ -71,16 +78,22 @@ impl<T: ArrowPrimitiveType, Of: Fn(&Record<'_>) -> T::Native> ColumnBuilder for 
     }
 }
 
-fn int32(of: impl Fn(&Record<'_>) -> i32 + 'static) -> Box<dyn ColumnBuilder> {
-    Box::new(Numbers::<Int32Type, _> { values: Vec::new(), of, data_type: DataType::Int32 })
+fn int32(room: Room, of: impl Fn(&Record<'_>) -> i32 + Send + 'static) -> Box<dyn ColumnBuilder> {
+    let values = Vec::with_capacity(room.rows);
+    Box::new(Numbers::<Int32Type, _> { values, of, data_type: DataType::Int32 })
 }
 
-fn int64(of: impl Fn(&Record<'_>) -> i64 + 'static) -> Box<dyn ColumnBuilder> {
-    Box::new(Numbers::<Int64Type, _> { values: Vec::new(), of, data_type: DataType::Int64 })
+fn int64(room: Room, of: impl Fn(&Record<'_>) -> i64 + Send + 'static) -> Box<dyn ColumnBuilder> {
+    let values = Vec::with_capacity(room.rows);
+    Box::new(Numbers::<Int64Type, _> { values, of, data_type: DataType::Int64 })
 }
 
-fn timestamps(dialect: Dialect, of: impl Fn(&Record<'_>) -> i64 + 'static) -> Box<dyn ColumnBuilder> {
-    let (values, data_type) = (Vec::new(), timestamp_type(dialect));
+fn timestamps(
+    dialect: Dialect,
+    room: Room,
+    of: impl Fn(&Record<'_>) -> i64 + Send + 'static,
+) -> Box<dyn ColumnBuilder> {
+    let (values, data_type) = (Vec::with_capacity(room.rows), timestamp_type(dialect));
     match dialect {
         Dialect::Arrow => Box::new(Numbers::<TimestampMillisecondType, _> { values, of, data_type }),
         Dialect::Spark => {
@@ -90,166 +103,201 @@ fn timestamps(dialect: Dialect, of: impl Fn(&Record<'_>) -> i64 + 'static) -> Bo
     }
 }
 
-/// Texts of messages; null where one has none.
-struct Texts<Of> {
-    builder: StringBuilder,
-    of: Of,
-    /// The last text, as it is stored and decoded, where messages next to each other mostly have one.
-    last: Option<(Vec<u8>, String)>,
+/// Texts that messages next to each other mostly have in common; null where one has none.
+struct Repeated {
+    texts: RepeatedTexts,
+    of: for<'r> fn(&'r Row<'_>) -> Option<&'r [u8]>,
+    /// The last text as it is stored.
+    last: Option<Vec<u8>>,
 }
 
-impl<Of> Texts<Of>
-where
-    Of: for<'r> Fn(&'r Row<'_>) -> Option<&'r [u8]>,
-{
-    fn new(of: Of) -> Self {
-        Self { builder: StringBuilder::new(), of, last: None }
-    }
-
-    fn repeated(of: Of) -> Self {
-        Self { last: Some((Vec::new(), String::new())), ..Self::new(of) }
+impl Repeated {
+    fn new(of: for<'r> fn(&'r Row<'_>) -> Option<&'r [u8]>) -> Self {
+        Self { texts: RepeatedTexts::default(), of, last: None }
     }
 }
 
-impl<Of> ColumnBuilder for Texts<Of>
-where
-    Of: for<'r> Fn(&'r Row<'_>) -> Option<&'r [u8]>,
-{
-    fn append(&mut self, rows: &[Row<'_>]) -> Result<(), ArrowError> {
-        for row in rows {
+impl ColumnBuilder for Repeated {
+    fn append(&mut self, rows: &Rows<'_>) -> Result<(), ArrowError> {
+        for row in rows.iter() {
             let text = (self.of)(row);
-            match (text, &mut self.last) {
-                (None, _) => self.builder.append_null(),
-                (Some(text), None) => self.builder.append_value(java_string::decode(text)),
-                (Some(text), Some((stored, decoded))) => {
-                    if stored != text {
-                        *stored = text.to_vec();
-                        *decoded = java_string::decode(text).into_owned();
-                    }
-                    self.builder.append_value(decoded);
-                }
+            if self.last.as_deref() == text && self.texts.repeat() {
+                continue;
             }
+            self.texts.push(text.map(java_string::decode).as_deref());
+            self.last = text.map(<[u8]>::to_vec);
         }
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(self.builder.finish()))
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(self.texts.into_array()?))
     }
 }
 
 /// Hosts. Messages next to each other mostly come from one.
-struct Hosts<Of> {
-    builder: StringBuilder,
-    of: Of,
-    last: Option<(Host, String)>,
+struct Hosts {
+    texts: RepeatedTexts,
+    of: fn(&Record<'_>) -> Host,
+    last: Option<Host>,
 }
 
-impl<Of> Hosts<Of> {
-    fn new(of: Of) -> Self {
-        Self { builder: StringBuilder::new(), of, last: None }
+impl Hosts {
+    fn new(of: fn(&Record<'_>) -> Host) -> Self {
+        Self { texts: RepeatedTexts::default(), of, last: None }
     }
 }
 
-impl<Of: Fn(&Record<'_>) -> Host> ColumnBuilder for Hosts<Of> {
-    fn append(&mut self, rows: &[Row<'_>]) -> Result<(), ArrowError> {
-        for row in rows {
+impl ColumnBuilder for Hosts {
+    fn append(&mut self, rows: &Rows<'_>) -> Result<(), ArrowError> {
+        for row in rows.iter() {
             let host = (self.of)(&row.record);
-            let (_, text) = match self.last.take_if(|(known, _)| *known == host) {
-                Some(known) => self.last.insert(known),
-                None => self.last.insert((host, host.to_string())),
-            };
-            self.builder.append_value(text);
+            if self.last != Some(host) || !self.texts.repeat() {
+                self.texts.push(Some(&host.to_string()));
+                self.last = Some(host);
+            }
         }
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(self.builder.finish()))
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(self.texts.into_array()?))
     }
 }
 
-#[derive(Default)]
+/// The ids, whose first part is the host's.
 struct MessageIds {
-    builder: StringBuilder,
-    text: String,
+    texts: Texts,
+    host: Option<(Host, String)>,
 }
 
 impl ColumnBuilder for MessageIds {
-    fn append(&mut self, rows: &[Row<'_>]) -> Result<(), ArrowError> {
-        for Row { record, .. } in rows {
+    fn append(&mut self, rows: &Rows<'_>) -> Result<(), ArrowError> {
+        for Row { record, .. } in rows.iter() {
             let physical_offset = num::from_java_long(record.physical_offset).unwrap_or(0);
-            self.text.clear();
-            MessageId { store_host: record.store_host, physical_offset }.push_hex(&mut self.text);
-            self.builder.append_value(&self.text);
+            let (_, host) = match self.host.take_if(|(known, _)| *known == record.store_host) {
+                Some(known) => self.host.insert(known),
+                None => self.host.insert((record.store_host, hex_of(&record.store_host))),
+            };
+            self.texts
+                .push_both(host.as_bytes(), physical_offset.to_be_bytes().map(hex_digits).as_flattened());
         }
-        Ok(())
+        check_size(self.texts.size())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(self.builder.finish()))
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(self.texts.into_array(None)?))
     }
 }
 
-struct Keys(ListBuilder<StringBuilder>);
+fn hex_of(host: &Host) -> String {
+    let mut text = String::new();
+    host.write(|bytes| push_hex(&mut text, bytes));
+    text
+}
+
+struct UniqueKeys {
+    texts: Texts,
+    nulls: NullBufferBuilder,
+}
+
+impl UniqueKeys {
+    fn with_room(rows: usize) -> Self {
+        Self { texts: Texts::with_room(rows), nulls: NullBufferBuilder::new(rows) }
+    }
+}
+
+impl ColumnBuilder for UniqueKeys {
+    fn append(&mut self, rows: &Rows<'_>) -> Result<(), ArrowError> {
+        for row in rows.iter() {
+            match row.properties.uniq_key {
+                Some(key) => {
+                    self.texts.push(key);
+                    self.nulls.append_non_null();
+                }
+                None => {
+                    self.texts.push_empty();
+                    self.nulls.append_null();
+                }
+            }
+        }
+        check_size(self.texts.size())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(self.texts.into_array(self.nulls.finish())?))
+    }
+}
+
+struct Keys {
+    keys: Texts,
+    /// Of each message's.
+    ends: Ends,
+    field: FieldRef,
+}
+
+impl Keys {
+    fn new(field: FieldRef, room: Room) -> Self {
+        Self { keys: Texts::with_room(room.rows), ends: Ends::with_room(room.rows), field }
+    }
+}
 
 impl ColumnBuilder for Keys {
-    fn append(&mut self, rows: &[Row<'_>]) -> Result<(), ArrowError> {
-        for row in rows {
+    fn append(&mut self, rows: &Rows<'_>) -> Result<(), ArrowError> {
+        for row in rows.iter() {
             let found = DispatchProperties { uniq_key: None, ..row.properties };
-            found.index_keys().for_each(|key| self.0.values().append_value(java_string::decode(key)));
-            self.0.append(true);
+            found.index_keys().for_each(|key| self.keys.push(key));
+            self.ends.push(self.keys.len());
         }
-        Ok(())
+        check_size(self.keys.size())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(self.0.finish()))
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+        let keys = Arc::new(self.keys.into_array(None)?);
+        Ok(Arc::new(ListArray::try_new(self.field, self.ends.into_offsets(), keys, None)?))
     }
 }
 
-struct PropertyMaps(MapBuilder<StringBuilder, StringBuilder>);
+struct PropertyMaps {
+    names: Texts,
+    values: Texts,
+    /// Of each message's.
+    ends: Ends,
+    field: FieldRef,
+}
 
 impl PropertyMaps {
-    fn new(dialect: Dialect) -> Self {
-        let names = MapFieldNames { entry: "entries".into(), key: "key".into(), value: "value".into() };
-        let builder = MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new());
-        let pair = properties_field(dialect);
-        Self(match pair.data_type() {
-            DataType::Struct(fields) if fields.len() == 2 => {
-                let mut fields = fields.iter().cloned();
-                let with = |builder: MapBuilder<_, _>, field, is_key| match (field, is_key) {
-                    (Some(field), true) => builder.with_keys_field(field),
-                    (Some(field), false) => builder.with_values_field(field),
-                    (None, _) => builder,
-                };
-                let builder = with(builder, fields.next(), true);
-                with(builder, fields.next(), false)
-            }
-            _ => builder,
-        })
+    fn new(field: FieldRef, room: Room) -> Self {
+        let texts = || Texts::with_room(room.rows.saturating_mul(2));
+        Self { names: texts(), values: texts(), ends: Ends::with_room(room.rows), field }
     }
 }
 
 impl ColumnBuilder for PropertyMaps {
-    fn append(&mut self, rows: &[Row<'_>]) -> Result<(), ArrowError> {
-        let mut pairs = Vec::new();
-        for row in rows {
-            pairs.extend(properties::pairs(row.record.properties));
-            // Of two properties of one name the last counts, and a map has each name once.
-            for (at, (name, value)) in pairs.iter().enumerate() {
-                if pairs.iter().skip(at + 1).all(|(later, _)| later != name) {
-                    self.0.keys().append_value(java_string::decode(name));
-                    self.0.values().append_value(java_string::decode(value));
+    fn append(&mut self, rows: &Rows<'_>) -> Result<(), ArrowError> {
+        for row in rows.iter() {
+            let mut pairs = rows.pairs_of(row);
+            while let [(name, value), later @ ..] = pairs {
+                // Of two properties of one name the last counts, and a map has each name once.
+                if later.iter().all(|(other, _)| other.first() != name.first() || other != name) {
+                    self.names.push(name);
+                    self.values.push(value);
                 }
+                pairs = later;
             }
-            self.0.append(true)?;
-            pairs.clear();
+            self.ends.push(self.names.len());
         }
-        Ok(())
+        check_size(self.names.size()).and_then(|()| check_size(self.values.size()))
     }
 
-    fn finish(mut self: Box<Self>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(self.0.finish()))
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+        let fields = match self.field.data_type() {
+            DataType::Struct(fields) => fields.clone(),
+            _ => Fields::empty(),
+        };
+        let columns: Vec<ArrayRef> =
+            vec![Arc::new(self.names.into_array(None)?), Arc::new(self.values.into_array(None)?)];
+        let entries = StructArray::try_new(fields, columns, None)?;
+        Ok(Arc::new(MapArray::try_new(self.field, self.ends.into_offsets(), entries, None, false)?))
     }
 }

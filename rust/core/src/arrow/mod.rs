@@ -3,10 +3,12 @@
 mod bodies;
 mod build;
 mod columns;
+mod memory;
 mod messages;
 mod reader;
 mod records;
 mod schema;
+mod texts;
 mod values;
 
 pub use build::record_batch;

@@ -1,26 +1,35 @@
 //! A selection as a stream of record batches.
 
+use std::collections::VecDeque;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, Schema};
+use parking_lot::Mutex;
 
-use super::build::{BatchBuilder, ROWS_AT_ONCE};
+use super::build::{BatchBuilder, ROWS_AT_ONCE, Room};
+use super::memory::Memory;
 use super::schema::Columns;
-use crate::selection::Cursor;
+use crate::error::Error;
+use crate::num;
+use crate::selection::{Cursor, Part};
 
-/// How large batches become.
+/// How large batches become, and how many are made at once.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchOptions {
     /// Most messages.
     pub max_messages: usize,
     /// About how many bytes of records.
     pub max_bytes: u64,
+    /// Most batches that are made side by side, where it is known beforehand which messages are in which.
+    pub max_threads: usize,
 }
 
 impl Default for BatchOptions {
     fn default() -> Self {
-        Self { max_messages: 65_536, max_bytes: 8 << 20 }
+        Self { max_messages: 65_536, max_bytes: 8 << 20, max_threads: 1 }
     }
 }
 
@@ -31,6 +40,11 @@ pub struct MessageReader {
     columns: Columns,
     options: BatchOptions,
     schema: Arc<Schema>,
+    memory: Memory,
+    /// What the last batch took that was made by going on with the cursor.
+    room: Room,
+    /// Batches that were made and not given yet.
+    made: VecDeque<Result<RecordBatch, ArrowError>>,
     is_done: bool,
 }
 
@@ -39,40 +53,122 @@ impl MessageReader {
     #[must_use]
     pub fn new(cursor: Cursor, columns: Columns, options: BatchOptions) -> Self {
         let schema = columns.schema();
-        Self { cursor, columns, options, schema, is_done: false }
+        let (memory, room, made) = (Memory::default(), Room::default(), VecDeque::new());
+        Self { cursor, columns, options, schema, memory, room, made, is_done: false }
+    }
+
+    /// Makes the next batches.
+    fn make(&mut self) {
+        let mut parts = Vec::with_capacity(self.options.max_threads);
+        let mut outcome = Ok(());
+        while parts.len() < self.options.max_threads.max(1) {
+            match self.cursor.take_part(self.options.max_messages, self.options.max_bytes) {
+                Ok(Some(part)) if part.is_empty() => break,
+                Ok(Some(part)) => parts.push(part),
+                Ok(None) => return self.make_one(),
+                Err(error) => {
+                    outcome = Err(external(error));
+                    break;
+                }
+            }
+        }
+        self.is_done = parts.is_empty();
+        let made = self.make_of(parts).into_iter().filter_map(Result::transpose);
+        self.made.extend(made.chain(outcome.err().map(Err)));
+    }
+
+    /// The batches of parts, in their order.
+    fn make_of(&self, parts: Vec<Part>) -> Vec<Result<Option<RecordBatch>, ArrowError>> {
+        let helper_count = parts.len().saturating_sub(1);
+        let parts = Mutex::new(parts.into_iter().enumerate());
+        let work = || {
+            let mut made = Vec::new();
+            loop {
+                let next = parts.lock().next();
+                let Some((at, part)) = next else { return made };
+                made.push((at, self.batch_of(part)));
+            }
+        };
+        let mut made = thread::scope(|scope| {
+            // Where no thread can be had this one makes all of them.
+            let spawn = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+            let helpers: Vec<_> = (0..helper_count).filter_map(spawn).collect();
+            let mut made = work();
+            for helper in helpers {
+                made.extend(helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            }
+            made
+        });
+        made.sort_unstable_by_key(|(at, _)| *at);
+        made.into_iter().map(|(_, batch)| batch).collect()
+    }
+
+    /// `None` where none of its messages can be given.
+    fn batch_of(&self, part: Part) -> Result<Option<RecordBatch>, ArrowError> {
+        let Part { mut cursor, count, bytes } = part;
+        let room =
+            Room { rows: count, bytes: num::index(bytes.min(self.options.max_bytes.saturating_mul(2))) };
+        let limits = BatchOptions { max_messages: usize::MAX, max_bytes: u64::MAX, ..self.options };
+        let builder = self.builder(room);
+        batch(&mut cursor, builder, limits).map(|made| made.map(|(batch, _)| batch))
+    }
+
+    fn builder(&self, room: Room) -> BatchBuilder {
+        BatchBuilder::new(&self.columns, Arc::clone(&self.schema), room, &self.memory)
+    }
+
+    /// Makes a batch of what the cursor comes to next.
+    fn make_one(&mut self) {
+        let builder = self.builder(self.room);
+        match batch(&mut self.cursor, builder, self.options) {
+            Ok(Some((batch, room))) => {
+                self.room = room;
+                self.made.push_back(Ok(batch));
+            }
+            Ok(None) => self.is_done = true,
+            Err(error) => self.made.push_back(Err(error)),
+        }
     }
 }
 
-impl MessageReader {
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        let mut builder = BatchBuilder::new(&self.columns, Arc::clone(&self.schema));
-        let BatchOptions { max_messages: mut messages_left, max_bytes: mut bytes_left } = self.options;
-        let mut is_empty = true;
-        while messages_left > 0 && bytes_left > 0 {
-            // Few at a time: they are in the processor's cache still when the columns are built.
-            let found = self.cursor.next_messages(messages_left.min(ROWS_AT_ONCE), bytes_left);
-            let found = found.map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
-            if found.is_empty() {
-                break;
-            }
-            is_empty = false;
-            builder.append(&found)?;
-            messages_left -= found.len();
-            bytes_left = bytes_left.saturating_sub(found.size());
+/// A batch of a cursor's next messages, and the room that it took; `None` at the end.
+fn batch(
+    cursor: &mut Cursor,
+    mut builder: BatchBuilder,
+    limits: BatchOptions,
+) -> Result<Option<(RecordBatch, Room)>, ArrowError> {
+    let BatchOptions { max_messages: mut messages_left, max_bytes: mut bytes_left, .. } = limits;
+    let mut taken = Room::default();
+    while messages_left > 0 && bytes_left > 0 {
+        // Few at a time: they are in the processor's cache still when the columns are built.
+        let found = cursor.next_messages(messages_left.min(ROWS_AT_ONCE), bytes_left).map_err(external)?;
+        if found.is_empty() {
+            break;
         }
-        if is_empty { Ok(None) } else { builder.finish().map(Some) }
+        builder.append(&found)?;
+        messages_left -= found.len();
+        bytes_left = bytes_left.saturating_sub(found.size());
+        taken = Room { rows: taken.rows + found.len(), bytes: taken.bytes + num::index(found.size()) };
     }
+    if taken.rows == 0 { Ok(None) } else { Ok(Some((builder.finish()?, taken))) }
+}
+
+fn external(error: Error) -> ArrowError {
+    ArrowError::ExternalError(Box::new(error))
 }
 
 impl Iterator for MessageReader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_done {
-            return None;
+        while self.made.is_empty() && !self.is_done {
+            self.make();
         }
-        let batch = self.next_batch().transpose();
-        self.is_done = !matches!(batch, Some(Ok(_)));
+        let batch = self.made.pop_front();
+        if matches!(batch, Some(Err(_))) {
+            self.made.clear();
+            self.is_done = true;
+        }
         batch
     }
 }

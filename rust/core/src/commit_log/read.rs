@@ -7,11 +7,10 @@ use crate::error::Result;
 use crate::format::be;
 use crate::format::message::{SYS_FLAG_AT, store_timestamp_at};
 use crate::mmap::mapped_file::MappedFile;
+use crate::mmap::region::CACHE_LINE;
 use crate::mmap::slice::Slice;
 use crate::num;
 
-/// What a prefetch fetches.
-const CACHE_LINE: usize = 64;
 /// Enough of a record to know its size.
 const HEAD_SIZE: u32 = 4;
 
@@ -63,27 +62,29 @@ impl RecordReader<'_> {
                 return Ok(None);
             }
         }
-        let is_in = |(file, _): &mut (Arc<MappedFile>, Slice)| {
+        let is_in = |(file, _): &(Arc<MappedFile>, Slice)| {
             file.contains(offset) && end <= file.end_offset() && !file.is_read()
         };
-        let (file, window) = match self.last.take_if(is_in) {
-            Some(last) => last,
-            None => match self.log.files.find(offset).filter(|file| end <= file.end_offset()) {
-                None => return Ok(None),
-                Some(file) if file.is_read() && self.bodies == Bodies::Unwanted => {
-                    let position = offset - file.file_from_offset();
-                    let window = without_bodies::read(&file, position, u64::from(size))?;
-                    (file, window)
-                }
-                Some(file) => {
-                    let (window, _) = file.window(offset - file.file_from_offset(), u64::from(size))?;
-                    (file, window)
-                }
-            },
-        };
+        if !self.last.as_ref().is_some_and(is_in) {
+            self.last = self.open(offset, end)?;
+        }
+        let Some((file, window)) = &self.last else { return Ok(None) };
         let at = if file.is_read() { 0 } else { num::index(offset - file.file_from_offset()) };
-        let (_, window) = self.last.insert((file, window));
         Ok((at + size as usize <= window.len()).then_some((window, at)))
+    }
+
+    /// The file that has all of a range, and what is known of it.
+    fn open(&self, offset: u64, end: u64) -> Result<Option<(Arc<MappedFile>, Slice)>> {
+        let Some(file) = self.log.files.find(offset).filter(|file| end <= file.end_offset()) else {
+            return Ok(None);
+        };
+        let position = offset - file.file_from_offset();
+        let window = if file.is_read() && self.bodies == Bodies::Unwanted {
+            without_bodies::read(&file, position, end - offset)?
+        } else {
+            file.window(position, end - offset)?.0
+        };
+        Ok(Some((file, window)))
     }
 
     /// The store time of the record at an offset; `None` where none can be read.

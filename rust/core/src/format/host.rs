@@ -27,6 +27,7 @@ pub struct Host {
 
 impl Host {
     /// Reads one; `v6` is the record's flag for it. `None` where the bytes end before it does.
+    #[inline]
     pub fn read(reader: &mut FieldReader<'_>, v6: bool) -> Option<Self> {
         let ip = if v6 {
             IpAddr::V6(Ipv6Addr::from(reader.array::<16>()?))

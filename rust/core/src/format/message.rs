@@ -67,6 +67,8 @@ const _: () = assert!(MAGIC_CODE_AT + 4 + 4 + 4 + 4 == QUEUE_OFFSET_AT);
 const _: () = assert!(QUEUE_OFFSET_AT + 8 == PHYSICAL_OFFSET_AT && PHYSICAL_OFFSET_AT + 8 == SYS_FLAG_AT);
 const _: () = assert!(SYS_FLAG_AT + 4 + 8 == BORN_HOST_AT);
 
+/// Bytes before the body, with two IPv4 hosts.
+const V4_HEAD_SIZE: usize = BORN_HOST_AT + host::V4_SIZE + 8 + host::V4_SIZE + 4 + 8 + 4;
 /// Bytes before the body, with two IPv6 hosts.
 pub const MAX_HEAD_SIZE: usize = BORN_HOST_AT + host::V6_SIZE + 8 + host::V6_SIZE + 4 + 8 + 4;
 /// Bytes of a record beside its body, topic, properties and what IPv6 hosts add.
@@ -359,6 +361,7 @@ impl<'a> Record<'a> {
         offset + self.total_size as u64
     }
 
+    #[inline]
     fn read(bytes: &'a [u8], magic_code: i32, total_size: u32) -> Result<Self, RecordFault> {
         let short = RecordFault::TooShort { needed: u64::from(total_size), found: num::offset(bytes.len()) };
         let head = Head::read(bytes).ok_or(short)?;
@@ -408,7 +411,20 @@ struct Head {
 }
 
 impl Head {
+    #[inline]
     fn read(bytes: &[u8]) -> Option<Self> {
+        let sys_flag = be::i32_at(bytes, SYS_FLAG_AT)?;
+        let (born_v6, store_v6) =
+            (sys_flag & sys_flag::BORNHOST_V6 != 0, sys_flag & sys_flag::STOREHOST_V6 != 0);
+        if born_v6 || store_v6 {
+            return Self::read_with(bytes, born_v6, store_v6);
+        }
+        // Nearly all. Their fields stand at places that are known when this is compiled.
+        Self::read_with(bytes.first_chunk::<V4_HEAD_SIZE>()?, false, false)
+    }
+
+    #[inline(always)]
+    fn read_with(bytes: &[u8], born_v6: bool, store_v6: bool) -> Option<Self> {
         let mut reader = FieldReader::new(bytes.get(MAGIC_CODE_AT + 4..)?);
         let body_crc = reader.i32()?;
         let queue_id = reader.i32()?;
@@ -417,13 +433,13 @@ impl Head {
         let physical_offset = reader.i64()?;
         let sys_flag = reader.i32()?;
         let born_timestamp = reader.i64()?;
-        let born_host = Host::read(&mut reader, sys_flag & sys_flag::BORNHOST_V6 != 0)?;
+        let born_host = Host::read(&mut reader, born_v6)?;
         let store_timestamp = reader.i64()?;
-        let store_host = Host::read(&mut reader, sys_flag & sys_flag::STOREHOST_V6 != 0)?;
+        let store_host = Host::read(&mut reader, store_v6)?;
         let reconsume_times = reader.i32()?;
         let prepared_transaction_offset = reader.i64()?;
         let body_len = reader.i32()?;
-        let size = BORN_HOST_AT + born_host.size() + 8 + store_host.size() + 4 + 8 + 4;
+        let size = BORN_HOST_AT + host::size(born_v6) + 8 + host::size(store_v6) + 4 + 8 + 4;
         Some(Self {
             body_crc,
             queue_id,
@@ -442,6 +458,7 @@ impl Head {
         })
     }
 
+    #[inline]
     fn into_record<'a>(
         self,
         total_size: u32,
@@ -478,6 +495,7 @@ impl Head {
 ///
 /// # Errors
 /// A [`RecordFault`] for whatever does not agree.
+#[inline]
 pub fn decode(bytes: &[u8], check: Check) -> Result<Decoded<'_>, RecordFault> {
     let found = num::offset(bytes.len());
     let mut reader = FieldReader::new(bytes);

@@ -44,12 +44,31 @@ pub const INNER_MULTI_DISPATCH: &[u8] = b"INNER_MULTI_DISPATCH";
 pub const INNER_MULTI_QUEUE_OFFSET: &[u8] = b"INNER_MULTI_QUEUE_OFFSET";
 
 /// The pairs of a property string, in the order in which they are stored.
+#[inline]
 pub fn pairs(properties: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    properties.split(|&byte| byte == PROPERTY_SEPARATOR).filter_map(|pair| {
-        let at = memchr::memchr(NAME_VALUE_SEPARATOR, pair)?;
-        let (name, rest) = pair.split_at_checked(at)?;
-        let (_, value) = rest.split_first()?;
-        (!name.is_empty() && !value.is_empty()).then_some((name, value))
+    let mut rest = properties;
+    std::iter::from_fn(move || {
+        while !rest.is_empty() {
+            // One pass over the bytes: most properties are shorter than a search for two bytes is worth.
+            let mut name_end = None;
+            let mut end = 0;
+            for &byte in rest.iter().take_while(|&&byte| byte != PROPERTY_SEPARATOR) {
+                if byte == NAME_VALUE_SEPARATOR && name_end.is_none() {
+                    name_end = Some(end);
+                }
+                end += 1;
+            }
+            let pair = rest.get(..end).unwrap_or_default();
+            rest = rest.get(end + 1..).unwrap_or_default();
+            let Some((name, value)) = name_end.and_then(|at| Some((pair.get(..at)?, pair.get(at + 1..)?)))
+            else {
+                continue;
+            };
+            if !name.is_empty() && !value.is_empty() {
+                return Some((name, value));
+            }
+        }
+        None
     })
 }
 
@@ -190,19 +209,23 @@ impl<'a> DispatchProperties<'a> {
     #[must_use]
     pub fn of(properties: &'a [u8]) -> Self {
         let mut found = Self::default();
-        for (name, value) in pairs(properties) {
-            match name {
-                KEYS => found.keys = Some(value),
-                UNIQ_KEY => found.uniq_key = Some(value),
-                TAGS => found.tags = Some(value),
-                DELAY => found.delay = Some(value),
-                DELIVER_AT => found.deliver_at = Some(value),
-                INNER_MULTI_DISPATCH => found.multi_dispatch = Some(value),
-                INNER_MULTI_QUEUE_OFFSET => found.multi_queue_offset = Some(value),
-                _ => {}
-            }
-        }
+        pairs(properties).for_each(|(name, value)| found.take(name, value));
         found
+    }
+
+    /// Takes a pair, of which one that comes later counts.
+    #[inline]
+    pub fn take(&mut self, name: &'a [u8], value: &'a [u8]) {
+        match name {
+            KEYS => self.keys = Some(value),
+            UNIQ_KEY => self.uniq_key = Some(value),
+            TAGS => self.tags = Some(value),
+            DELAY => self.delay = Some(value),
+            DELIVER_AT => self.deliver_at = Some(value),
+            INNER_MULTI_DISPATCH => self.multi_dispatch = Some(value),
+            INNER_MULTI_QUEUE_OFFSET => self.multi_queue_offset = Some(value),
+            _ => {}
+        }
     }
 
     /// The keys under which the message is indexed, in the order in which 4.9.3 puts them: its

@@ -24,6 +24,9 @@ pub struct Region {
     is_file: bool,
 }
 
+/// What the processor fetches at once.
+pub(crate) const CACHE_LINE: usize = 64;
+
 /// Size of a page as RocketMQ counts them.
 pub const OS_PAGE_SIZE: u64 = 4096;
 
@@ -171,5 +174,23 @@ impl Region {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _no_hint_known = at;
+    }
+
+    /// As [`Region::prefetch`], all of a range, into the cache behind the first: it is needed soon, and more
+    /// of it than the first one holds.
+    #[inline]
+    pub fn prefetch_range(&self, at: usize, len: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if self.contains(at, len) {
+            use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+            for place in (at..at + len).step_by(CACHE_LINE) {
+                // SAFETY: `place` was just checked to lie inside the mapping.
+                let start = unsafe { self.map.as_ptr().add(place) };
+                // SAFETY: as for `prefetch`.
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(start.cast()) };
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _no_hint_known = (at, len);
     }
 }

@@ -79,6 +79,14 @@ impl Slice {
         }
     }
 
+    /// As [`Slice::prefetch`], all of a range, into the cache behind the first: it is needed soon.
+    #[inline]
+    pub fn prefetch_range(&self, at: usize, len: usize) {
+        if let Owner::Mapped(region) = &self.owner {
+            region.prefetch_range(self.at + at, len);
+        }
+    }
+
     /// The mapping and the place in it, where it is mapped.
     #[must_use]
     pub fn region(&self) -> Option<(&Arc<Region>, usize)> {

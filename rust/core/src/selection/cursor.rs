@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::plan::{Plan, Span};
+use super::plan::{Plan, PlanPart, Span};
 use super::{BadRanges, FoundBy, Selection};
 use crate::commit_log::Bodies;
 use crate::commit_log::scan::{self, ScanEnd};
@@ -104,6 +104,47 @@ impl Cursor {
         }
         self.left -= num::offset(chunk.messages.len());
         Ok(chunk.messages)
+    }
+}
+
+impl Cursor {
+    /// Takes the next messages out of it, at most so many and of about as many bytes, to be gone through
+    /// elsewhere, also beside it. `None` where that saves nothing: where only looking at the messages tells
+    /// which are selected, or where they are not in memory.
+    ///
+    /// # Errors
+    /// Where queues can't be read.
+    pub fn take_part(&mut self, max_count: usize, max_bytes: u64) -> Result<Option<Part>> {
+        if !self.selection.takes_most_units() || !self.store.log().files().is_mapped() {
+            return Ok(None);
+        }
+        let search =
+            Search { store: &self.store, selection: &self.selection, bodies: self.bodies, bad: &self.bad };
+        let part = self.plan.take_part(max_count, max_bytes, |span| search.pass_over_missing(span))?;
+        Ok(part.map(|PlanPart { plan, count, bytes }| {
+            let (store, selection, bad) = (Arc::clone(&self.store), self.selection.clone(), self.bad.clone());
+            let cursor = Self { store, selection, bodies: self.bodies, plan, left: u64::MAX, bad };
+            Part { cursor, count, bytes }
+        }))
+    }
+}
+
+/// Some of a cursor's messages.
+#[derive(Debug)]
+pub struct Part {
+    /// Goes through them.
+    pub cursor: Cursor,
+    /// How many there are, but for those that are damaged.
+    pub count: usize,
+    /// Bytes of their records.
+    pub bytes: u64,
+}
+
+impl Part {
+    /// Whether there were no more.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
     }
 }
 

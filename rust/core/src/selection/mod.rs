@@ -18,7 +18,7 @@ use crate::format::properties::{self, DispatchProperties};
 use crate::store::{Store, Subscription};
 
 pub use bad_range::{BadRange, BadRanges};
-pub use cursor::Cursor;
+pub use cursor::{Cursor, Part};
 
 /// Offsets of a topic's queues, from the first that is wanted to behind the last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,6 +135,18 @@ impl Selection {
             && self.tags.as_ref().is_none_or(|tags| tags.matches_properties(record.properties))
             && self.keys.as_ref().is_none_or(|keys| has_key(record.properties, keys))
             && self.sql.as_ref().is_none_or(|sql| sql.matches(record.properties))
+    }
+
+    /// Whether of the units that are looked at most are selected, and none for being among the first.
+    const fn takes_most_units(&self) -> bool {
+        // Ranges of times and places are those of the units that are looked at, or nearly.
+        let Self { queues, keys, tags, sql, places, limit, .. } = self;
+        queues.is_some()
+            && keys.is_none()
+            && tags.is_none()
+            && sql.is_none()
+            && places.is_none()
+            && limit.is_none()
     }
 
     /// Whether a unit is all that has to be known of a record.

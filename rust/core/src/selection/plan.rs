@@ -16,6 +16,8 @@ use crate::store::Store;
 
 /// Units that are counted at a time.
 const UNITS_AT_ONCE: usize = 1 << 16;
+/// Units that are read at a time to see which messages a part has.
+const UNITS_OF_A_PART: usize = 1024;
 /// As much of a log file as its first record's store time needs.
 const HEAD_SIZE: u64 = 128;
 
@@ -55,6 +57,59 @@ impl Plan {
         }
         let (from, to) = log_range(selection, store)?;
         Ok(Self::Log { next: from, end: to })
+    }
+}
+
+/// Units that were taken out of a plan, and what their messages take.
+pub(super) struct PlanPart {
+    pub(super) plan: Plan,
+    pub(super) count: usize,
+    pub(super) bytes: u64,
+}
+
+impl Plan {
+    /// Takes the units of the next messages out of it, at most so many and of about as many bytes.
+    /// `None` where it does not go by units.
+    pub(super) fn take_part(
+        &mut self,
+        max_count: usize,
+        max_bytes: u64,
+        mut pass_over_missing: impl FnMut(&mut Span),
+    ) -> Result<Option<PlanPart>> {
+        let Self::Units(spans, current) = self else { return Ok(None) };
+        let mut taken: Vec<Span> = Vec::new();
+        let (mut count, mut bytes) = (0, 0);
+        while count < max_count && bytes < max_bytes {
+            let Some(span) = current.as_mut().filter(|span| span.next < span.end) else {
+                *current = spans.next();
+                if current.is_none() {
+                    break;
+                }
+                continue;
+            };
+            let wanted = num::index(span.end - span.next).min(UNITS_OF_A_PART).min(max_count - count);
+            let units = span.queue.units(span.next, wanted)?;
+            if units.is_empty() {
+                pass_over_missing(span);
+                continue;
+            }
+            let first = span.next;
+            for unit in &units {
+                if bytes >= max_bytes {
+                    break;
+                }
+                span.next += 1;
+                if let Some((_, size)) = unit.place() {
+                    count += 1;
+                    bytes += u64::from(size);
+                }
+            }
+            match taken.last_mut().filter(|last| Arc::ptr_eq(&last.queue, &span.queue) && last.end == first) {
+                Some(last) => last.end = span.next,
+                None => taken.push(Span { queue: Arc::clone(&span.queue), next: first, end: span.next }),
+            }
+        }
+        Ok(Some(PlanPart { plan: Self::Units(taken.into_iter(), None), count, bytes }))
     }
 }
 

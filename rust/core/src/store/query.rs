@@ -316,6 +316,7 @@ impl Store {
 }
 
 /// The message in a record's bytes.
+#[inline]
 #[must_use]
 pub fn decode_record(bytes: &[u8]) -> Option<Record<'_>> {
     match message::decode(bytes, Check::Structure) {
