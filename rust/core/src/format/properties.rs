@@ -78,17 +78,18 @@ pub fn find<'a>(properties: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     pairs(properties).filter(|(found, _)| *found == name).map(|(_, value)| value).last()
 }
 
+fn is_of(pair: &[u8], name: &[u8]) -> bool {
+    pair.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&NAME_VALUE_SEPARATOR))
+}
+
 /// A property string without one property, everything else as it was.
 #[must_use]
 pub fn without<'a>(properties: &'a [u8], name: &[u8]) -> Cow<'a, [u8]> {
-    let is_it = |pair: &&[u8]| {
-        pair.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&NAME_VALUE_SEPARATOR))
-    };
     if memchr::memmem::find(properties, name).is_none() {
         return Cow::Borrowed(properties);
     }
     let pairs = properties.split_inclusive(|&byte| byte == PROPERTY_SEPARATOR);
-    Cow::Owned(pairs.filter(|pair| !is_it(pair)).flatten().copied().collect())
+    Cow::Owned(pairs.filter(|pair| !is_of(pair, name)).flatten().copied().collect())
 }
 
 /// A property string with another value of one property, everything else as it was.
@@ -96,8 +97,7 @@ pub fn without<'a>(properties: &'a [u8], name: &[u8]) -> Cow<'a, [u8]> {
 pub fn replace(properties: &[u8], name: &[u8], value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(properties.len() + value.len());
     for pair in properties.split_inclusive(|&byte| byte == PROPERTY_SEPARATOR) {
-        let is_it = pair.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&NAME_VALUE_SEPARATOR));
-        if is_it {
+        if is_of(pair, name) {
             out.extend_from_slice(name);
             out.push(NAME_VALUE_SEPARATOR);
             out.extend_from_slice(value);

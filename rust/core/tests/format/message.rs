@@ -4,9 +4,10 @@ use std::net::IpAddr;
 
 use mqstore_core::format::host::Host;
 use mqstore_core::format::message::{
-    BLANK_MAGIC_CODE, Check, Decoded, FIXED_SIZE, Identity, MAX_PROPERTIES_LENGTH, MAX_TOPIC_LENGTH,
-    MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2, Place, Record, RecordFault, RecordFields, SYS_FLAG_AT, blank,
-    body_crc, decode, is_whole_record_of, record_size, size_by_lengths, store_timestamp_at,
+    BLANK_MAGIC_CODE, Check, Decoded, FIXED_SIZE, Identity, MAX_HEAD_SIZE, MAX_PROPERTIES_LENGTH,
+    MAX_TOPIC_LENGTH, MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2, Place, Record, RecordFault, RecordFields,
+    SYS_FLAG_AT, blank, body_behind_head, body_crc, decode, is_whole_record_of, record_size, size_by_lengths,
+    store_timestamp_at,
 };
 use mqstore_core::format::sys_flag::{BORNHOST_V6, STOREHOST_V6};
 use proptest::collection::vec;
@@ -82,6 +83,20 @@ fn a_record_tells_its_size_by_its_lengths_too() {
             }
             found[4] ^= 1;
             assert_eq!(size_by_lengths(&found), None);
+        }
+    }
+}
+
+#[test]
+fn a_head_tells_where_the_body_is() {
+    for (born, store) in [("1.2.3.4", "5.6.7.8"), ("::1", "5.6.7.8"), ("::1", "::2")] {
+        let of_version_1 = written(&fields(born, store, &[7; 100], b"T", b""), PLACE);
+        for mut bytes in [as_version_2(&of_version_1), of_version_1] {
+            let at = record(&bytes).body_at();
+            assert_eq!(body_behind_head(&bytes[..MAX_HEAD_SIZE]), Some(at..at + 100));
+            assert_eq!(body_behind_head(&bytes[..at - 1]), None);
+            bytes[4] ^= 1;
+            assert_eq!(body_behind_head(&bytes), None);
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Property strings.
 
+use std::borrow::Cow;
+
 use mqstore_core::format::java_hash_map::JavaHashMap;
 use mqstore_core::format::properties::{
     ClientProperties, DispatchProperties, KEYS, TAGS, UNIQ_KEY, WAIT, encode, find, pairs, replace, to_map,
+    without,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -48,6 +51,22 @@ fn a_value_is_replaced_where_it_stands() {
     assert_eq!(replace(b"ab\x011", b"a", b"x"), b"ab\x011");
     assert_eq!(replace(b"a\x011\x02a\x012", b"a", b"x"), b"a\x01x\x02a\x01x");
     assert_eq!(replace(b"", b"a", b"x"), b"");
+}
+
+#[test]
+fn one_property_is_left_out() {
+    assert_eq!(without(b"a\x011\x02b\x012\x02a\x013", b"a"), &b"b\x012\x02"[..]);
+    assert_eq!(without(b"ab\x011\x02b\x012", b"a"), &b"ab\x011\x02b\x012"[..]);
+    assert!(matches!(without(b"b\x012", b"a"), Cow::Borrowed(b"b\x012")), "nothing is copied for nothing");
+}
+
+#[test]
+fn a_client_gives_no_empty_keys_or_tags() {
+    let client = ClientProperties::of(Some(b"k"), Some(b"u"), Some(b"t"), false);
+    let expected: [Pair<'_>; 4] = [(KEYS, b"k"), (UNIQ_KEY, b"u"), (WAIT, b"false"), (TAGS, b"t")];
+    assert_eq!(client.pairs().collect::<Vec<_>>(), expected);
+    let client = ClientProperties::of(Some(b""), Some(b"u"), Some(b""), true);
+    assert_eq!(client.pairs().collect::<Vec<_>>(), expected[1..2]);
 }
 
 #[test]
