@@ -17,7 +17,7 @@ pub enum Transferred {
 
 /// How far slaves are, and who waits for that.
 #[derive(Debug, Default)]
-pub(super) struct GroupTransfer {
+pub struct GroupTransfer {
     push2_slave_max_offset: AtomicU64,
     /// Whether nothing will be confirmed any more.
     ended: Mutex<bool>,
@@ -26,12 +26,12 @@ pub(super) struct GroupTransfer {
 
 impl GroupTransfer {
     /// The furthest that a slave has ever confirmed.
-    pub(super) fn push2_slave_max_offset(&self) -> u64 {
+    pub fn push2_slave_max_offset(&self) -> u64 {
         self.push2_slave_max_offset.load(Ordering::Acquire)
     }
 
     /// A slave confirms everything below an offset.
-    pub(super) fn notify_transfer_some(&self, offset: u64) {
+    pub fn notify_transfer_some(&self, offset: u64) {
         if self.push2_slave_max_offset.fetch_max(offset, Ordering::AcqRel) < offset {
             drop(self.ended.lock()); // a waiter is either before its check or asleep by now
             self.moved.notify_all();
@@ -39,7 +39,7 @@ impl GroupTransfer {
     }
 
     /// Waits until a slave has confirmed an offset, or the time is up.
-    pub(super) fn wait(&self, offset: u64, deadline: Instant) -> Transferred {
+    pub fn wait(&self, offset: u64, deadline: Instant) -> Transferred {
         let mut ended = self.ended.lock();
         loop {
             if self.push2_slave_max_offset() >= offset {
@@ -56,7 +56,7 @@ impl GroupTransfer {
     }
 
     /// Lets everybody go who waits.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         *self.ended.lock() = true;
         self.moved.notify_all();
     }

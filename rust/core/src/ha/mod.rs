@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 pub use client::{Client, ClientOptions, ClientStatus};
 pub use connection::ConnectionStatus;
+#[cfg(feature = "shuttle")]
+pub use group_transfer::GroupTransfer;
 pub use group_transfer::Transferred;
 pub use master::{Master, MasterOptions};
 

@@ -19,6 +19,8 @@ mod commit_log;
 mod dispatch;
 mod flush;
 mod follow;
+#[cfg(feature = "shuttle")]
+mod group_transfer;
 mod retention;
 
 use std::time::Duration;
