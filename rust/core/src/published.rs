@@ -20,7 +20,7 @@ use crate::format::be::i64_at;
 use crate::fs::{FileSystem, OpenMode};
 use crate::mmap::region::Region;
 use crate::num;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, before_visible_change};
 
 const FILE_SIZE: usize = 4096;
 const MAGIC: [u8; 8] = *b"mqstpub1";
@@ -82,6 +82,7 @@ impl Published {
     #[inline]
     fn store(&self, at: usize, value: u64) {
         if let Some(word) = self.region.atomic_u64(at) {
+            before_visible_change();
             word.store(value.to_be(), Ordering::Release);
         }
     }

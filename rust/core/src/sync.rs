@@ -19,6 +19,13 @@ pub(crate) use shuttle_parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard,
 
 pub(crate) use std::sync::atomic::Ordering;
 
+/// Comes before something that other threads can see and that is no lock and no atomic of these.
+#[inline]
+pub(crate) fn before_visible_change() {
+    #[cfg(feature = "shuttle")]
+    scheduled::let_another_go_on();
+}
+
 #[cfg(feature = "shuttle")]
 mod scheduled {
     use std::collections::VecDeque;
@@ -30,6 +37,10 @@ mod scheduled {
     use shuttle::sync::atomic::{AtomicBool, Ordering};
     use shuttle_parking_lot::MutexGuard;
 
+    pub(super) fn let_another_go_on() {
+        AtomicBool::new(false).load(Ordering::SeqCst);
+    }
+
     /// A scheduler has no time: a wait with a limit above this one has none, every other may be over at any
     /// moment.
     const FOREVER: Duration = Duration::from_secs(3600);
@@ -39,8 +50,6 @@ mod scheduled {
     pub(crate) struct Condvar {
         /// Those who wait, the first one first. Nothing is scheduled while this is locked.
         waiting: parking_lot::Mutex<VecDeque<Arc<BatchSemaphore>>>,
-        /// Touched where somebody else may go on first: before a wait begins, and before one is ended.
-        touched: AtomicBool,
     }
 
     /// Whether a wait ended because its time was up.
@@ -67,7 +76,7 @@ mod scheduled {
             guard: &mut MutexGuard<'_, T>,
             timeout: Duration,
         ) -> WaitTimeoutResult {
-            self.touched.load(Ordering::SeqCst);
+            let_another_go_on();
             let told = Arc::new(BatchSemaphore::new(0, Fairness::StrictlyFair));
             self.waiting.lock().push_back(Arc::clone(&told));
             let is_told = MutexGuard::unlocked(guard, || {
@@ -89,7 +98,7 @@ mod scheduled {
         }
 
         pub(crate) fn notify_one(&self) {
-            self.touched.load(Ordering::SeqCst);
+            let_another_go_on();
             let first = self.waiting.lock().pop_front();
             if let Some(told) = first {
                 told.release(1);
@@ -97,7 +106,7 @@ mod scheduled {
         }
 
         pub(crate) fn notify_all(&self) {
-            self.touched.load(Ordering::SeqCst);
+            let_another_go_on();
             let all = std::mem::take(&mut *self.waiting.lock());
             for told in all {
                 told.release(1);

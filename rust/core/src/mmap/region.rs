@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
 
+use crate::sync::before_visible_change;
+
 /// Mapped memory.
 #[derive(Debug)]
 pub struct Region {
@@ -82,6 +84,7 @@ impl Region {
         if !self.writable || !self.contains(at, bytes.len()) {
             return false;
         }
+        before_visible_change();
         // SAFETY: `at` was just checked to lie inside the mapping.
         let start = unsafe { self.map.as_mut_ptr().add(at) };
         // SAFETY: the range lies inside a writable mapping; `bytes` cannot overlap it, since nobody

@@ -49,6 +49,7 @@ fn a_pass_goes_on_where_the_last_one_stopped() {
     assert_eq!((store.reput().unwrap(), store.reput().unwrap()), (50, 0));
     assert_eq!((store.dispatch_behind_bytes(), store.dispatch_behind_ms()), (0, 0));
     assert_eq!(store.dispatcher().reput_from_offset(), store.max_phy_offset());
+    assert_eq!(store.dispatcher().store_timestamp(), 1_000_000);
     // Behind a blank nothing is left over.
     assert!(matches!(store.log().end_file(Wait::Block), Ok(())));
     assert_eq!(store.reput().unwrap(), 0);

@@ -26,9 +26,9 @@ mod retention;
 use std::time::Duration;
 
 #[cfg(feature = "shuttle")]
-use shuttle::thread;
+use shuttle::{sync::atomic::AtomicBool, thread};
 #[cfg(not(feature = "shuttle"))]
-use std::thread;
+use std::{sync::atomic::AtomicBool, thread};
 
 /// Longer than a scheduler lets a wait be over by itself: whoever waits so long has to be told.
 const FOREVER: Duration = Duration::from_secs(7200);
