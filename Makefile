@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
 .PHONY: test test-rust test-python torture soak bench bench-compare bench-spark lint demo wheel clean fuzz \
-  miri coverage interleavings
+  miri coverage interleavings mutants tsan
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -57,6 +57,22 @@ fuzz:
 	    target/fuzz/corpus/$$target rust/fuzz/corpus/$$target -- \
 	    -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=target/fuzz/ || exit 1; \
 	done
+
+# Each change that a tool makes to this code has to fail a test; docs/durability.md tells what is left over.
+# Needs cargo-mutants. MUTANTS="--shard 0/8" or "--file .../dispatch.rs" takes a part.
+MUTATE := PROPTEST_CASES=16 PROPTEST_MAX_SHRINK_ITERS=0 PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 \
+  CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 cargo mutants -p mqstore-core --no-shuffle --timeout 60
+mutants:
+	$(MUTATE) -o target/mutants/format -f 'rust/core/src/format/*.rs' $(MUTANTS) -- --test format -- --skip a_small_body
+	$(MUTATE) -o target/mutants/recovery -f 'rust/core/src/recovery/*.rs' -f rust/core/src/dispatch.rs $(MUTANTS) \
+	  -- --test core --test recovery --test store
+
+# The engine's threads under a sanitizer that sees memory which two touch without an order between them. Needs a
+# nightly compiler with rust-src.
+TSAN_TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
+tsan:
+	RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target $(TSAN_TARGET) --target-dir target/tsan \
+	  -p mqstore-core --test interleavings --test commit_log --test store --test core
 
 # The codecs and the filters where every access is checked: an interpreter runs them, without files.
 # What it would take hours for is left out. Needs a nightly compiler with miri.

@@ -15,7 +15,7 @@ use crate::index::content::Content;
 use crate::index::infer::infer_shape_of;
 use crate::mmap::region::Region;
 use crate::num;
-use crate::sync::{AtomicI32, AtomicI64, AtomicU32, Ordering};
+use crate::sync::{AtomicI32, AtomicI64, AtomicU32, Mutex, Ordering};
 
 /// Blocks of entries are reserved in steps of this size.
 const RESERVE_STEP: usize = 1 << 20;
@@ -36,6 +36,8 @@ pub struct IndexFile {
     index_count: AtomicU32,
     /// Up to which byte blocks are reserved.
     reserved: AtomicU32,
+    /// Held while the header is written: a pass and a flush both do.
+    writing_header: Mutex<()>,
     /// Whether another process puts keys into it: its header is read from the file then, and as
     /// that lags behind, its count bounds nothing.
     is_live: bool,
@@ -73,6 +75,7 @@ impl IndexFile {
             hash_slot_count: AtomicI32::new(header.hash_slot_count),
             index_count: AtomicU32::new(num::int_as_bits(header.index_count.max(1))),
             reserved: AtomicU32::new(reserved),
+            writing_header: Mutex::default(),
             is_live: false,
             is_foreign: false,
         }
@@ -269,6 +272,7 @@ impl IndexFile {
     /// Writes the header into the file. Done when the first key is in it, when it is full, and once a
     /// pass: in between only look-ups of this process need it, and those read it from memory.
     pub fn write_header(&self) {
+        let _one_at_a_time = self.writing_header.lock();
         let fits = self.content.region().is_none_or(|region| region.write(0, &self.header().to_bytes()));
         debug_assert!(fits, "a file has room for its header");
     }

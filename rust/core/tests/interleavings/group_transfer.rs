@@ -19,7 +19,9 @@ fn a_put_is_told_of_its_confirmation() {
             // Two slaves, of which one is behind.
             let behind = Arc::clone(&transfer);
             scope.spawn(move || [5, 10, 15].map(|offset| behind.notify_transfer_some(offset)));
-            [5, 20].map(|offset| transfer.notify_transfer_some(offset));
+            for offset in [5, 20] {
+                transfer.notify_transfer_some(offset);
+            }
             for putter in putters {
                 assert_eq!(putter.join().unwrap(), Transferred::Yes);
             }

@@ -3,7 +3,8 @@
 //! With the feature `shuttle` a scheduler decides at each lock and atomic of the engine which thread goes on,
 //! and each scenario runs under many of its decisions (`make interleavings`): a wake-up that is lost is a
 //! deadlock then, and said to be one. A failure prints its schedule. Without the feature the threads are real
-//! and few rounds are made.
+//! and few rounds are made, also under a
+//! sanitizer (`make tsan`): of the order in which memory is seen a scheduler knows only the strictest.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)] // a test stops at what is wrong
 
