@@ -52,10 +52,11 @@ def works(scale: float) -> list[Work]:
     count = max(2000, int(2_000_000 * scale))
     flushes = max(500, int(100_000 * scale))
     lookups = max(1000, int(200_000 * scale))
-    reading = {
+    reading: dict[str, tuple[str, str, float | None]] = {
         "get of 32, as one object": ("get_per_s", "get_per_s", 1.5),
         "get decoded to Python objects": ("get_decoded_per_s", "get_decoded_per_s", 2.0),
         "get to Arrow": ("get_arrow_per_s", "get_decoded_per_s", 5.0),
+        "get to Arrow, bodies as views": ("get_arrow_views_per_s", "get_decoded_per_s", None),
         "query by key": ("query_by_key_per_s", "query_by_key_per_s", 2.0),
         "query by keys, in one call": ("query_by_keys_per_s", "query_by_key_per_s", 10.0),
         "offset by time": ("offset_by_time_per_s", "offset_by_time_per_s", 4.0),

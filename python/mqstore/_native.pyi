@@ -1,5 +1,6 @@
 """The engine: what Rust does for the package. Times are in milliseconds, sizes in bytes."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Literal, Protocol, Self, TypeAlias, TypedDict, final
@@ -88,7 +89,10 @@ class Arrival:
 
 @final
 class Message:
-    """A stored message. Its body is a view into the store's file and keeps that mapped."""
+    """A stored message. Its body is a view into the store's file and keeps that mapped.
+
+    To whoever reads bytes it is its body as it is stored.
+    """
 
     @staticmethod
     def from_bytes(record: bytes) -> Message:
@@ -151,6 +155,8 @@ class Message:
     @property
     def is_compressed(self) -> bool:
         """Whether the body is stored compressed."""
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
     @property
     def raw_body(self) -> memoryview:
         """The body as it is stored, without a copy."""

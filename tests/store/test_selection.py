@@ -228,6 +228,19 @@ def test_a_compressed_body_inflates_in_arrow(open_store: Opener) -> None:
         assert zlib.decompress(row["raw_body"]) == row["body"]
 
 
+def test_to_who_reads_bytes_a_message_is_its_body_as_it_is_stored(open_store: Opener) -> None:
+    store = open_store()
+    stored = zlib.compress(b"x" * 100)
+    store.put("t", stored, sys_flag=1, queue_id=0)
+    message: Any = store.get_message("t", 0, 0)[0]  # types know of its bytes from Python 3.12 on
+    assert bytes(message) == bytes(message.raw_body) == stored
+    assert (len(message), bytes(message.body)) == (len(stored), b"x" * 100)
+    kept = message.raw_body
+    del message
+    store.destroy()
+    assert (bytes(kept), kept.readonly) == (stored, True)
+
+
 def test_a_filter_that_is_none_is_refused(filled: mqstore.MessageStore) -> None:
     with pytest.raises(mqstore.OptionError, match="at character"):
         filled.select(sql="number <")

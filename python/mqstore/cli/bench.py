@@ -141,6 +141,10 @@ def _read_arrow(store: mqstore.MessageStore, topic: str, _queues: int) -> int:
     return sum(batch.num_rows for batch in store.select(topic).to_arrow())
 
 
+def _read_arrow_views(store: mqstore.MessageStore, topic: str, _queues: int) -> int:
+    return sum(batch.num_rows for batch in store.select(topic).to_arrow(body="view"))
+
+
 def _look_up(store: mqstore.MessageStore, topic: str, work: _Work, lookups: int) -> dict[str, float]:
     rnd = random.Random(11)
     keys = [f"key{rnd.randrange(work.messages)}" for _ in range(lookups)]
@@ -194,6 +198,7 @@ def _figures(store: mqstore.MessageStore, work: _Work) -> dict[str, float]:
     figures["get_per_s"] = _best(store, work, _read)
     figures["get_decoded_per_s"] = _best(store, work, _read_decoded)
     figures["get_arrow_per_s"] = _best(store, work, _read_arrow)
+    figures["get_arrow_views_per_s"] = _best(store, work, _read_arrow_views)
     figures |= _look_up(store, "bench", work, work.lookups)
     return figures | {"resident_anonymous_bytes": _resident_anonymous()}
 

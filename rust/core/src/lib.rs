@@ -33,6 +33,7 @@ pub mod retention;
 pub mod running_flags;
 pub mod schedule;
 pub mod selection;
+pub mod side_by_side;
 pub mod stats;
 pub mod status;
 pub mod store;

@@ -42,9 +42,9 @@ impl Message {
     }
 
     /// The stored body and the system flag.
-    fn stored_body(&self) -> PyResult<(Slice, i32)> {
-        let found = body_range(&self.record)
-            .and_then(|(range, sys_flag)| Some((self.record.sub(range.start, range.len())?, sys_flag)));
+    fn stored_body(&self) -> PyResult<(&[u8], i32)> {
+        let found =
+            body_range(&self.record).and_then(|(range, sys_flag)| Some((self.record.get(range)?, sys_flag)));
         found.ok_or_else(|| PyValueError::new_err("the bytes hold no message"))
     }
 
@@ -163,18 +163,30 @@ impl Message {
     }
 
     #[getter]
-    fn raw_body<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
-        view(py, self.stored_body()?.0)
+    fn raw_body<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
+        PyMemoryView::from(slf.as_any())
     }
 
     #[getter]
-    fn body<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
-        let (stored, sys_flag) = self.stored_body()?;
+    fn body<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
+        let (stored, sys_flag) = slf.get().stored_body()?;
         if !body::is_compressed(sys_flag) {
-            return view(py, stored);
+            return PyMemoryView::from(slf.as_any());
         }
-        let inflated = py.detach(|| body::inflate(&stored, sys_flag));
+        let py = slf.py();
+        let inflated = py.detach(|| body::inflate(stored, sys_flag));
         view(py, Slice::read(inflated.map_err(|fault| errors::record_error(py, &fault.to_string()))?))
+    }
+
+    /// Fills in a read-only buffer over the body as it is stored: a view of it costs no object between.
+    ///
+    /// # Safety
+    /// As for [`View`].
+    #[allow(unsafe_code)] // the buffer protocol is C
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, buffer: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let (body, _) = slf.get().stored_body()?;
+        // SAFETY: `buffer` is valid by the protocol; the body is the message's own.
+        unsafe { fill_buffer(slf.as_any(), body, buffer, flags) }
     }
 
     #[getter]
@@ -255,16 +267,28 @@ impl View {
     /// `buffer` is Python's own and valid, as the protocol says.
     #[allow(unsafe_code)] // the buffer protocol is C
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, buffer: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        let (start, len) = {
-            let bytes: &[u8] = &slf.get().0;
-            (bytes.as_ptr().cast_mut().cast(), bytes.len())
-        };
-        let len = ffi::Py_ssize_t::try_from(len).map_err(|_| PyBufferError::new_err("too large"))?;
-        // SAFETY: `buffer` is valid by the protocol; the bytes live as long as `slf`, of which the
-        // buffer takes a reference, and are not written again.
-        let filled = unsafe { ffi::PyBuffer_FillInfo(buffer, slf.as_ptr(), start, len, 1, flags) };
-        if filled == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
+        // SAFETY: `buffer` is valid by the protocol; the bytes are the view's own.
+        unsafe { fill_buffer(slf.as_any(), &slf.get().0, buffer, flags) }
     }
+}
+
+/// Fills in a read-only buffer over bytes of an object.
+///
+/// # Safety
+/// `buffer` is Python's own and valid, and `bytes` live as long as `owner` and are not written again.
+#[allow(unsafe_code)] // the buffer protocol is C
+unsafe fn fill_buffer(
+    owner: &Bound<'_, PyAny>,
+    bytes: &[u8],
+    buffer: *mut ffi::Py_buffer,
+    flags: c_int,
+) -> PyResult<()> {
+    let start = bytes.as_ptr().cast_mut().cast();
+    let len = ffi::Py_ssize_t::try_from(bytes.len()).map_err(|_| PyBufferError::new_err("too large"))?;
+    // SAFETY: `buffer` is valid and the bytes live as long as `owner`, as the caller says; the buffer
+    // takes a reference to it.
+    let filled = unsafe { ffi::PyBuffer_FillInfo(buffer, owner.as_ptr(), start, len, 1, flags) };
+    if filled == 0 { Ok(()) } else { Err(PyErr::fetch(owner.py())) }
 }
 
 /// A memoryview of bytes of a store, without a copy.

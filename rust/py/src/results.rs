@@ -6,7 +6,7 @@ use mqstore_core::commit_log::Appended;
 use mqstore_core::format::host::Host;
 use mqstore_core::format::message_id::MessageId;
 use mqstore_core::status::{AppendMessageStatus, PutMessageStatus};
-use mqstore_core::store::query::FoundByKey;
+use mqstore_core::store::query_keys::FoundByKey;
 use mqstore_core::store::{GetMessageResult as CoreGetResult, PutRefusal};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -230,7 +230,7 @@ impl QueryMessagesResult {
 
     fn messages(&self, at: usize) -> Option<Vec<Message>> {
         let records = self.found.get(at)?;
-        Some(records.iter().map(|record| Message::new(record.clone(), None)).collect())
+        Some(records.into_iter().map(|record| Message::new(record, None)).collect())
     }
 }
 

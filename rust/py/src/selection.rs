@@ -1,13 +1,13 @@
 //! Selections: their messages, and their messages as Arrow.
 
 use std::sync::Arc;
-use std::thread;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use mqstore_core::arrow::{BatchOptions, BodyType, Columns, Dialect, MessageReader, record_batch};
 use mqstore_core::consume_queue::Boundary;
 use mqstore_core::filter::SqlFilter;
 use mqstore_core::selection::{BadRanges as CoreBadRanges, Cursor as CoreCursor, QueueRange, Selection};
+use mqstore_core::side_by_side::available_threads;
 use mqstore_core::store::Subscription;
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
@@ -86,12 +86,6 @@ impl BadRanges {
     fn take(&self) -> Vec<(u64, u64, bool, String)> {
         self.0.take().into_iter().map(|bad| (bad.from, bad.to, bad.is_gone, bad.reason)).collect()
     }
-}
-
-/// The processor's cores, and no more than the memory has use for.
-fn available_threads() -> usize {
-    const MOST: usize = 4;
-    thread::available_parallelism().map_or(1, |count| count.get().min(MOST))
 }
 
 fn columns_of(columns: Option<Vec<String>>, body: &str) -> PyResult<Columns> {

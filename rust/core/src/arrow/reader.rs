@@ -1,13 +1,10 @@
 //! A selection as a stream of record batches.
 
 use std::collections::VecDeque;
-use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::thread;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, Schema};
-use parking_lot::Mutex;
 
 use super::build::{BatchBuilder, ROWS_AT_ONCE, Room};
 use super::memory::Memory;
@@ -15,6 +12,7 @@ use super::schema::Columns;
 use crate::error::Error;
 use crate::num;
 use crate::selection::{Cursor, Part};
+use crate::side_by_side::side_by_side;
 
 /// How large batches become, and how many are made at once.
 #[derive(Debug, Clone, Copy)]
@@ -73,34 +71,8 @@ impl MessageReader {
             }
         }
         self.is_done = parts.is_empty();
-        let made = self.make_of(parts).into_iter().filter_map(Result::transpose);
-        self.made.extend(made.chain(outcome.err().map(Err)));
-    }
-
-    /// The batches of parts, in their order.
-    fn make_of(&self, parts: Vec<Part>) -> Vec<Result<Option<RecordBatch>, ArrowError>> {
-        let helper_count = parts.len().saturating_sub(1);
-        let parts = Mutex::new(parts.into_iter().enumerate());
-        let work = || {
-            let mut made = Vec::new();
-            loop {
-                let next = parts.lock().next();
-                let Some((at, part)) = next else { return made };
-                made.push((at, self.batch_of(part)));
-            }
-        };
-        let mut made = thread::scope(|scope| {
-            // Where no thread can be had this one makes all of them.
-            let spawn = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
-            let helpers: Vec<_> = (0..helper_count).filter_map(spawn).collect();
-            let mut made = work();
-            for helper in helpers {
-                made.extend(helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            }
-            made
-        });
-        made.sort_unstable_by_key(|(at, _)| *at);
-        made.into_iter().map(|(_, batch)| batch).collect()
+        let made = side_by_side(parts, self.options.max_threads, |part| self.batch_of(part));
+        self.made.extend(made.into_iter().filter_map(Result::transpose).chain(outcome.err().map(Err)));
     }
 
     /// `None` where none of its messages can be given.

@@ -1,16 +1,15 @@
 //! Reading the log by offset.
 
-use std::sync::Arc;
-
 use super::{CommitLog, without_bodies};
 use crate::error::Result;
 use crate::format::be;
 use crate::format::message::{SYS_FLAG_AT, store_timestamp_at};
-use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::region::CACHE_LINE;
 use crate::mmap::slice::Slice;
 use crate::num;
 
+/// Most windows that are kept.
+const MOST_WINDOWS: usize = 16;
 /// Enough of a record to know its size.
 const HEAD_SIZE: u32 = 4;
 
@@ -24,15 +23,29 @@ pub enum Bodies {
     Unwanted,
 }
 
-/// Reads records one after another. It keeps the file of the last one, in which the next one often
-/// lies too.
+/// Bytes of the log: a file's that is mapped, or of one record.
+#[derive(Debug)]
+struct Window {
+    from: u64,
+    bytes: Slice,
+}
+
+impl Window {
+    fn has(&self, offset: u64, end: u64) -> bool {
+        self.from <= offset && end <= self.from + num::offset(self.bytes.len())
+    }
+}
+
+/// Reads records one after another. It keeps what the last ones lie in, where the next one often lies too.
 #[derive(Debug)]
 pub struct RecordReader<'a> {
     log: &'a CommitLog,
     /// The log's end, as it was when something was last looked for behind what was known of it.
     log_end: u64,
     bodies: Bodies,
-    last: Option<(Arc<MappedFile>, Slice)>,
+    windows: Vec<Window>,
+    /// Which of them had the last record.
+    last: usize,
 }
 
 impl RecordReader<'_> {
@@ -62,29 +75,42 @@ impl RecordReader<'_> {
                 return Ok(None);
             }
         }
-        let is_in = |(file, _): &(Arc<MappedFile>, Slice)| {
-            file.contains(offset) && end <= file.end_offset() && !file.is_read()
-        };
-        if !self.last.as_ref().is_some_and(is_in) {
-            self.last = self.open(offset, end)?;
+        if !self.windows.get(self.last).is_some_and(|window| window.has(offset, end)) {
+            self.last = match self.windows.iter().position(|window| window.has(offset, end)) {
+                Some(known) => known,
+                None => match self.open(offset, end)? {
+                    Some(window) => self.keep(window),
+                    None => return Ok(None),
+                },
+            };
         }
-        let Some((file, window)) = &self.last else { return Ok(None) };
-        let at = if file.is_read() { 0 } else { num::index(offset - file.file_from_offset()) };
-        Ok((at + size as usize <= window.len()).then_some((window, at)))
+        let window = self.windows.get(self.last);
+        Ok(window.map(|window| (&window.bytes, num::index(offset - window.from))))
     }
 
-    /// The file that has all of a range, and what is known of it.
-    fn open(&self, offset: u64, end: u64) -> Result<Option<(Arc<MappedFile>, Slice)>> {
+    /// Gives where it is among those that are kept.
+    fn keep(&mut self, window: Window) -> usize {
+        // Of files that are read each record has its own, which is hardly asked for again.
+        if self.windows.len() == MOST_WINDOWS || !self.log.files.is_mapped() {
+            self.windows.clear();
+        }
+        self.windows.push(window);
+        self.windows.len() - 1
+    }
+
+    /// What has all of a range, in one file.
+    fn open(&self, offset: u64, end: u64) -> Result<Option<Window>> {
         let Some(file) = self.log.files.find(offset).filter(|file| end <= file.end_offset()) else {
             return Ok(None);
         };
         let position = offset - file.file_from_offset();
         let window = if file.is_read() && self.bodies == Bodies::Unwanted {
-            without_bodies::read(&file, position, end - offset)?
+            Window { from: offset, bytes: without_bodies::read(&file, position, end - offset)? }
         } else {
-            file.window(position, end - offset)?.0
+            let (bytes, at) = file.window(position, end - offset)?;
+            Window { from: offset - num::offset(at), bytes }
         };
-        Ok(Some((file, window)))
+        Ok(window.has(offset, end).then_some(window))
     }
 
     /// The store time of the record at an offset; `None` where none can be read.
@@ -156,7 +182,7 @@ impl CommitLog {
     /// As [`CommitLog::records`], with or without bodies.
     #[must_use]
     pub fn records_with(&self, bodies: Bodies) -> RecordReader<'_> {
-        RecordReader { log: self, log_end: self.max_offset(), bodies, last: None }
+        RecordReader { log: self, log_end: self.max_offset(), bodies, windows: Vec::new(), last: 0 }
     }
 
     /// A record's bytes. `None` where they are not all in one file and below the end, or their file

@@ -225,7 +225,11 @@ impl ConsumeQueue {
     fn raw_units(&self, from: u64, count: usize) -> Result<Vec<CqUnit>> {
         let Some(offset) = from.checked_mul(UNIT) else { return Ok(Vec::new()) };
         let found = self.state.lock().units.find(offset, num::offset(count).saturating_mul(UNIT));
-        let read = |bytes: &[u8]| bytes.chunks_exact(CQ_STORE_UNIT_SIZE).filter_map(CqUnit::read).collect();
+        let read = |bytes: &[u8]| {
+            let mut units = Vec::with_capacity(bytes.len() / CQ_STORE_UNIT_SIZE);
+            units.extend(bytes.chunks_exact(CQ_STORE_UNIT_SIZE).filter_map(CqUnit::read));
+            units
+        };
         Ok(match found {
             None => Vec::new(),
             Some(Found::InTail(bytes)) => read(&bytes),

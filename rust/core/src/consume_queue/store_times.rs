@@ -1,7 +1,7 @@
 //! The store times of a queue's messages, which never run backwards.
 //!
 //! Halving a queue reads a unit and a record at each step, each in a page of its own that no cache
-//! holds. Every sixteenth time is therefore kept once it was read: most steps then read eight bytes of
+//! holds. Every eighth time is therefore kept once it was read: most steps then read eight bytes of
 //! a table, and the last few read units and records next to each other. What the table leads to is
 //! held against the messages themselves, so that a queue that was cut and filled again since costs a
 //! second look and no more.
@@ -15,10 +15,10 @@ use crate::num;
 use crate::sync::{AtomicI64, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The time of every unit whose index is a multiple of this is kept.
-const SAMPLE_EVERY: u64 = 16;
+const SAMPLE_EVERY: u64 = 8;
 const UNKNOWN: i64 = -1;
 
-/// Every sixteenth time of a queue, as far as it was read. Empty until a time is looked up.
+/// Every eighth time of a queue, as far as it was read. Empty until a time is looked up.
 #[derive(Debug, Default)]
 pub(super) struct TimeSamples(RwLock<Samples>);
 

@@ -19,7 +19,7 @@ use crate::mmap::file_queue::Stray;
 use crate::num;
 use crate::sync::{Mutex, RwLock};
 
-pub use query::{KeyQuery, QueryOffsetResult};
+pub use query::{KeyFinder, KeyQuery, QueryOffsetResult};
 
 use file::{IndexFile, PutKey};
 

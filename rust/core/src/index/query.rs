@@ -1,9 +1,11 @@
 //! Looking up messages by a key and a range of times.
 
+use std::sync::Arc;
+
 use super::IndexService;
 use super::file::IndexFile;
 use crate::error::Result;
-use crate::format::index::{IndexEntry, IndexHeader, key_hash};
+use crate::format::index::{IndexEntry, IndexHeader, TopicHash, key_hash};
 use crate::num;
 
 /// What is looked for.
@@ -32,26 +34,44 @@ pub struct QueryOffsetResult {
     pub index_last_update_phyoffset: i64,
 }
 
-impl IndexService {
-    /// The offsets of messages with a key and what `take` makes of each, newest first. Index entries
-    /// are only hints, 32 bits of a hash and a time in whole seconds: `take` gives `None` for a
-    /// message that has another key or time.
+/// Finds the messages of keys of one topic, in the index files as they were when it was made.
+#[derive(Debug)]
+pub struct KeyFinder {
+    files: Arc<Vec<Arc<IndexFile>>>,
+    topic: TopicHash,
+}
+
+impl KeyFinder {
+    /// A finder of keys of a topic.
+    #[must_use]
+    pub fn new(index: &IndexService, topic: &[u8]) -> Self {
+        Self { files: index.files(), topic: TopicHash::of(topic) }
+    }
+
+    /// What stands for a key in the index.
+    #[must_use]
+    pub fn hash(&self, key: &[u8]) -> u32 {
+        self.topic.key(key)
+    }
+
+    /// Adds the offsets of messages with a key, whose hash is given too, and what `take` makes of each,
+    /// newest first. Index entries are only hints, 32 bits of a hash and a time in whole seconds: `take`
+    /// gives `None` for a message that has another key or time.
     ///
     /// # Errors
     /// Where a file can't be read, or `take` fails to read a message.
-    pub fn query<T>(
+    pub fn find<T>(
         &self,
         query: &KeyQuery<'_>,
+        hash: u32,
+        found: &mut Vec<(u64, T)>,
         mut take: impl FnMut(u64) -> Result<Option<T>>,
-    ) -> Result<Vec<(u64, T)>> {
-        let hash = key_hash(query.topic, query.key);
-        let mut found: Vec<(u64, T)> = Vec::new();
-        for file in self.files().iter().rev() {
-            let header = file.header();
+    ) -> Result<()> {
+        for file in self.files.iter().rev() {
             let mut chain = Chain::of(file, hash)?;
             while let Some((number, entry)) = chain.next()? {
                 if found.len() >= query.max_num {
-                    return Ok(found);
+                    return Ok(());
                 }
                 if num::int_as_bits(entry.key_hash) != hash {
                     continue;
@@ -61,7 +81,7 @@ impl IndexService {
                 // no header keeps: see `putKey`.
                 let says_its_time = number > 1;
                 // A message stands more than once where it has a key twice, or was indexed twice.
-                if (!says_its_time || may_match_time(&header, entry.time_diff, query))
+                if (!says_its_time || may_match_time(file, entry.time_diff, query))
                     && !found.iter().any(|(known, _)| *known == offset)
                     && let Some(taken) = take(offset)?
                 {
@@ -69,7 +89,7 @@ impl IndexService {
                 }
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Has the processor fetch what looking up some keys begins with, slots first and then the entries
@@ -79,8 +99,7 @@ impl IndexService {
     /// # Errors
     /// Where a file can't be read.
     pub fn prefetch(&self, hashes: &[u32]) -> Result<Vec<u64>> {
-        let files = self.files();
-        let Some(file) = files.last() else { return Ok(Vec::new()) };
+        let Some(file) = self.files.last() else { return Ok(Vec::new()) };
         let slots = hashes.iter().map(|&hash| file.shape().slot_of(hash));
         slots.clone().for_each(|slot| file.prefetch_slot(slot));
         let newest = slots.map(|slot| file.slot(slot)).collect::<Result<Vec<u32>>>()?;
@@ -90,6 +109,23 @@ impl IndexService {
             places.extend(file.entry(number)?.and_then(|entry| num::from_java_long(entry.phy_offset)));
         }
         Ok(places)
+    }
+}
+
+impl IndexService {
+    /// As [`KeyFinder::find`], of one key.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn query<T>(
+        &self,
+        query: &KeyQuery<'_>,
+        take: impl FnMut(u64) -> Result<Option<T>>,
+    ) -> Result<Vec<(u64, T)>> {
+        let finder = KeyFinder::new(self, query.topic);
+        let mut found = Vec::new();
+        finder.find(query, finder.hash(query.key), &mut found, take)?;
+        Ok(found)
     }
 
     /// 4.9.3's answer: what matches the hash, in whole seconds. Source: `queryOffset` and
@@ -126,11 +162,11 @@ impl IndexService {
 /// Whether an entry's message can have been stored in the range. An entry holds whole seconds since
 /// the file's begin; one that lies before the begin holds 0, and one too far behind the largest
 /// number, so that both say little.
-fn may_match_time(header: &IndexHeader, time_diff: i32, query: &KeyQuery<'_>) -> bool {
+fn may_match_time(file: &IndexFile, time_diff: i32, query: &KeyQuery<'_>) -> bool {
     if time_diff <= 0 || time_diff == i32::MAX {
         return true;
     }
-    let from = header.begin_timestamp.saturating_add(i64::from(time_diff) * 1000);
+    let from = file.header().begin_timestamp.saturating_add(i64::from(time_diff) * 1000);
     from <= query.end && from.saturating_add(999) >= query.begin
 }
 

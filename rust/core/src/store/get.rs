@@ -111,7 +111,9 @@ pub struct Rejected {
     pub fault: Option<RecordFault>,
 }
 
-/// The record of a unit.
+/// The record of a unit. Small, since one is handed on for each message: what it holds is decoded where that is
+/// asked for.
+#[derive(Clone, Copy)]
 pub(crate) struct FoundRecord<'a> {
     /// What it lies in.
     pub(crate) window: &'a Slice,
@@ -119,14 +121,16 @@ pub(crate) struct FoundRecord<'a> {
     pub(crate) at: usize,
     /// Its size.
     pub(crate) len: usize,
-    /// It decoded, where that had to be done to hold it against its unit.
-    record: Option<Record<'a>>,
 }
 
 impl<'a> FoundRecord<'a> {
+    fn bytes(&self) -> &'a [u8] {
+        self.window.get(self.at..self.at + self.len).unwrap_or_default()
+    }
+
     /// It decoded; `None` where its bytes are no message, which only 4.9.3 gives out.
     pub(crate) fn decoded(&self) -> Option<Record<'a>> {
-        self.record.or_else(|| decode_record(self.window.get(self.at..self.at + self.len)?))
+        decode_record(self.bytes())
     }
 
     /// Its bytes, which keep their mapping alive.
@@ -146,6 +150,8 @@ struct Get<'a> {
     /// Units of records before this are skipped: their log file is gone.
     skip_to: Option<u64>,
     last_physical_offset: u64,
+    /// Messages before this lie too far behind the log's end to be in memory.
+    in_memory_from: u64,
 }
 
 impl Store {
@@ -255,12 +261,14 @@ impl Store {
             let next = self.correct(num::java_long(from), num::java_long(queue.next_behind_missing(from)));
             return Ok(self.no_messages(GetMessageStatus::OffsetFoundNull, next, min, max));
         }
+        let records = self.log.records();
         let mut get = Get {
             store: self,
             queue,
             subscription,
             max_msg_nums,
-            records: self.log.records(),
+            in_memory_from: self.in_memory_from(records.log_end()),
+            records,
             result: self.no_messages(GetMessageStatus::NoMatchedMessage, 0, min, max),
             skip_to: None,
             last_physical_offset: 0,
@@ -288,16 +296,15 @@ impl Store {
             }
         }
         get.result.next_begin_offset = num::java_long(index);
-        get.result.suggest_pulling_from_slave =
-            self.is_in_disk(get.last_physical_offset, get.records.log_end());
+        get.result.suggest_pulling_from_slave = get.last_physical_offset < get.in_memory_from;
         Ok(get.result)
     }
 
-    /// Whether a message lies too far behind the log's end to be in memory still.
+    /// Before which offset a message lies too far behind the log's end to be in memory still.
     /// Source: `checkInDiskByCommitOffset`.
-    fn is_in_disk(&self, offset: u64, log_end: u64) -> bool {
+    fn in_memory_from(&self, log_end: u64) -> u64 {
         let ratio = u64::from(self.config.access_message_in_memory_max_ratio);
-        log_end.saturating_sub(offset) > total_memory() / 100 * ratio
+        log_end.saturating_sub(total_memory() / 100 * ratio)
     }
 
     /// Whether the message at a queue's offset lies too far behind the log's end to be in memory.
@@ -308,7 +315,7 @@ impl Store {
         let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(false) };
         let unit = queue.units(offset, 1)?;
         let place = unit.first().and_then(CqUnit::place);
-        Ok(place.is_some_and(|(offset, _)| self.is_in_disk(offset, self.log.max_offset())))
+        Ok(place.is_some_and(|(offset, _)| offset < self.in_memory_from(self.log.max_offset())))
     }
 
     /// Counts a unit that is not served, and remembers the first ones.
@@ -343,6 +350,7 @@ impl Store {
     ///
     /// # Errors
     /// Where the log can't be read.
+    #[inline]
     pub(crate) fn record_of<'r>(
         &self,
         records: &'r mut RecordReader<'_>,
@@ -352,12 +360,16 @@ impl Store {
     ) -> Result<Option<FoundRecord<'r>>> {
         let Some((offset, size)) = unit.place() else { return Ok(None) };
         let bodies = records.bodies();
+        let trusted = self.trusts(queue, index, Some(unit));
         let Some((window, at)) = records.find(offset, size)? else { return Ok(None) };
-        if self.trusts(queue, index, Some(unit)) {
-            return Ok(Some(FoundRecord { window, at, len: size as usize, record: None }));
-        }
-        let bytes = window.get(at..at + size as usize).unwrap_or_default();
-        let check = self.check_with(bodies, offset);
+        let found = FoundRecord { window, at, len: size as usize };
+        let is_it = trusted || self.agrees(found.bytes(), bodies, queue, unit, index);
+        Ok(is_it.then_some(found))
+    }
+
+    /// Whether the record of a unit agrees with it; else that is counted.
+    fn agrees(&self, bytes: &[u8], bodies: Bodies, queue: &ConsumeQueue, unit: &CqUnit, index: u64) -> bool {
+        let check = self.check_with(bodies, num::from_java_long(unit.physical_offset).unwrap_or(0));
         let identity = Identity {
             topic: queue.topic().as_bytes(),
             queue_id: queue.queue_id(),
@@ -365,11 +377,11 @@ impl Store {
             physical_offset: unit.physical_offset,
         };
         if check == Check::Structure && is_whole_record_of(bytes, &identity) {
-            return Ok(Some(FoundRecord { window, at, len: size as usize, record: None }));
+            return true;
         }
         let fault = match message::decode(bytes, check) {
             Ok(Decoded::Message(record)) if unit_fits(&self.config, queue, unit, index, &record) => {
-                return Ok(Some(FoundRecord { window, at, len: size as usize, record: Some(record) }));
+                return true;
             }
             Ok(_) => None,
             Err(fault) => Some(fault),
@@ -381,7 +393,7 @@ impl Store {
             physical_offset: unit.physical_offset,
             fault,
         });
-        Ok(None)
+        false
     }
 }
 
@@ -398,7 +410,7 @@ impl Get<'_> {
             return Ok(true);
         }
         let size = num::from_java_int(unit.size).unwrap_or(0);
-        if self.is_full(size, self.store.is_in_disk(offset, self.records.log_end())) {
+        if self.is_full(size, offset < self.in_memory_from) {
             return Ok(false);
         }
         if let Some(subscription) = self.subscription {

@@ -3,6 +3,9 @@
 use crate::mmap::slice::Slice;
 use crate::num;
 
+/// So many mappings are looked at for the one of a message.
+const RECENT_WINDOWS: usize = 8;
+
 /// Messages that were read, in order. Those next to each other that lie in one mapping share one
 /// reference to it, so that a message more costs no count of references.
 #[derive(Debug, Default)]
@@ -91,9 +94,22 @@ impl GotMessages {
     /// Adds the message whose record begins at `at` of a window.
     pub fn push(&mut self, window: &Slice, at: usize, len: usize, queue_offset: u64) {
         let at = window.position_in_whole() + at;
-        if !self.windows.last().is_some_and(|last| last.has_same_owner(window)) {
-            self.windows.push(window.whole());
+        let is_its = |known: &Slice| known.has_same_owner(window);
+        let window_at = match self.windows.len().checked_sub(1) {
+            Some(last) if self.windows.last().is_some_and(is_its) => last,
+            _ => self.window_at(window),
+        };
+        self.places.push(Place { window: window_at, at, len, queue_offset });
+    }
+
+    /// Where the mapping of a window is among those that there are, or comes to be.
+    fn window_at(&mut self, window: &Slice) -> usize {
+        let recent = self.windows.len().saturating_sub(RECENT_WINDOWS);
+        let known = self.windows.get(recent..).unwrap_or_default();
+        if let Some(at) = known.iter().rposition(|known| known.has_same_owner(window)) {
+            return recent + at;
         }
-        self.places.push(Place { window: self.windows.len() - 1, at, len, queue_offset });
+        self.windows.push(window.whole());
+        self.windows.len() - 1
     }
 }

@@ -14,6 +14,7 @@ mod prepare;
 mod put;
 mod put_many;
 pub mod query;
+pub mod query_keys;
 mod replication;
 mod services;
 mod witness;

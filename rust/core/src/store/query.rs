@@ -7,55 +7,14 @@ use crate::commit_log::scan::check_record;
 use crate::consume_queue::Boundary;
 use crate::error::{Error, Result};
 use crate::format::cq_unit::CqUnit;
-use crate::format::index::key_hash;
 use crate::format::message::{self, Check, Decoded, Record};
 use crate::format::properties::DispatchProperties;
-use crate::index::{IndexService, KeyQuery};
+use crate::index::{KeyFinder, KeyQuery};
 use crate::mmap::slice::Slice;
 use crate::num;
 
-/// Keys whose index entries and messages are fetched beside each other.
-const KEYS_AT_ONCE: usize = 32;
 /// How often 4.9.3 looks again when nothing came out.
 const COMPAT_ROUNDS: usize = 3;
-
-/// The messages of each of many keys.
-#[derive(Debug, Default)]
-pub struct FoundByKey {
-    records: Vec<Slice>,
-    /// Behind the last record of each key.
-    ends: Vec<usize>,
-}
-
-impl FoundByKey {
-    fn with_capacity(count: usize) -> Self {
-        Self { records: Vec::with_capacity(count), ends: Vec::with_capacity(count) }
-    }
-
-    fn push(&mut self, records: Vec<Slice>) {
-        self.records.extend(records);
-        self.ends.push(self.records.len());
-    }
-
-    /// How many keys were looked up.
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Whether no key was looked up.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// The records of a key, by its number, oldest first.
-    #[must_use]
-    pub fn get(&self, at: usize) -> Option<&[Slice]> {
-        let begin = at.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
-        self.records.get(begin..*self.ends.get(at)?)
-    }
-}
 
 impl Store {
     /// Messages by a key, oldest first: the newest ones where there are more than asked for.
@@ -70,56 +29,26 @@ impl Store {
         if self.config.compat {
             return self.query_message_compat(query);
         }
-        self.query_index(index, query, &mut self.log.records())
-    }
-
-    fn query_index(
-        &self,
-        index: &IndexService,
-        query: &KeyQuery<'_>,
-        records: &mut RecordReader<'_>,
-    ) -> Result<Vec<Slice>> {
-        let mut found = index.query(query, |offset| self.record_with_key(records, offset, query))?;
-        found.sort_unstable_by_key(|(offset, _)| *offset);
-        Ok(found.into_iter().map(|(_, record)| record).collect())
-    }
-
-    /// The messages of each of many keys, as [`Store::query_message`] gives them; of the queries the
-    /// topic, the number and the times are one.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn query_messages(&self, query: &KeyQuery<'_>, keys: &[impl AsRef<str>]) -> Result<FoundByKey> {
-        self.check_open()?;
-        self.catch_up()?;
-        let mut found = FoundByKey::with_capacity(keys.len());
-        let Some(index) = &self.index else {
-            keys.iter().for_each(|_| found.push(Vec::new()));
-            return Ok(found);
-        };
         let mut records = self.log.records();
-        for some in keys.chunks(KEYS_AT_ONCE) {
-            let hashes: Vec<u32> =
-                some.iter().map(|key| key_hash(query.topic, key.as_ref().as_bytes())).collect();
-            records.prefetch_records(&index.prefetch(&hashes)?)?;
-            for key in some {
-                let query = KeyQuery { key: key.as_ref().as_bytes(), ..*query };
-                found.push(match self.config.compat {
-                    true => self.query_message_compat(&query)?,
-                    false => self.query_index(index, &query, &mut records)?,
-                });
-            }
-        }
-        Ok(found)
+        let mut found = Vec::new();
+        let finder = KeyFinder::new(index, query.topic);
+        finder.find(query, finder.hash(query.key), &mut found, |offset| {
+            self.record_with_key(&mut records, offset, query)
+        })?;
+        found.sort_unstable_by_key(|(offset, _)| *offset);
+        let record = |(offset, size)| {
+            Ok(records.find(offset, size)?.and_then(|(window, at)| window.sub(at, size as usize)))
+        };
+        found.into_iter().map(record).filter_map(Result::transpose).collect()
     }
 
-    /// The record at an offset, if it has topic, key and time of a query.
-    fn record_with_key(
+    /// The size of the record at an offset, if that has topic, key and time of a query.
+    pub(super) fn record_with_key(
         &self,
         records: &mut RecordReader<'_>,
         offset: u64,
         query: &KeyQuery<'_>,
-    ) -> Result<Option<Slice>> {
+    ) -> Result<Option<u32>> {
         let Some((window, at, len)) = records.find_record(offset)? else { return Ok(None) };
         let bytes = window.get(at..at + len).unwrap_or_default();
         let is_asked_for = |record: &Record<'_>| {
@@ -128,10 +57,10 @@ impl Store {
                 && DispatchProperties::of(record.properties).index_keys().any(|key| key == query.key)
         };
         let record = self.checked_record(bytes, offset, Bodies::Wanted)?;
-        Ok(if record.as_ref().is_some_and(is_asked_for) { window.sub(at, len) } else { None })
+        Ok(record.filter(is_asked_for).map(|record| record.total_size))
     }
 
-    fn query_message_compat(&self, query: &KeyQuery<'_>) -> Result<Vec<Slice>> {
+    pub(super) fn query_message_compat(&self, query: &KeyQuery<'_>) -> Result<Vec<Slice>> {
         let Some(index) = &self.index else { return Ok(Vec::new()) };
         let mut found = Vec::new();
         let mut last_query_msg_time = query.end;
@@ -180,6 +109,7 @@ impl Store {
     }
 
     /// What is in the bytes at an offset, if that is a message that may be given out.
+    #[inline]
     fn checked_record<'b>(&self, bytes: &'b [u8], offset: u64, bodies: Bodies) -> Result<Option<Record<'b>>> {
         Ok(match message::decode(bytes, self.check_with(bodies, offset)) {
             Ok(Decoded::Message(record)) if self.config.compat => Some(record),

@@ -12,3 +12,4 @@ mod get;
 mod open;
 mod put;
 mod query;
+mod query_keys;

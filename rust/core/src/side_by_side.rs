@@ -1,0 +1,45 @@
+//! Work of one call that several cores share.
+//!
+//! The threads end before the call does, so that no one has to know of them.
+
+use std::panic::resume_unwind;
+use std::thread;
+
+use parking_lot::Mutex;
+
+/// The processor's cores, and no more than the memory has use for.
+#[must_use]
+pub fn available_threads() -> usize {
+    const MOST: usize = 4;
+    thread::available_parallelism().map_or(1, |count| count.get().min(MOST))
+}
+
+/// What becomes of each job, in their order. At most so many threads work, this one among them, which does
+/// all where no other can be had.
+pub(crate) fn side_by_side<Job: Send, Done: Send>(
+    jobs: Vec<Job>,
+    max_threads: usize,
+    work: impl Fn(Job) -> Done + Sync,
+) -> Vec<Done> {
+    let helper_count = jobs.len().min(max_threads).saturating_sub(1);
+    let jobs = Mutex::new(jobs.into_iter().enumerate());
+    let work_on = || {
+        let mut done = Vec::new();
+        loop {
+            let next = jobs.lock().next();
+            let Some((at, job)) = next else { return done };
+            done.push((at, work(job)));
+        }
+    };
+    let mut done = thread::scope(|scope| {
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, work_on).ok();
+        let helpers: Vec<_> = (0..helper_count).filter_map(spawn).collect();
+        let mut done = work_on();
+        for helper in helpers {
+            done.extend(helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_unstable_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, done)| done).collect()
+}
