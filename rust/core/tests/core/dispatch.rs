@@ -1,6 +1,7 @@
 //! From records to units and keys.
 
 use mqstore_core::commit_log::Wait;
+use mqstore_core::config::StoreConfig;
 use mqstore_core::dispatch::{multi_queues, split_java};
 use mqstore_core::format::message::RecordFault;
 use mqstore_core::format::properties::DispatchProperties;
@@ -11,7 +12,8 @@ use mqstore_core::index::KeyQuery;
 use mqstore_core::store::{Mode, PutStep, Store};
 
 use crate::stores::{
-    bodies, config, fill, log_file, message, numbers, open, open_with, patch, put, read, try_open, try_put,
+    LOG_FILE_SIZE, bodies, config, fill, log_file, message, numbers, open, open_with, patch, put, read,
+    try_open, try_put,
 };
 
 fn found(store: &Store, key: &str) -> usize {
@@ -79,6 +81,30 @@ fn dispatch_begins_at_the_first_file_that_there_is() {
     store.log().files().delete(&files[..1]).unwrap();
     assert!(store.reput().unwrap() < 50);
     assert_eq!(numbers(&store).last(), Some(&49));
+    assert_eq!(store.dispatcher().gaps(), [], "what retention removed is no gap");
+}
+
+#[test]
+fn what_a_master_sends_ends_anywhere() {
+    let (master_root, slave_root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let master = open(master_root.path());
+    fill(&master, 0..25);
+    let end = usize::try_from(master.max_phy_offset()).unwrap();
+    let file_size = usize::try_from(LOG_FILE_SIZE).unwrap();
+    let log = [0, LOG_FILE_SIZE].map(|at| std::fs::read(log_file(master_root.path(), at)).unwrap()).concat();
+    let slave = open_with(StoreConfig { is_slave: true, ..config(slave_root.path()) });
+    let mut at = 0;
+    while at < end {
+        // In records, in the blank that ends the first file, and at its end.
+        let to = (at + 37).min(end).min(at - at % file_size + file_size);
+        slave.append_to_commit_log(at as u64, &log[at..to]).unwrap();
+        slave.reput().unwrap();
+        assert!(slave.dispatcher().reput_from_offset() <= to as u64);
+        at = to;
+    }
+    assert_eq!(numbers(&slave), (0..25).collect::<Vec<_>>());
+    assert_eq!((slave.dispatcher().message_count(), slave.dispatcher().gaps()), (25, Vec::new()));
+    assert_eq!(slave.dispatcher().reput_from_offset(), end as u64);
 }
 
 #[test]
@@ -98,7 +124,8 @@ fn a_bad_record_is_passed_over_and_reported() {
     let store = try_open(config, Mode::Read).unwrap();
     let expected: Vec<_> = (0..40).filter(|number| *number != 5).collect();
     assert_eq!(numbers(&store), expected);
-    let gaps = store.gaps();
+    let gaps = store.dispatcher().gaps();
+    assert_eq!(store.gaps(), gaps);
     assert_eq!((gaps.len(), gaps[0].from, gaps[0].to), (1, bad, next));
     assert!(matches!(gaps[0].fault, Some(RecordFault::MagicCode { .. })));
 }
@@ -178,8 +205,11 @@ fn a_light_queue_that_cannot_be_a_folder_is_left_out() {
     let mut config = config(root.path());
     config.enable_multi_dispatch = true;
     let store = open_with(config);
+    put(&store, "t", 0, b"to no other queue", "");
     put(&store, "t", 0, b"body", "INNER_MULTI_DISPATCH\x01../../x,ok");
     assert_eq!(bodies(&store, "ok", 0), ["body"]);
+    let light = store.find_consume_queue("ok", 0).unwrap();
+    assert_eq!((light.min_offset_in_queue(), light.max_offset_in_queue()), (0, 1), "its own offset");
     assert_eq!(store.queues().queue_count(), 2);
     store.close().unwrap();
     assert!(!root.path().join("consumequeue/../../x").exists());
