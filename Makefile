@@ -71,7 +71,7 @@ mutants:
 # nightly compiler with rust-src.
 TSAN_TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
 tsan:
-	RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target $(TSAN_TARGET) --target-dir target/tsan \
+	MQSTORE_SCHEDULES=100 RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target $(TSAN_TARGET) --target-dir target/tsan \
 	  -p mqstore-core --test interleavings --test commit_log --test store --test core
 
 # The codecs and the filters where every access is checked: an interpreter runs them, without files.

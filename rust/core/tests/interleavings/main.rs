@@ -34,6 +34,10 @@ use std::{sync::atomic::AtomicBool, thread};
 /// Longer than a scheduler lets a wait be over by itself: whoever waits so long has to be told.
 const FOREVER: Duration = Duration::from_secs(7200);
 
+fn number(name: &str, otherwise: usize) -> usize {
+    std::env::var(name).map_or(otherwise, |value| value.parse().unwrap())
+}
+
 /// Runs a scenario again and again.
 #[cfg(feature = "shuttle")]
 fn run(scenario: impl Fn() + Send + Sync + 'static) {
@@ -46,9 +50,7 @@ fn run(scenario: impl Fn() + Send + Sync + 'static) {
         Runner::new(scheduler, config).run(scenario);
     }
 
-    let number = |name: &str| std::env::var(name).ok().map(|value| value.parse().unwrap());
-    let schedules = number("MQSTORE_SCHEDULES").unwrap_or(40);
-    let seed = number("MQSTORE_SEED").unwrap_or(7);
+    let (schedules, seed) = (number("MQSTORE_SCHEDULES", 40), number("MQSTORE_SEED", 7));
     let scenario = std::sync::Arc::new(scenario);
     let again = std::sync::Arc::clone(&scenario);
     under(RandomScheduler::new_from_seed(seed as u64, schedules), move || again());
@@ -58,7 +60,7 @@ fn run(scenario: impl Fn() + Send + Sync + 'static) {
 
 #[cfg(not(feature = "shuttle"))]
 fn run(scenario: impl Fn()) {
-    for _ in 0..20 {
+    for _ in 0..number("MQSTORE_SCHEDULES", 20) {
         scenario();
     }
 }
