@@ -12,6 +12,10 @@ use crate::format::cq_unit::CQ_STORE_UNIT_SIZE;
 use crate::format::index::IndexShape;
 use crate::format::message::FIXED_SIZE;
 
+/// Bytes of the log that one of several threads walks at a time: enough that handing them over costs nothing
+/// beside them, and little enough that a store of some megabytes already keeps all threads busy.
+pub const WALKED_PART_SIZE: u64 = 8 << 20;
+
 /// What opening a store for writing does about valid records behind a damaged one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnDamage {
@@ -104,6 +108,8 @@ pub struct StoreConfig {
     pub pread: bool,
     /// Most queue files open at once.
     pub max_open_queue_files: usize,
+    /// Bytes of the log that one of several threads walks at a time.
+    pub walked_part_size: u64,
 }
 
 /// How much a get gives.
@@ -160,6 +166,7 @@ impl StoreConfig {
             on_damage: OnDamage::Raise,
             pread: false,
             max_open_queue_files: 512,
+            walked_part_size: WALKED_PART_SIZE,
         }
     }
 

@@ -9,6 +9,7 @@ mod append_data;
 pub mod boundary;
 mod commit;
 mod flush;
+pub mod in_parts;
 pub mod read;
 pub mod scan;
 pub mod topic_queue;

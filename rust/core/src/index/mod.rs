@@ -182,6 +182,13 @@ impl IndexService {
         Ok(())
     }
 
+    /// Has the processor fetch the slot that a key's hash will go to, without waiting for it.
+    pub fn prefetch_slot(&self, hash: u32) {
+        if let Some(last) = self.files.read().last() {
+            last.prefetch_slot(last.shape().slot_of(hash));
+        }
+    }
+
     /// The files that have become full since the last call, which have to be brought to the disk.
     #[must_use]
     pub fn take_filled(&self) -> Vec<Arc<IndexFile>> {

@@ -8,9 +8,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::{Recovered, StoreState};
+use super::strangers::{Followers, Search};
+use super::{Recovered, StoreState, may_have_strangers};
 use crate::checkpoint::LastPositions;
 use crate::commit_log::CommitLog;
+use crate::commit_log::in_parts;
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::config::OnDamage;
 use crate::dispatch::Gap;
@@ -44,6 +46,8 @@ pub struct LogEnd {
     pub gaps: Vec<Gap>,
     /// What stands behind the end.
     pub behind: Behind,
+    /// What the walk told of strangers, where it was a walk without gaps and they were to be looked for.
+    pub search: Option<Search>,
 }
 
 /// What stands behind the log's end, up to the end of its last file.
@@ -60,7 +64,8 @@ pub enum Behind {
 impl LogEnd {
     /// An end that is known without a walk, or is that of one that has not seen a record yet.
     pub(super) const fn at(log_end: u64, walked_from: u64) -> Self {
-        Self { log_end, last_store_timestamp: 0, walked_from, gaps: Vec::new(), behind: Behind::Unknown }
+        let behind = Behind::Unknown;
+        Self { log_end, last_store_timestamp: 0, walked_from, gaps: Vec::new(), behind, search: None }
     }
 }
 
@@ -97,8 +102,9 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
     let files = of.log.files();
     let check = if of.config.check_crc_on_recover { Check::BodyCrc } else { Check::Structure };
     let mut found = LogEnd::at(walked_from, walked_from);
+    found.search = has_much_to_dispatch(of).then(Search::default);
     let last_file = all.last().map_or(walked_from, |last| last.file_from_offset());
-    let mut position = walked_from;
+    let mut position = walk_in_parts(of, &mut found, check)?;
     loop {
         let end = scan::scan(files, position, u64::MAX, check, |offset, record, _| {
             if has_lost_properties(of, offset, record) {
@@ -106,6 +112,9 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
             }
             found.log_end = record.next_offset(offset);
             found.last_store_timestamp = record.store_timestamp;
+            if let Some(search) = &mut found.search {
+                search.record(of.queues, offset, record)?;
+            }
             Ok(ControlFlow::Continue(()))
         })?;
         let (bad, fault) = match end {
@@ -135,8 +144,53 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
             return Ok(found);
         }
         found.gaps.push(Gap { from: bad, to: next, fault });
+        found.search = None;
         position = next;
     }
+}
+
+/// Whether what the walk comes by is dispatched again, and strangers among it have to be looked for.
+fn has_much_to_dispatch(of: Recovered<'_>) -> bool {
+    let is_again = of.state == StoreState::Crashed || of.queues.queue_count() == 0;
+    is_again && may_have_strangers(of)
+}
+
+/// What a part of the walk gave.
+#[derive(Debug, Default)]
+struct Part {
+    /// Where its last record ends, and that record's store time.
+    last: Option<(u64, i64)>,
+    followers: Followers,
+}
+
+/// Walks on several threads as far as the log is without a bad record, and gives where that is.
+fn walk_in_parts(of: Recovered<'_>, found: &mut LogEnd, check: Check) -> Result<u64> {
+    let files = of.log.files();
+    let walk = in_parts::Walk {
+        files,
+        from: found.walked_from,
+        to: files.last().map_or(0, |last| last.end_offset()),
+        limit: u64::MAX,
+        check,
+        part_size: of.config.walked_part_size,
+    };
+    let is_searched = found.search.is_some();
+    let visit = |part: &mut Part, offset: u64, record: &Record<'_>| {
+        if has_lost_properties(of, offset, record) {
+            return Ok(ControlFlow::Break(()));
+        }
+        part.last = Some((record.next_offset(offset), record.store_timestamp));
+        if is_searched {
+            part.followers.record(offset, record);
+        }
+        Ok(ControlFlow::Continue(()))
+    };
+    in_parts::walk(walk, visit, |range, part: Part| {
+        if let Some(last) = part.last {
+            (found.log_end, found.last_store_timestamp) = last;
+        }
+        found.search.as_mut().map_or(Ok(()), |search| search.part(of.log, of.queues, range, part.followers))
+    })
 }
 
 /// Whether a place that held no record does by now, in a store that somebody writes: the walk may

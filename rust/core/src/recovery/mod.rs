@@ -100,7 +100,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
     of.log.set_end(end.log_end, end.last_store_timestamp);
     let QueueEnds { mut dispatch_from, mut is_cut } = queues::recover(of, &end)?;
     let (mut dropped, mut index_from) = index::recover(of, &end)?;
-    let strangers = find_strangers(of, index_from.unwrap_or(dispatch_from).min(dispatch_from), end.log_end)?;
+    let strangers = find_strangers(of, index_from.unwrap_or(dispatch_from).min(dispatch_from), &mut end)?;
     if let Some(first) = strangers.first().filter(|_| of.writable) {
         log_end::refuse_unless_told_to_cut(of, first.from, first.fault, first.to)?;
         end.log_end = first.from;
@@ -132,13 +132,21 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
     })
 }
 
-/// The records that would be dispatched to where they do not belong. 4.9.3's queues close gaps, so that their
-/// units do not stand where records say.
-fn find_strangers(of: Recovered<'_>, from: u64, to: u64) -> Result<Vec<Gap>> {
-    if of.config.compat || matches!(of.state, StoreState::Live(_)) {
+/// The records that would be dispatched to where they do not belong.
+fn find_strangers(of: Recovered<'_>, from: u64, end: &mut LogEnd) -> Result<Vec<Gap>> {
+    if !may_have_strangers(of) {
         return Ok(Vec::new());
     }
-    strangers::find(of.config, of.log, of.queues, from.max(of.log.min_offset().unwrap_or(0)), to)
+    let from = from.max(of.log.min_offset().unwrap_or(0));
+    match end.search.take().filter(|_| from == end.walked_from) {
+        Some(search) => search.finish(of.config, of.log, of.queues),
+        None => strangers::find(of.config, of.log, of.queues, from, end.log_end),
+    }
+}
+
+/// Whether they are looked for: 4.9.3's queues close gaps, so that their units do not stand where records say.
+fn may_have_strangers(of: Recovered<'_>) -> bool {
+    !of.config.compat && !matches!(of.state, StoreState::Live(_))
 }
 
 /// Whether a store without the mark of an unclean stop has lost that mark: neither did an mqstore writer

@@ -6,13 +6,13 @@
 //! and the units that lie in the queues' files, also those that are dispatched again and not believed.
 //! Where neither says that a record belongs elsewhere it stays: a jump of offsets alone can be right.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use hashbrown::HashMap;
 
 use super::queues::unit_fits;
 use crate::commit_log::CommitLog;
-use crate::commit_log::scan;
+use crate::commit_log::scan::{self, ScanEnd};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::config::StoreConfig;
 use crate::consume_queue::ConsumeQueue;
@@ -55,8 +55,9 @@ struct Hole {
     between: (u64, u64),
 }
 
+/// What a walk over the log tells of them.
 #[derive(Debug, Default)]
-struct Search {
+pub struct Search {
     orders: HashMap<QueueKey, Order>,
     holes: Vec<Hole>,
     /// Records that do not fit where they say, with nothing yet to tell that they belong elsewhere.
@@ -78,27 +79,101 @@ pub fn find(
     let mut search = Search::default();
     let mut position = from;
     while position < to {
-        let end = scan::scan(log.files(), position, to, Check::Structure, |offset, record, _| {
-            if sys_flag::enters_consume_queue(record.sys_flag) {
-                search.record(queues, offset, record)?;
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
+        let end = search.walk(log, queues, position..to)?;
         let Err((bad, fault)) = end.reached() else { break };
         position = scan::next_valid(log.files(), bad, fault, to)?.unwrap_or(to);
     }
     search.finish(config, log, queues)
 }
 
-impl Search {
-    fn record(&mut self, queues: &QueueTable, offset: u64, record: &Record<'_>) -> Result<()> {
-        let claim = Claim {
+impl Claim {
+    /// That of a record; `None` where it is in no queue.
+    fn of(offset: u64, record: &Record<'_>) -> Option<Self> {
+        sys_flag::enters_consume_queue(record.sys_flag).then_some(Self {
             phy_offset: offset,
             size: record.total_size,
             queue_id: record.queue_id,
             queue_offset: record.queue_offset,
-        };
+        })
+    }
+
+    const fn next_queue_offset(&self) -> i64 {
+        self.queue_offset.saturating_add(1)
+    }
+}
+
+/// The records that a part of the log has of each queue, where they follow each other.
+#[derive(Debug, Default)]
+pub struct Followers {
+    spans: HashMap<QueueKey, Span>,
+    has_jumps: bool,
+}
+
+/// Records of a queue whose offsets follow each other.
+#[derive(Debug)]
+struct Span {
+    first: Claim,
+    second: Option<Claim>,
+    last: Claim,
+}
+
+impl Followers {
+    /// Adds the part's next record.
+    pub fn record(&mut self, offset: u64, record: &Record<'_>) {
+        let Some(claim) = Claim::of(offset, record).filter(|_| !self.has_jumps) else { return };
         let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
+        let Some(span) = self.spans.get_mut(&queue) else {
+            self.spans.insert(queue.into(), Span { first: claim, second: None, last: claim });
+            return;
+        };
+        self.has_jumps = claim.queue_offset != span.last.next_queue_offset();
+        span.second.get_or_insert(claim);
+        span.last = claim;
+    }
+}
+
+impl Search {
+    /// Looks at the records between two offsets.
+    fn walk(&mut self, log: &CommitLog, queues: &QueueTable, range: Range<u64>) -> Result<ScanEnd> {
+        scan::scan(log.files(), range.start, range.end, Check::Structure, |offset, record, _| {
+            self.record(queues, offset, record)?;
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// Looks at the records of a part without a bad one, of which it is known how they follow each other.
+    pub(super) fn part(
+        &mut self,
+        log: &CommitLog,
+        queues: &QueueTable,
+        range: Range<u64>,
+        followers: Followers,
+    ) -> Result<()> {
+        if followers.has_jumps {
+            self.walk(log, queues, range)?;
+            return Ok(());
+        }
+        for (key, span) in followers.spans {
+            let queue = QueueRef { topic: &key.topic, queue_id: key.queue_id };
+            self.claim(queues, queue, span.first)?;
+            let Some(second) = span.second else { continue };
+            self.claim(queues, queue, second)?;
+            // Behind two that follow each other nothing is open, and the others follow them.
+            if let Some(order) = self.orders.get_mut(&queue) {
+                order.expected = span.last.next_queue_offset();
+                order.last_phy_offset = span.last.phy_offset;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the next record.
+    pub(super) fn record(&mut self, queues: &QueueTable, offset: u64, record: &Record<'_>) -> Result<()> {
+        let Some(claim) = Claim::of(offset, record) else { return Ok(()) };
+        self.claim(queues, QueueRef { topic: record.topic, queue_id: record.queue_id }, claim)
+    }
+
+    fn claim(&mut self, queues: &QueueTable, queue: QueueRef<'_>, claim: Claim) -> Result<()> {
         if let Some(order) = self.orders.get_mut(&queue) {
             order.take(claim, &mut self.holes, &mut self.strangers);
             return Ok(());
@@ -106,15 +181,19 @@ impl Search {
         if !continues_its_files(queues, queue, claim)? {
             self.suspects.push(claim);
         }
-        let expected = claim.queue_offset.saturating_add(1);
-        self.orders.insert(
-            queue.into(),
-            Order { expected, last_phy_offset: offset, pending: None, first: Some(claim) },
-        );
+        let (expected, last_phy_offset) = (claim.next_queue_offset(), claim.phy_offset);
+        self.orders
+            .insert(queue.into(), Order { expected, last_phy_offset, pending: None, first: Some(claim) });
         Ok(())
     }
 
-    fn finish(mut self, config: &StoreConfig, log: &CommitLog, queues: &QueueTable) -> Result<Vec<Gap>> {
+    /// Gives them, once all records were looked at.
+    pub(super) fn finish(
+        mut self,
+        config: &StoreConfig,
+        log: &CommitLog,
+        queues: &QueueTable,
+    ) -> Result<Vec<Gap>> {
         for order in self.orders.values() {
             if let Some(pending) = order.pending {
                 self.suspects.push(pending);

@@ -9,6 +9,7 @@ mod allocate;
 mod append;
 mod commit;
 mod flush;
+mod in_parts;
 mod read;
 mod scan;
 mod topic_queue;

@@ -47,6 +47,7 @@ pub(crate) fn config(root: &Path, kind: Kind) -> StoreConfig {
         transient_store_pool_enable: kind == Kind::Transient,
         transient_store_pool_size: 3,
         sync_flush: kind == Kind::Synchronous,
+        walked_part_size: 1024,
         ..StoreConfig::new(root)
     }
 }

@@ -142,3 +142,32 @@ fn a_record_that_changed_in_a_closed_store_is_given_by_no_way() {
         }
     }
 }
+
+/// Damage told the same, however many threads look for it.
+#[test]
+fn strangers_are_found_in_parts_as_in_one_walk() {
+    for seed in 0..120 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let root = tempfile::tempdir().unwrap();
+        let offsets = killed(root.path(), random.bool());
+        for _ in 0..random.usize(1..4) {
+            let at = [TOPIC_AT, QUEUE_ID_AT + 3, QUEUE_OFFSET_AT + 7][random.usize(..3)];
+            let mask = 1 << random.u8(..6);
+            patch(&log_file(root.path(), 0), offsets[random.usize(..20)] + at, |at| at[0] ^= mask);
+        }
+        let found = |walked_part_size| {
+            let config = StoreConfig { walked_part_size, ..config(root.path()) };
+            let reader = try_open(config, Mode::Read).unwrap();
+            let mut bodies_of = Vec::new();
+            for queue in reader.queues().all() {
+                let name = (queue.topic().to_owned(), queue.queue_id());
+                bodies_of.push((bodies(&reader, &name.0, name.1), name));
+            }
+            (bodies_of, reader.gaps())
+        };
+        let expected = found(u64::MAX);
+        for walked_part_size in [100, 250, 700] {
+            assert_eq!(found(walked_part_size), expected, "seed {seed}, parts of {walked_part_size}");
+        }
+    }
+}

@@ -33,6 +33,7 @@ pub fn config(root: &Path) -> StoreConfig {
         mapped_file_size_consume_queue_ext: 100,
         index_shape: IndexShape { hash_slot_num: 7, index_num: 20 },
         delay_levels_ms: vec![1000, 5000],
+        walked_part_size: 512,
         ..StoreConfig::new(root)
     }
 }

@@ -1,12 +1,16 @@
 //! Dispatch: from the records of the log to units of the queues and entries of the index.
 //!
-//! One pass walks the log from where the last one stopped to its end. Source: `ReputMessageService`,
+//! One pass walks the log from where the last one stopped to its end; where that is much, several threads
+//! find out what the records give, and one puts it where it belongs. Source: `ReputMessageService`,
 //! `CommitLogDispatcherBuildConsumeQueue` and `CommitLogDispatcherBuildIndex`.
+
+mod staged;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::commit_log::CommitLog;
+use crate::commit_log::in_parts;
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::commit_log::topic_queue::QueueRef;
 use crate::config::StoreConfig;
@@ -22,6 +26,8 @@ use crate::format::sys_flag;
 use crate::index::IndexService;
 use crate::num;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering};
+
+use staged::Staged;
 
 /// Where delayed messages wait.
 pub const SCHEDULE_TOPIC: &[u8] = b"SCHEDULE_TOPIC_XXXX";
@@ -162,8 +168,10 @@ impl Dispatcher {
             self.set_reput_from_offset(position);
         }
         let end = self.limit(targets);
-        let mut last = LastQueue::default();
-        let outcome = self.walk(targets, position, end, &mut last);
+        let outcome = self.walk_in_parts(targets, position, end).and_then(|position| {
+            let mut last = LastQueue::default();
+            self.walk(targets, position, end, &mut last)
+        });
         if let Some(index) = targets.index {
             index.write_header();
         }
@@ -178,6 +186,40 @@ impl Dispatcher {
         num::from_java_long(targets.log.confirm_offset()).map_or(0, |confirmed| end.min(confirmed))
     }
 
+    /// Dispatches what several threads derive, up to the first place that holds no record. Gives where that
+    /// is.
+    fn walk_in_parts(&self, targets: DispatchTargets<'_>, from: u64, end: u64) -> Result<u64> {
+        let walk = in_parts::Walk {
+            files: targets.log.files(),
+            from,
+            to: end,
+            limit: targets.log.max_offset(),
+            check: Check::Structure,
+            part_size: targets.config.walked_part_size,
+        };
+        let derive = |staged: &mut Staged, offset: u64, record: &Record<'_>| {
+            staged.begin(offset, record);
+            if !self.is_stranger(offset) {
+                derive(targets.config, offset, record, staged)?;
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        let store = ToStore { dispatcher: self, targets };
+        let reached = in_parts::walk(walk, derive, |_, staged: Staged| staged.put_into(self, &store))?;
+        // The blank that ends a file may not all be there yet.
+        if reached <= end {
+            self.set_reput_from_offset(reached);
+        }
+        Ok(reached)
+    }
+
+    /// Says that everything before an offset is dispatched, and when the last of it was stored.
+    fn reached(&self, offset: u64, store_timestamp: i64) {
+        self.reput_from_offset.store(offset, Ordering::Release);
+        self.store_timestamp.store(store_timestamp, Ordering::Release);
+        self.message_count.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn walk(&self, targets: DispatchTargets<'_>, from: u64, end: u64, last: &mut LastQueue) -> Result<()> {
         let mut position = from;
         while position < end {
@@ -190,9 +232,7 @@ impl Dispatcher {
                     if !self.is_stranger(offset) {
                         self.dispatch(targets, offset, record, last)?;
                     }
-                    self.reput_from_offset.store(record.next_offset(offset), Ordering::Release);
-                    self.store_timestamp.store(record.store_timestamp, Ordering::Release);
-                    self.message_count.fetch_add(1, Ordering::Relaxed);
+                    self.reached(record.next_offset(offset), record.store_timestamp);
                     Ok(ControlFlow::Continue(()))
                 })?;
             position = match reached {
@@ -229,7 +269,8 @@ impl Dispatcher {
         record: &Record<'_>,
         last: &mut LastQueue,
     ) -> Result<()> {
-        derive(targets.config, offset, record, &mut ToStore { dispatcher: self, targets, last })
+        let store = ToStore { dispatcher: self, targets };
+        derive(targets.config, offset, record, &mut ToStoreNext { store, last })
     }
 
     fn arrived(&self, topic: &[u8], queue_id: i32, new: NewUnit) {
@@ -309,22 +350,38 @@ pub(crate) fn derive(
 struct ToStore<'a> {
     dispatcher: &'a Dispatcher,
     targets: DispatchTargets<'a>,
-    last: &'a mut LastQueue,
 }
 
-impl Derived for ToStore<'_> {
-    fn put_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
-        self.targets.queues.put(self.last.find(self.targets.queues, queue)?, new)?;
+impl ToStore<'_> {
+    fn put(&self, queue: QueueRef<'_>, found: &Arc<ConsumeQueue>, new: NewUnit) -> Result<()> {
+        self.targets.queues.put(found, new)?;
         self.dispatcher.arrived(queue.topic, queue.queue_id, new);
         Ok(())
     }
 
-    fn put_light_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
-        let found = self.targets.queues.get_or_make(queue)?;
+    fn put_light(&self, queue: QueueRef<'_>, found: &Arc<ConsumeQueue>, new: NewUnit) -> Result<()> {
         found.put_light(new)?;
-        self.targets.queues.list(&found)?;
+        self.targets.queues.list(found)?;
         self.dispatcher.arrived(queue.topic, queue.queue_id, new);
         Ok(())
+    }
+}
+
+/// Dispatch of one record after the other.
+struct ToStoreNext<'a> {
+    store: ToStore<'a>,
+    last: &'a mut LastQueue,
+}
+
+impl Derived for ToStoreNext<'_> {
+    fn put_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
+        let found = self.last.find(self.store.targets.queues, queue)?;
+        self.store.put(queue, found, new)
+    }
+
+    fn put_light_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
+        let found = self.store.targets.queues.get_or_make(queue)?;
+        self.store.put_light(queue, &found, new)
     }
 
     fn put_keys(
@@ -333,7 +390,7 @@ impl Derived for ToStore<'_> {
         offset: u64,
         store_timestamp: i64,
     ) -> Result<()> {
-        let Some(index) = self.targets.index else { return Ok(()) };
+        let Some(index) = self.store.targets.index else { return Ok(()) };
         index.build_index(hashes, offset, store_timestamp)
     }
 }
