@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: test test-rust test-python torture soak bench bench-compare bench-spark lint demo wheel clean fuzz \
-  miri coverage interleavings mutants tsan
+.PHONY: test test-rust test-python torture soak bench bench-compare bench-scale bench-spark lint demo wheel clean \
+  fuzz miri coverage interleavings mutants tsan
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -108,6 +108,11 @@ bench-spark: $(VENV)/engine-release
 	$(BIN)/python benches/spark/source.py --folder $(BENCH_FOLDER) $(if $(SHORT),--size 0.02 --rounds 1)
 	$(BIN)/python benches/spark/sink.py --folder $(BENCH_FOLDER) $(if $(SHORT),--size 0.02 --rounds 1)
 	$(BIN)/python benches/spark/rebuild.py --folder $(BENCH_FOLDER) $(if $(SHORT),--sizes 0.02,--sizes 1 2 4 8)
+
+# How costs grow with a store: with its queues.
+SCALE ?=
+bench-scale: $(VENV)/engine-release
+	$(BIN)/python benches/scale/queues.py --folder $(BENCH_FOLDER) $(if $(SHORT),--queues 1 100 --messages 3200) $(SCALE)
 
 # mqstore and the real store side by side; docs/performance.md has a whole run.
 COMPARE ?= --rounds 5

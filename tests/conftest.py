@@ -4,9 +4,14 @@ import os
 import random
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from tests.compat.java_store import JavaStore, is_java_required, missing_tools
+
+# Nothing depends on how fast something is.
+hypothesis.settings.register_profile("mqstore", deadline=None)
+hypothesis.settings.load_profile("mqstore")
 
 _SEED = int(os.environ.get("MQSTORE_SEED", random.randrange(1 << 32)))
 

@@ -1,6 +1,6 @@
 //! A queue's extension: units that do not fit into twenty bytes. Source: `ConsumeQueueExt`.
 
-use super::tailed_files::{Found, TailedFiles};
+use super::tailed_files::{Changed, Found, TailedFiles};
 use crate::error::Result;
 use crate::format::cq_ext_unit::{self, CqExtUnit, END_BLANK_DATA_LENGTH, END_OF_FILE, MAX_EXT_UNIT_SIZE};
 use crate::num;
@@ -57,9 +57,13 @@ impl ConsumeQueueExt {
     }
 
     /// Cuts everything behind the unit at an address; all of it where no unit is left to point here.
-    pub(crate) fn truncate_by_max_address(&mut self, max_address: Option<i64>) -> Result<()> {
+    pub(crate) fn truncate_by_max_address(
+        &mut self,
+        max_address: Option<i64>,
+        changed: &mut Changed,
+    ) -> Result<()> {
         match self.end_by_max_address(max_address)? {
-            Some(end) => self.units.truncate(end),
+            Some(end) => self.units.truncate(end, changed),
             None => Ok(()),
         }
     }

@@ -5,6 +5,7 @@
 //! held against the log. Source for what 4.9.3 trusts: `ConsumeQueue.recover` and
 //! `truncateDirtyLogicFiles`.
 
+use super::tailed_files::Changed;
 use super::{ConsumeQueue, UNIT};
 use crate::error::Result;
 use crate::format::cq_ext_unit::is_ext_addr;
@@ -14,11 +15,13 @@ use crate::sync::Ordering;
 
 /// How many of the newest files are read unit by unit after an unclean stop, as in 4.9.3.
 const CHECKED_FILE_COUNT: u64 = 3;
-/// Units that are read at a time.
-const CHUNK: usize = 16 << 10;
+/// Units that are read first of a queue, and most that are read at a time. Most queues are short, and what is
+/// not written of a file costs as much to read as what is.
+const FIRST_CHUNK: usize = 64;
+const MAX_CHUNK: usize = 16 << 10;
 
 impl ConsumeQueue {
-    /// After a clean stop: finds the end by halving, then takes units off it until one agrees with
+    /// After a clean stop: finds the end, then takes units off it until one agrees with
     /// the log (`agrees` gets the unit and its index). Gives whether something stands behind the end
     /// that has to go.
     ///
@@ -26,16 +29,8 @@ impl ConsumeQueue {
     /// Where a file can't be read.
     pub(crate) fn recover_clean(&self, agrees: impl Fn(&CqUnit, u64) -> Result<bool>) -> Result<bool> {
         let (start, file_end) = self.bounds();
-        let (mut low, mut high) = (start, file_end);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.unit(middle)?.is_some_and(|unit| unit.is_written()) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        let mut end = low;
+        let written_end = self.written_end(start, file_end)?;
+        let mut end = written_end;
         while end > start {
             let Some(last) = self.unit(end - 1)? else { break };
             if last.is_blank() || (self.has_ext_of(&last)? && agrees(&last, end - 1)?) {
@@ -45,7 +40,33 @@ impl ConsumeQueue {
         }
         let has_orphaned_ext = end == start && self.has_ext();
         self.set_end(end)?;
-        Ok(end < low || has_orphaned_ext || self.has_half_made())
+        Ok(end < written_end || has_orphaned_ext || self.has_half_made())
+    }
+
+    /// Finds behind which unit none is written, by halving. It begins with steps that grow from the last
+    /// file's begin on: halving all of a file would read in many places that hold nothing.
+    fn written_end(&self, start: u64, file_end: u64) -> Result<u64> {
+        let is_written =
+            |index| -> Result<bool> { Ok(self.unit(index)?.is_some_and(|unit| unit.is_written())) };
+        let last_file = file_end.saturating_sub(self.units_in_file()).max(start);
+        let (mut low, mut high) = (start, file_end);
+        if start < last_file {
+            if is_written(last_file)? { low = last_file } else { high = last_file }
+        }
+        let mut step = FIRST_CHUNK as u64;
+        while low + step < high {
+            if !is_written(low + step)? {
+                high = low + step;
+                break;
+            }
+            low += step + 1;
+            step *= 2;
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_written(middle)? { low = middle + 1 } else { high = middle }
+        }
+        Ok(low)
     }
 
     fn has_ext(&self) -> bool {
@@ -79,8 +100,10 @@ impl ConsumeQueue {
         let mut index = self.first_checked(start, file_end, dispatched_to)?;
         let mut previous_end = -1;
         let mut garbage = self.has_half_made();
+        let mut chunk = FIRST_CHUNK;
         'files: while index < file_end {
-            let units = self.raw_units(index, CHUNK)?;
+            let units = self.raw_units(index, chunk)?;
+            chunk = (2 * chunk).min(MAX_CHUNK);
             if units.is_empty() {
                 break;
             }
@@ -143,17 +166,17 @@ impl ConsumeQueue {
         Ok(true)
     }
 
-    /// Zeroes and flushes what stands behind the end, and removes later files.
+    /// Zeroes what stands behind the end, and removes later files. Adds what has to be synced then.
     ///
     /// # Errors
     /// Where a file can't be written or removed.
-    pub(crate) fn trim(&self) -> Result<()> {
+    pub(crate) fn trim(&self, changed: &mut Changed) -> Result<()> {
         let mut state = self.state.lock();
         let end = state.units.end();
-        state.units.truncate(end)?;
+        state.units.truncate(end, changed)?;
         let last_address = self.last_ext_address(end / UNIT, &state)?;
         match &mut state.ext {
-            Some(ext) => ext.truncate_by_max_address(last_address),
+            Some(ext) => ext.truncate_by_max_address(last_address, changed),
             None => Ok(()),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::tailed_files::TailedFiles;
+use super::tailed_files::{Changed, TailedFiles};
 use super::{ConsumeQueue, NewUnit, PutUnit, UNIT};
 use crate::commit_log::scan::check_topic;
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
@@ -14,6 +14,7 @@ use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::format::java_string;
 use crate::fs::FileSystem;
+use crate::interrupt;
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::map_budget::MapBudget;
 use crate::mmap::mapped_file::{Access, MappedFile};
@@ -355,14 +356,42 @@ impl QueueTable {
         Ok(())
     }
 
+    /// Removes what stands behind the ends of all queues, from the disk too. With many queues that is one sync
+    /// of their file system.
+    ///
+    /// # Errors
+    /// Where a file can't be written, removed or synced.
+    pub fn trim(&self) -> Result<()> {
+        let mut changed = Changed::default();
+        self.all().iter().try_for_each(|queue| {
+            interrupt::check()?;
+            queue.trim(&mut changed)
+        })?;
+        let Changed { files, mut folders } = changed;
+        if files.len() + folders.len() > SYNC_ALL_ABOVE {
+            return self.sync_all();
+        }
+        files.iter().try_for_each(MappedFile::sync)?;
+        folders.sort_unstable();
+        folders.dedup();
+        folders.iter().try_for_each(|folder| match self.fs.metadata(folder) {
+            Ok(None) => Ok(()),
+            _ => self.fs.sync_dir(folder).map_err(Error::io("sync the folder", folder)),
+        })
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        let root = &self.config.store_path_root_dir;
+        self.fs.sync_all(root).map_err(Error::io("sync the file system of", root))
+    }
+
     fn sync_files(&self, files: &[Arc<MappedFile>]) -> Result<()> {
         if files.len() > SYNC_ALL_ABOVE {
-            let root = &self.config.store_path_root_dir;
-            return self.fs.sync_all(root).map_err(Error::io("sync the file system of", root));
+            return self.sync_all();
         }
         let mut folders: Vec<&Path> = Vec::new();
         for file in files {
-            file.handle()?.sync_data().map_err(Error::io("flush", file.path()))?;
+            file.sync()?;
             // With the store's folder: the queue's folder, its topic's and the one of all may be new.
             folders.extend(file.path().ancestors().skip(1).take(4));
         }

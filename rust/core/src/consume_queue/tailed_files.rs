@@ -4,6 +4,7 @@
 //! dispatched again. Gathering them makes dispatch to 100,000 queues as cheap as to one, and a store
 //! that is only read keeps there for good what its files are missing.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -24,6 +25,13 @@ pub(crate) struct TailedFiles {
     memory_only: bool,
     /// Files that are there and that such a store does not believe, oldest first.
     disbelieved: Vec<Arc<MappedFile>>,
+}
+
+/// Files and folders that were changed, and are not on the disk yet.
+#[derive(Debug, Default)]
+pub(crate) struct Changed {
+    pub(crate) files: Vec<Arc<MappedFile>>,
+    pub(crate) folders: Vec<PathBuf>,
 }
 
 /// What a place in tailed files holds, up to the end of its file at the most.
@@ -200,8 +208,9 @@ impl TailedFiles {
         self.files.has_half_made()
     }
 
-    /// Cuts everything behind an offset: what is cut is zeroed and flushed, later files go.
-    pub(crate) fn truncate(&mut self, end: u64) -> Result<()> {
+    /// Cuts everything behind an offset: what is cut is zeroed, later files go. Adds what has to be synced
+    /// then.
+    pub(crate) fn truncate(&mut self, end: u64, changed: &mut Changed) -> Result<()> {
         if end >= self.in_files {
             self.tail.truncate(num::index(end - self.in_files));
             if end > self.in_files {
@@ -217,10 +226,12 @@ impl TailedFiles {
             self.files.remove_half_made()?;
             self.files.delete(&later)?;
             // Back after a power cut they would be believed where the positions have moved on.
-            self.files.sync_dirs()?;
+            changed.folders.extend(self.files.paths().cloned());
         }
-        if let Some(last) = self.files.last() {
-            last.zero_from(end - last.file_from_offset())?;
+        if let Some(last) = self.files.last()
+            && last.zero_from(end - last.file_from_offset())?
+        {
+            changed.files.push(last);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::map_budget::MapBudget;
-use super::region::Region;
+use super::region::{OS_PAGE_SIZE, Region};
 use super::slice::Slice;
 use crate::error::{Error, Result};
 use crate::fs::{FileHandle, FileSystem, OpenMode};
@@ -246,15 +246,16 @@ impl MappedFile {
         self.access == Access::Read
     }
 
-    /// Overwrites with zeros whatever stands behind a position, and brings that to the disk. Reserved
-    /// blocks stay reserved. Gives whether there was anything.
+    /// Overwrites with zeros whatever stands behind a position. Reserved blocks stay reserved. Gives whether
+    /// there was anything, which is to be brought to the disk then ([`MappedFile::sync`]).
     ///
     /// # Errors
     /// Where the file can't be read or written.
     pub fn zero_from(self: &Arc<Self>, position: u64) -> Result<bool> {
-        const STEP: usize = 1 << 20;
+        const MAX_STEP: usize = 1 << 20;
         let handle = self.handle()?;
-        let mut window = vec![0; STEP];
+        // It grows: a hole that is read with what stands before it would take memory for each of its pages.
+        let mut window = vec![0; num::index(OS_PAGE_SIZE - position % OS_PAGE_SIZE)];
         let mut at = position;
         let mut changed = false;
         while at < self.file_size {
@@ -273,11 +274,18 @@ impl MappedFile {
                 changed = true;
             }
             at += num::offset(count);
-        }
-        if changed {
-            handle.sync_data().map_err(Error::io("flush", &self.path))?;
+            let step = (2 * window.len()).clamp(num::index(OS_PAGE_SIZE), MAX_STEP);
+            window.resize(step - num::index(at) % num::index(OS_PAGE_SIZE), 0);
         }
         Ok(changed)
+    }
+
+    /// Brings what was written to it to the disk.
+    ///
+    /// # Errors
+    /// Where the disk did not take it.
+    pub fn sync(self: &Arc<Self>) -> Result<()> {
+        self.handle()?.sync_data().map_err(Error::io("flush", &self.path))
     }
 
     /// When its content changed last, in milliseconds.

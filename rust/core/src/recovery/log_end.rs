@@ -341,8 +341,10 @@ pub fn trim(log: &CommitLog, log_end: u64, behind: Behind) -> Result<()> {
     for file in later.iter().rev() {
         files.delete(std::slice::from_ref(file))?;
     }
-    if let Some(file) = files.find(log_end).filter(|_| behind != Behind::Zeros) {
-        file.zero_from(log_end - file.file_from_offset())?;
+    if let Some(file) = files.find(log_end).filter(|_| behind != Behind::Zeros)
+        && file.zero_from(log_end - file.file_from_offset())?
+    {
+        file.sync()?;
     }
     files.remove_half_made()?;
     files.sync_dirs()

@@ -229,9 +229,7 @@ pub fn find_end_by_queues(of: Recovered<'_>) -> Result<Option<u64>> {
 /// Where a file can't be written or removed.
 pub fn trim(of: Recovered<'_>, recovery: &Recovery) -> Result<()> {
     log_end::trim(of.log, recovery.log_end, recovery.behind)?;
-    for queue in of.queues.all() {
-        queue.trim()?;
-    }
+    of.queues.trim()?;
     if let Some(index) = of.index {
         index.trim(&recovery.dropped)?;
     }

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use mqstore_core::format::cq_unit::CqUnit;
 
-use crate::stores::{crash, fill, numbers, open, patch, read};
+use mqstore_core::config::StoreConfig;
+
+use crate::stores::{config, crash, fill, numbers, open, open_with, patch, read};
 
 fn queue_file(root: &Path, file_from_offset: u64) -> std::path::PathBuf {
     root.join("consumequeue/t/0").join(format!("{file_from_offset:020}"))
@@ -107,4 +109,29 @@ fn units_that_are_none_are_cut_with_those_behind_the_log() {
     assert_eq!(store.find_consume_queue("t", 0).unwrap().max_offset_in_queue(), 17);
     fill(&store, 17..19);
     assert_eq!(numbers(&store), (0..19).collect::<Vec<_>>());
+}
+
+/// Its end is looked for in steps that grow and then by halving, in the last of several files.
+#[test]
+fn the_end_of_a_long_queue_is_found_wherever_it_is() {
+    for count in [1, 63, 64, 65, 66, 128, 129, 130, 195, 196, 500, 999, 1000, 1001, 1064, 1999, 2300] {
+        let root = tempfile::tempdir().unwrap();
+        let config = || StoreConfig { mapped_file_size_consume_queue: 1000 * 20, ..config(root.path()) };
+        let store = open_with(config());
+        fill(&store, 0..count);
+        store.close().unwrap();
+        for clean in [true, false] {
+            if !clean {
+                ended_unclean(root.path());
+            }
+            let store = open_with(config());
+            let queue = store.find_consume_queue("t", 0).unwrap();
+            assert_eq!(queue.max_offset_in_queue(), count as u64, "clean: {clean}");
+            if clean {
+                assert_eq!(store.notes().dispatched_from, store.max_phy_offset(), "{count} units");
+            }
+            assert_eq!(numbers(&store), (0..count).collect::<Vec<_>>());
+            store.close().unwrap();
+        }
+    }
 }

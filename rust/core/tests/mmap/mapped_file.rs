@@ -78,7 +78,9 @@ fn zeroing_finds_data_behind_holes() {
     let size = 8 << 20;
     let handle = std::fs::File::create(&path).unwrap();
     handle.set_len(size).unwrap();
-    std::os::unix::fs::FileExt::write_all_at(&handle, b"far behind", 5 << 20).unwrap();
+    for at in [1, 4090, 9000, 70_000, 5 << 20] {
+        std::os::unix::fs::FileExt::write_all_at(&handle, b"far behind", at).unwrap();
+    }
     let sizes = FileSizes { file: size, present: size };
     let file = MappedFile::new(fs(), path.clone(), 0, sizes, Access::MapWrite, None);
     assert!(file.zero_from(1).unwrap());
