@@ -38,20 +38,38 @@ pub(super) struct Flusher {
     flushed: Condvar,
 }
 
+/// What puts wait for that were made since the last flush of the group commit began.
 #[derive(Debug, Default)]
 struct Requests {
     /// The highest offset that somebody waits for.
     up_to: u64,
     /// Somebody wants a pass without waiting for it, or the service to end.
     woken: bool,
-    /// Whether the group commit has somebody to serve and waits for more.
-    is_gathering: bool,
-    /// How many were handed in since the last flush of the group commit began.
+    /// How many were handed in.
     waiting_count: usize,
     /// How many are likely to wait for one flush, if it begins a little later.
     expected_count: usize,
-    /// How long the last flush of the group commit took.
+    /// Until when a flush waits for those that are expected.
+    gathers_until: Option<Instant>,
+    /// How long the last flush took.
     last_flush: Duration,
+    /// Whether a group's flush is under way.
+    is_flushing: bool,
+    /// Whether tasks wait that only the service can tell, so that it has to make the flushes.
+    is_served: bool,
+}
+
+impl Requests {
+    /// Begins to wait for more.
+    fn gather(&mut self) {
+        self.gathers_until = Some(Instant::now() + self.last_flush / 2);
+    }
+
+    /// Whether a flush that begins now serves all that can be expected.
+    fn is_gathered(&self) -> bool {
+        self.waiting_count >= self.expected_count.max(1)
+            || self.gathers_until.is_some_and(|until| Instant::now() >= until)
+    }
 }
 
 /// What a pass of the group commit did.
@@ -61,6 +79,15 @@ pub struct GroupCommit {
     pub flush: FlushOutcome,
     /// Whether somebody wanted the pass to end ([`CommitLog::wake_flusher`]).
     pub was_woken: bool,
+}
+
+/// What became of a wait for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waited {
+    /// Whether what was waited for is on the disk.
+    pub is_flushed: bool,
+    /// The flush that the thread which waited made itself.
+    pub own_flush: Option<FlushOutcome>,
 }
 
 impl Flusher {
@@ -128,34 +155,84 @@ impl CommitLog {
             .map_err(Error::io("flush", file.path()))
     }
 
-    /// Hands in an offset that has to get to the disk, without waiting for it.
+    /// Hands in an offset that has to get to the disk, for whoever flushes in the background.
     pub fn request_flush(&self, offset: u64) {
         let mut requests = self.flusher.requests.lock();
         requests.up_to = requests.up_to.max(offset);
+        self.flusher.requested.notify_one();
+    }
+
+    /// Hands in an offset that somebody is about to wait for. A thread that does flushes by itself; where
+    /// tasks wait the service is rung for, once all are there that it would wait for anyway.
+    pub fn request_group_flush(&self, offset: u64) {
+        let mut requests = self.flusher.requests.lock();
+        requests.up_to = requests.up_to.max(offset);
         requests.waiting_count += 1;
-        // While it waits for more to come in the flusher would only wake to wait for the rest.
-        if !requests.is_gathering || requests.waiting_count >= requests.expected_count {
+        if requests.waiting_count == 1 && !requests.is_flushing {
+            requests.gather();
+        }
+        if requests.is_served && [1, requests.expected_count].contains(&requests.waiting_count) {
             self.flusher.requested.notify_one();
         }
     }
 
-    /// Waits until an offset that was handed in is on the disk. Gives whether it is, before the time
-    /// is up.
+    /// Waits until an offset that was handed in is on the disk, or the time is up.
+    ///
+    /// Of the threads that wait, the one whose put completes the group flushes for all: no other thread has to
+    /// be woken before the disk is at work. Where some who were served last time do not come back, the first
+    /// one flushes after half the time that a flush takes.
     ///
     /// # Errors
     /// Where a flush failed.
-    pub fn wait_flushed(&self, offset: u64, timeout: Duration) -> Result<bool> {
+    pub fn wait_flushed(&self, offset: u64, timeout: Duration) -> Result<Waited> {
         let deadline = Instant::now() + timeout;
         let mut requests = self.flusher.requests.lock();
         loop {
             if self.flushed_offset() >= offset {
-                return Ok(true);
+                return Ok(Waited { is_flushed: true, own_flush: None });
             }
             self.poison.check()?;
-            if self.flusher.flushed.wait_until(&mut requests, deadline).timed_out() {
-                return Ok(self.flushed_offset() >= offset);
+            if Instant::now() >= deadline {
+                return Ok(Waited { is_flushed: false, own_flush: None });
+            }
+            if requests.is_served || requests.is_flushing {
+                self.flusher.flushed.wait_until(&mut requests, deadline);
+            } else if requests.is_gathered() {
+                let flush = self.flush_group(requests)?;
+                return Ok(Waited { is_flushed: flush.flushed_offset >= offset, own_flush: Some(flush) });
+            } else {
+                let until = requests.gathers_until.map_or(deadline, |until| until.min(deadline));
+                self.flusher.flushed.wait_until(&mut requests, until);
             }
         }
+    }
+
+    /// Flushes for all that were handed in.
+    fn flush_group(&self, mut requests: MutexGuard<'_, Requests>) -> Result<FlushOutcome> {
+        let served_count = std::mem::take(&mut requests.waiting_count);
+        requests.gathers_until = None;
+        requests.is_flushing = true;
+        drop(requests);
+        let begin = Instant::now();
+        let outcome = self.commit_and_flush();
+        let mut requests = self.flusher.requests.lock();
+        requests.is_flushing = false;
+        requests.last_flush = begin.elapsed();
+        requests.expected_count = served_count + requests.waiting_count;
+        if requests.waiting_count > 0 {
+            requests.gather();
+        }
+        drop(requests);
+        // Those who came meanwhile wait for one of them to begin.
+        self.flusher.flushed.notify_all();
+        outcome
+    }
+
+    fn commit_and_flush(&self) -> Result<FlushOutcome> {
+        if self.transient.is_some() {
+            self.commit(0)?;
+        }
+        self.flush(0)
     }
 
     /// Waits at most `max_wait` for an offset to be handed in that is not on the disk yet.
@@ -171,43 +248,38 @@ impl CommitLog {
         }
     }
 
-    /// Waits for a request, and then for those who were served last time to come back: flushing at
-    /// once would serve the first of them alone and let the rest wait for two flushes. It waits no
-    /// longer than half a flush. Gives how many are served now, and whether the pass is to end.
-    fn gather(&self, max_wait: Duration) -> (usize, bool) {
-        let mut requests = self.flusher.requests.lock();
-        self.wait_for_first(&mut requests, max_wait);
-        let deadline = Instant::now() + requests.last_flush / 2;
-        requests.is_gathering = true;
-        while (1..requests.expected_count).contains(&requests.waiting_count) && !requests.woken {
-            if self.flusher.requested.wait_until(&mut requests, deadline).timed_out() {
-                break;
-            }
-        }
-        requests.is_gathering = false;
-        let count = std::mem::take(&mut requests.waiting_count);
-        (count, std::mem::take(&mut requests.woken))
-    }
-
-    /// One pass of the group commit: waits at most `max_wait` for an offset to be handed in, then
-    /// flushes everything.
+    /// One pass of the group commit's service, which waits for at most `max_wait` first. Threads that wait flush
+    /// by themselves, and it sees to what nobody waits for. With `serves_tasks` nobody else flushes: it waits
+    /// for an offset to be handed in, and then for those who were served last time to come back, at most for half a flush.
+    /// Flushing at once would serve the first of them alone and let the rest wait for two flushes.
     ///
     /// # Errors
     /// Where the disk did not take it. Everybody who waits is told.
-    pub fn group_commit_pass(&self, max_wait: Duration) -> Result<GroupCommit> {
-        let (served_count, was_woken) = self.gather(max_wait);
-        if self.transient.is_some() {
-            self.commit(0)?;
+    pub fn group_commit_pass(&self, max_wait: Duration, serves_tasks: bool) -> Result<GroupCommit> {
+        let mut requests = self.flusher.requests.lock();
+        if std::mem::replace(&mut requests.is_served, serves_tasks) && !serves_tasks {
+            self.flusher.flushed.notify_all();
         }
-        let begin = Instant::now();
-        let outcome = self.flush(0);
+        if serves_tasks {
+            self.wait_for_first(&mut requests, max_wait);
+            while requests.waiting_count > 0 && !requests.is_gathered() && !requests.woken {
+                let until = requests.gathers_until.unwrap_or_else(Instant::now);
+                self.flusher.requested.wait_until(&mut requests, until);
+            }
+        } else if !requests.woken {
+            self.flusher.requested.wait_for(&mut requests, max_wait);
+        }
+        let was_woken = std::mem::take(&mut requests.woken);
+        let outcome = if serves_tasks {
+            self.flush_group(requests)
+        } else {
+            drop(requests);
+            self.commit_and_flush()
+        };
         if outcome.is_err() {
             drop(self.flusher.requests.lock());
             self.flusher.flushed.notify_all();
         }
-        let mut requests = self.flusher.requests.lock();
-        requests.last_flush = begin.elapsed();
-        requests.expected_count = served_count + requests.waiting_count;
         outcome.map(|flush| GroupCommit { flush, was_woken })
     }
 

@@ -28,7 +28,7 @@ use crate::published::Published;
 use crate::sync::{AtomicI64, AtomicU64, Mutex, Ordering};
 
 pub use append::{AppendRefusal, Appended, NewRecord, StoreTime, Wait};
-pub use flush::{FlushOutcome, GroupCommit};
+pub use flush::{FlushOutcome, GroupCommit, Waited};
 pub use read::Bodies;
 
 /// The log.

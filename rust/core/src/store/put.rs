@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Store;
 use super::prepare::{Prepared, fields};
 use crate::commit_log::topic_queue::{QueueRef, TopicQueueTable};
-use crate::commit_log::{AppendRefusal, Appended, NewRecord, StoreTime, Wait};
+use crate::commit_log::{AppendRefusal, Appended, NewRecord, StoreTime, Wait, Waited};
 use crate::dispatch::is_light;
 use crate::error::{Error, Result};
 use crate::format::host::Host;
@@ -244,7 +244,10 @@ impl Store {
     /// # Errors
     /// Where a flush failed.
     pub fn wait_flushed(&self, offset: u64, timeout: Duration) -> Result<PutMessageStatus> {
-        let is_flushed = self.log.wait_flushed(offset, timeout)?;
+        let Waited { is_flushed, own_flush } = self.log.wait_flushed(offset, timeout)?;
+        if let Some(flush) = own_flush {
+            self.checkpoint.set_physic_msg_timestamp(flush.store_timestamp);
+        }
         Ok(if is_flushed { PutMessageStatus::PutOk } else { PutMessageStatus::FlushDiskTimeout })
     }
 
@@ -252,7 +255,9 @@ impl Store {
     /// put has to wait for the disk or for a slave, where it has to.
     pub(super) fn ask_for_flush(&self, end: u64, wait_store_msg_ok: bool) -> Option<u64> {
         let waits_for_disk = self.config.sync_flush && wait_store_msg_ok;
-        if waits_for_disk || !self.config.flush_commit_log_timed {
+        if waits_for_disk {
+            self.log.request_group_flush(end);
+        } else if !self.config.flush_commit_log_timed {
             self.log.request_flush(end);
         }
         let waits_for_slave = wait_store_msg_ok && self.ask_for_transfer();

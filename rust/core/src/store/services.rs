@@ -44,14 +44,14 @@ impl Store {
         Ok(outcome)
     }
 
-    /// A pass of the group commit, and with it the checkpoint's physic time; or, until idle, passes
-    /// as long as puts come in that wait. Gives the flushed offset.
+    /// A pass of the group commit's service for tasks that wait, and with it the checkpoint's physic time; or, until
+    /// idle, passes as long as anything is put, while threads that wait flush by themselves. Gives the flushed offset.
     ///
     /// # Errors
     /// As for [`Store::flush_commit_log`]; everybody who waits is told.
     pub fn group_commit(&self, max_wait: Duration, until_idle: bool) -> Result<u64> {
         loop {
-            let GroupCommit { flush, was_woken } = self.log.group_commit_pass(max_wait)?;
+            let GroupCommit { flush, was_woken } = self.log.group_commit_pass(max_wait, !until_idle)?;
             self.checkpoint.set_physic_msg_timestamp(flush.store_timestamp);
             if !until_idle || was_woken || !flush.flushed_some {
                 return Ok(flush.flushed_offset);

@@ -1,6 +1,10 @@
 //! How far the log is on the disk, and who waits for it.
 
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+use mqstore_core::commit_log::{FlushOutcome, Waited};
 
 use crate::stores::LOG_FILE_SIZE;
 use crate::{SIZE, append, log};
@@ -39,14 +43,89 @@ fn who_waits_is_told_once_it_is_on_the_disk() {
     let root = tempfile::tempdir().unwrap();
     let log = log(root.path());
     let end = append(&log, 0, b"").wrote_offset + SIZE;
-    assert!(!log.wait_flushed(end, NO_TIME).unwrap());
-    assert!(log.wait_flushed(0, NO_TIME).unwrap());
+    let waited = |offset, timeout| log.wait_flushed(offset, timeout).unwrap();
+    assert!(!waited(end, NO_TIME).is_flushed);
+    assert!(waited(0, NO_TIME).is_flushed);
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| log.wait_flushed(end, LONG).unwrap());
-        log.request_flush(end);
-        assert_eq!(log.group_commit_pass(LONG).unwrap().flush.flushed_offset, end);
-        assert!(waiter.join().unwrap());
+        // What was not handed in is left to others.
+        let waiter = scope.spawn(|| waited(end, LONG));
+        assert_eq!(log.group_commit_pass(NO_TIME, false).unwrap().flush.flushed_offset, end);
+        assert_eq!(waiter.join().unwrap(), Waited { is_flushed: true, own_flush: None });
     });
+}
+
+#[test]
+fn a_thread_that_waits_flushes_what_is_there() {
+    let root = tempfile::tempdir().unwrap();
+    let log = log(root.path());
+    append(&log, 0, b"another's");
+    let last = append(&log, 0, b"");
+    let end = last.wrote_offset + SIZE;
+    log.request_group_flush(end);
+    let waited = log.wait_flushed(end, LONG).unwrap();
+    let own = FlushOutcome { flushed_offset: end, store_timestamp: last.store_timestamp, flushed_some: true };
+    assert_eq!(waited, Waited { is_flushed: true, own_flush: Some(own) });
+}
+
+#[test]
+fn of_threads_that_wait_together_few_flush() {
+    const ROUNDS: usize = 200;
+    const THREADS: usize = 4;
+    let root = tempfile::tempdir().unwrap();
+    let log = log(root.path());
+    let (flushes, puts) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let all_there = Barrier::new(THREADS);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for round in 0..ROUNDS {
+                    let appended = append(&log, 0, b"");
+                    let end = appended.wrote_offset + u64::from(appended.wrote_bytes);
+                    log.request_group_flush(end);
+                    if round == 0 {
+                        all_there.wait();
+                    }
+                    let waited = log.wait_flushed(end, LONG).unwrap();
+                    assert!(waited.is_flushed && log.flushed_offset() >= end);
+                    flushes.fetch_add(usize::from(waited.own_flush.is_some()), Ordering::Relaxed);
+                    puts.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(puts.into_inner(), ROUNDS * THREADS);
+    assert!((1..ROUNDS * THREADS).contains(&flushes.into_inner()), "the first flush serves all four");
+    assert_eq!(log.flushed_offset(), log.max_offset());
+}
+
+#[test]
+fn while_tasks_wait_the_service_flushes_for_all() {
+    let root = tempfile::tempdir().unwrap();
+    let log = log(root.path());
+    let end = append(&log, 0, b"").wrote_offset + SIZE;
+    std::thread::scope(|scope| {
+        log.wake_flusher();
+        assert!(log.group_commit_pass(LONG, true).unwrap().was_woken);
+        let later = append(&log, 0, b"").wrote_offset + SIZE;
+        log.request_group_flush(later);
+        let waiter = scope.spawn({
+            let log = &log;
+            move || log.wait_flushed(later, LONG).unwrap()
+        });
+        let pass = log.group_commit_pass(LONG, true).unwrap();
+        assert_eq!((pass.flush.flushed_offset, pass.was_woken), (later, false));
+        assert_eq!(waiter.join().unwrap(), Waited { is_flushed: true, own_flush: None });
+        // No task waits any more: a thread that waited for the service goes on by itself.
+        let last = append(&log, 0, b"").wrote_offset + SIZE;
+        log.request_group_flush(last);
+        let waiter = scope.spawn({
+            let log = &log;
+            move || log.wait_flushed(last, LONG).unwrap()
+        });
+        log.group_commit_pass(NO_TIME, false).unwrap();
+        assert!(waiter.join().unwrap().is_flushed);
+    });
+    assert!(log.flushed_offset() > end);
 }
 
 #[test]
@@ -55,8 +134,12 @@ fn a_pass_that_waits_is_woken_by_an_offset_or_by_a_call() {
     let log = log(root.path());
     append(&log, 0, b"");
     std::thread::scope(|scope| {
-        let flusher = scope.spawn(|| log.group_commit_pass(LONG).unwrap().flush.flushed_offset);
-        log.request_flush(SIZE);
+        let flusher = scope.spawn(|| log.group_commit_pass(LONG, true).unwrap().flush.flushed_offset);
+        log.request_group_flush(SIZE);
+        while log.flushed_offset() < SIZE {
+            log.request_flush(SIZE);
+            std::thread::yield_now();
+        }
         assert_eq!(flusher.join().unwrap(), SIZE);
         let woken = scope.spawn(|| log.wait_flush_requested(LONG));
         log.wake_flusher();

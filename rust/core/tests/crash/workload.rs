@@ -13,12 +13,15 @@ use mqstore_core::format::host::Host;
 use mqstore_core::format::index::IndexShape;
 use mqstore_core::fs::FileSystem;
 use mqstore_core::retention::Expiry;
+use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::{Mode, NewMessage, Properties, PutRefusal, PutStep, Store};
 
 /// The topics.
 pub(crate) const TOPICS: [&str; 2] = ["orders", "payments"];
 /// Queues of each.
 const QUEUES: i32 = 2;
+/// Longer than any flush of a simulated disk.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How a store is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -323,9 +326,8 @@ impl Driven {
             }
         };
         if let Some(end) = wait_for {
-            // The service's pass, which this put waits for.
-            self.store.group_commit(Duration::ZERO, false)?;
-            assert!(self.store.log().wait_flushed(end, Duration::ZERO)?, "a pass flushes everything");
+            let status = self.store.wait_flushed(end, FLUSH_TIMEOUT)?;
+            assert_eq!(status, PutMessageStatus::PutOk, "who waits flushes");
         }
         outcome.done =
             puts.iter().cloned().zip(appended).map(|(put, at)| Acknowledged::new(put, at)).collect();

@@ -76,12 +76,19 @@ fn what_is_closed_or_read_is_not_flushed() {
     assert_eq!(tree(root.path()), before);
 }
 
+/// As while asyncio tasks wait: no thread flushes what it waits for.
+fn leave_flushes_to_the_service(store: &Store) {
+    store.log().wake_flusher();
+    store.group_commit(Duration::ZERO, false).unwrap();
+}
+
 #[test]
 fn a_halted_store_takes_nothing_and_closes_whole() {
     let root = tempfile::tempdir().unwrap();
     let mut given = config(root.path());
     given.sync_flush = true;
     let store = open_with(given);
+    leave_flushes_to_the_service(&store);
     let step = store.put_message(&message("t", 0, b"waits", ""), Wait::Block);
     let PutStep::Done(put) = step else { panic!("{step:?}") };
     let confirmation = store.confirmation(put.wait_for.unwrap(), Duration::from_secs(3600));
@@ -106,6 +113,7 @@ fn what_a_put_waits_for_is_told_when_it_is_there_and_when_the_time_is_up() {
     let mut given = config(root.path());
     given.sync_flush = true;
     let store = open_with(given);
+    leave_flushes_to_the_service(&store);
     let end = try_put(&store, &message("t", 0, b"", "")).map(|put| put.wrote_offset + 1).unwrap();
     let late = store.confirmation(end, Duration::from_millis(2));
     let begin = Instant::now();
