@@ -53,6 +53,8 @@ struct Requests {
     gathers_until: Option<Instant>,
     /// How long the last flush took.
     last_flush: Duration,
+    /// Whether the service has somebody to serve and waits for more.
+    is_gathering: bool,
     /// Whether a group's flush is under way.
     is_flushing: bool,
     /// Whether tasks wait that only the service can tell, so that it has to make the flushes.
@@ -65,10 +67,9 @@ impl Requests {
         self.gathers_until = Some(Instant::now() + self.last_flush / 2);
     }
 
-    /// Whether a flush that begins now serves all that can be expected.
-    fn is_gathered(&self) -> bool {
-        self.waiting_count >= self.expected_count.max(1)
-            || self.gathers_until.is_some_and(|until| Instant::now() >= until)
+    /// Whether a flush that begins now serves all that are expected.
+    const fn is_complete(&self) -> bool {
+        self.waiting_count > 0 && self.waiting_count >= self.expected_count
     }
 }
 
@@ -171,7 +172,8 @@ impl CommitLog {
         if requests.waiting_count == 1 && !requests.is_flushing {
             requests.gather();
         }
-        if requests.is_served && [1, requests.expected_count].contains(&requests.waiting_count) {
+        // While it waits for more to come in the service would only wake to wait for the rest.
+        if requests.is_served && (!requests.is_gathering || requests.is_complete()) {
             self.flusher.requested.notify_one();
         }
     }
@@ -187,6 +189,7 @@ impl CommitLog {
     pub fn wait_flushed(&self, offset: u64, timeout: Duration) -> Result<Waited> {
         let deadline = Instant::now() + timeout;
         let mut requests = self.flusher.requests.lock();
+        let mut is_late = false;
         loop {
             if self.flushed_offset() >= offset {
                 return Ok(Waited { is_flushed: true, own_flush: None });
@@ -197,12 +200,12 @@ impl CommitLog {
             }
             if requests.is_served || requests.is_flushing {
                 self.flusher.flushed.wait_until(&mut requests, deadline);
-            } else if requests.is_gathered() {
+            } else if is_late || requests.is_complete() {
                 let flush = self.flush_group(requests)?;
                 return Ok(Waited { is_flushed: flush.flushed_offset >= offset, own_flush: Some(flush) });
             } else {
-                let until = requests.gathers_until.map_or(deadline, |until| until.min(deadline));
-                self.flusher.flushed.wait_until(&mut requests, until);
+                let until = requests.gathers_until.unwrap_or(deadline);
+                is_late = self.flusher.flushed.wait_until(&mut requests, until.min(deadline)).timed_out();
             }
         }
     }
@@ -262,10 +265,14 @@ impl CommitLog {
         }
         if serves_tasks {
             self.wait_for_first(&mut requests, max_wait);
-            while requests.waiting_count > 0 && !requests.is_gathered() && !requests.woken {
+            requests.is_gathering = true;
+            while requests.waiting_count > 0 && !requests.is_complete() && !requests.woken {
                 let until = requests.gathers_until.unwrap_or_else(Instant::now);
-                self.flusher.requested.wait_until(&mut requests, until);
+                if self.flusher.requested.wait_until(&mut requests, until).timed_out() {
+                    break;
+                }
             }
+            requests.is_gathering = false;
         } else if !requests.woken {
             self.flusher.requested.wait_for(&mut requests, max_wait);
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use mqstore_core::clock::ManualClock;
 use mqstore_core::commit_log::Wait;
@@ -31,13 +32,13 @@ fn sync_flushed(root: &std::path::Path) -> crate::stores::Opened {
     open_with(config)
 }
 
-#[test]
-fn everybody_who_waits_for_a_flush_is_told() {
-    run(|| {
+/// Three threads put and wait, while the service makes passes.
+fn everybody_is_told(pass: impl Fn(&Store) -> bool + Send + Sync + Copy + 'static) {
+    run(move || {
         let root = tempfile::tempdir().unwrap();
         let store = sync_flushed(root.path());
         thread::scope(|scope| {
-            let flusher = scope.spawn(|| while !store.log().group_commit_pass(FOREVER).unwrap().was_woken {});
+            let flusher = scope.spawn(|| while !pass(&store) {});
             let putters = [1, 2, 3].map(|number: u8| {
                 let store = &store;
                 scope.spawn(move || {
@@ -53,6 +54,25 @@ fn everybody_who_waits_for_a_flush_is_told() {
             flusher.join().unwrap();
         });
         assert_eq!(store.log().remain_how_many_data_to_flush(), 0);
+    });
+}
+
+#[test]
+fn everybody_who_waits_for_a_flush_is_told() {
+    everybody_is_told(|store| store.log().group_commit_pass(FOREVER, true).unwrap().was_woken);
+}
+
+#[test]
+fn threads_that_wait_flush_and_tell_each_other() {
+    everybody_is_told(|_no_service| true);
+    everybody_is_told(|store| store.log().group_commit_pass(FOREVER, false).unwrap().was_woken);
+}
+
+#[test]
+fn threads_go_on_by_themselves_once_the_service_serves_no_tasks() {
+    everybody_is_told(|store| {
+        let pass = |max_wait, serves_tasks| store.log().group_commit_pass(max_wait, serves_tasks).unwrap();
+        pass(Duration::ZERO, true).was_woken || pass(FOREVER, false).was_woken
     });
 }
 
@@ -92,16 +112,15 @@ fn a_flusher_that_waits_for_work_is_told_of_it_and_of_its_end() {
             });
             fill(&store, 0..2);
             let end = store.max_phy_offset();
-            assert!(store.log().wait_flushed(end, FOREVER).unwrap());
+            assert!(store.log().wait_flushed(end, FOREVER).unwrap().is_flushed);
             is_over.store(true, Ordering::Release);
             store.log().wake_flusher();
         });
     });
 }
 
-#[test]
-fn everybody_who_waits_is_told_of_a_disk_that_fails() {
-    run(|| {
+fn everybody_is_told_of_a_disk_that_fails(serves_tasks: bool) {
+    run(move || {
         let root = tempfile::tempdir().unwrap();
         let mut config = config(root.path());
         config.sync_flush = true;
@@ -109,14 +128,22 @@ fn everybody_who_waits_is_told_of_a_disk_that_fails() {
         let fs = Arc::new(FaultyFileSystem { fs: fs(), fault });
         let store = Store::open(config, fs, Arc::new(ManualClock::at(1_000_000)), Mode::ReadWrite).unwrap();
         thread::scope(|scope| {
-            let flusher = scope.spawn(|| while store.log().group_commit_pass(FOREVER).is_ok() {});
+            let flusher =
+                scope.spawn(|| while store.log().group_commit_pass(FOREVER, serves_tasks).is_ok() {});
             let putters = [1, 2].map(|number: u8| {
                 let store = &store;
                 scope.spawn(move || Some(store.wait_flushed(try_put_to_wait(store, &[number])?, FOREVER)))
             });
             let told: Vec<_> = putters.into_iter().filter_map(|putter| putter.join().unwrap()).collect();
             assert!(!told.is_empty() && told.iter().all(Result::is_err), "{told:?}");
+            store.log().wake_flusher();
             flusher.join().unwrap();
         });
     });
+}
+
+#[test]
+fn everybody_who_waits_is_told_of_a_disk_that_fails() {
+    everybody_is_told_of_a_disk_that_fails(true);
+    everybody_is_told_of_a_disk_that_fails(false);
 }
