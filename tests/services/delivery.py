@@ -3,7 +3,8 @@
 from typing import TypeVar
 
 import mqstore
-from mqstore.services import ScheduleMessageService, ServiceThread, TimedMessageService
+from mqstore.services import ServiceThread
+from mqstore.services.delivery import DeliveryService
 from tests.waiting import wait_until
 
 TWO_PASSES = 2
@@ -17,10 +18,10 @@ def service_of(store: mqstore.MessageStore, kind: type[Service]) -> Service:
     return service
 
 
-def wait_for_passes(service: ScheduleMessageService | TimedMessageService) -> None:
+def wait_for_passes(service: DeliveryService) -> None:
     """Waits until passes that began now have ended, so that what they would deliver is there."""
     passes = 0
-    deliver = service._deliver
+    deliver = service.deliver
 
     def counted() -> int:
         nonlocal passes
@@ -28,9 +29,9 @@ def wait_for_passes(service: ScheduleMessageService | TimedMessageService) -> No
         passes += 1
         return wait_ms
 
-    service._deliver = counted  # type: ignore[method-assign]
+    service.deliver = counted  # type: ignore[method-assign]
     wait_until(lambda: passes >= TWO_PASSES)
-    service._deliver = deliver  # type: ignore[method-assign]
+    service.deliver = deliver  # type: ignore[method-assign]
 
 
 def bodies(store: mqstore.MessageStore, topic: str = "orders") -> list[bytes]:

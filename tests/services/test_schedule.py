@@ -153,7 +153,7 @@ def test_a_store_that_takes_no_messages_loses_none(open_store: Opener, clock: Ha
     store.put("orders", b"body", delay_time_level=1)
     store._engine.make_logics_queue_error()
     clock.now_ms += 1000
-    wait_until(lambda: bool(service_of(store, ScheduleMessageService)._told))
+    wait_until(lambda: bool(service_of(store, ScheduleMessageService)._waiting))
     assert service_of(store, ScheduleMessageService).offset_table == {}
     store.close()
     store = open_store(clock=clock, messageDelayLevel=LEVELS, schedule_messages=True)

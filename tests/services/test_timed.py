@@ -241,7 +241,7 @@ def test_a_store_that_takes_no_messages_loses_none(open_store: Opener, clock: Ha
     store.put("orders", b"body", deliver_at=clock.now_ms + 1)
     store._engine.make_logics_queue_error()
     clock.now_ms += 1000
-    wait_until(lambda: service_of(store, TimedMessageService)._told is not None)
+    wait_until(lambda: bool(service_of(store, TimedMessageService)._waiting))
     store.close()
     store = open_store(clock=clock, schedule_messages=True)
     wait_until(lambda: bodies(store) == [b"body"])
@@ -282,7 +282,7 @@ def test_a_queue_that_was_removed_begins_anew(open_store: Opener, clock: HandClo
     clock.now_ms += 1
     wait_until(lambda: len(store.topic("orders")) == 2)
     assert store.clean_unused_topic({"orders"}) == 0
-    service_of(store, TimedMessageService)._persist()
+    service_of(store, TimedMessageService).persist()
     store.close()
     store = open_store(clock=clock)
     store._destroy_queue(TIMED_TOPIC, 0)
