@@ -214,6 +214,7 @@ class Consumer:
         """A message is consumed.
 
         Raises:
+            StoreClosedError: the store was closed meanwhile; the message comes again.
             ValueError: it is not in hand: it was acked or given back, or another consumer gave it.
         """
         with self._lock:
@@ -235,6 +236,7 @@ class Consumer:
             delay_level: Another delay level; less than 0 for the dead letters at once.
 
         Raises:
+            StoreClosedError: the store was closed meanwhile; the message comes again.
             ValueError: it is not in hand.
         """
         with self._lock:
@@ -265,9 +267,7 @@ class Consumer:
 
     def _look_around(self) -> None:
         """What is due whether something comes or not: who is in the group, and writing the offsets."""
-        self._store._check_open()
-        if self._is_closed:
-            raise MQStoreError("the consumer is closed")
+        self._check_open()
         self._rebalance.rebalance_if_due(self._subscriptions)
         if time.monotonic() >= self._next_persist:
             self.persist()
@@ -350,9 +350,16 @@ class Consumer:
             waits.append(left)
         return min(waits)
 
+    def _check_open(self) -> None:
+        self._store._check_open()
+        if self._is_closed:
+            raise MQStoreError("the consumer is closed")
+
     def _taken(self, message: Message) -> tuple[ProcessQueue, int]:
         taken = self._handed.pop(id(message), None)
         if taken is None:
+            # What it had in hand when it was closed comes again.
+            self._check_open()
             raise ValueError(f"{message!r} is not in the hands of {self!r}")
         self._changes += 1
         self._woken.set()

@@ -88,8 +88,9 @@ impl Cursor {
     /// The next messages: at most so many, and about as many bytes of records; none at the end.
     ///
     /// # Errors
-    /// Where index, queues or log can't be read.
+    /// Where index, queues or log can't be read, or the store was closed meanwhile.
     pub fn next_messages(&mut self, max_count: usize, max_bytes: u64) -> Result<GotMessages> {
+        self.store.check_open()?;
         let max_count = max_count.min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let mut chunk = Chunk { messages: GotMessages::default(), max_count, bytes_left: max_bytes.max(1) };
         if max_count == 0 {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use mqstore_core::error::Error;
 use mqstore_core::selection::{QueueRange, Selection};
 use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Store, Subscription};
@@ -120,4 +121,15 @@ proptest! {
             prop_assert!(found.windows(2).all(|pair| pair[0] != pair[1]));
         }
     }
+}
+
+#[test]
+fn a_walk_ends_with_an_error_where_its_store_is_closed() {
+    let root = tempfile::tempdir().unwrap();
+    let (store, _) = filled(root.path(), 20);
+    let mut cursor = Selection::default().cursor(Arc::clone(&store)).unwrap();
+    let held = cursor.next_messages(5, u64::MAX).unwrap();
+    store.close().unwrap();
+    assert!(matches!(cursor.next_messages(5, u64::MAX), Err(Error::Closed)));
+    assert!(held.iter().all(|message| decode_record(message.bytes()).is_some()), "what was given stays");
 }
