@@ -136,36 +136,6 @@ impl ConsumeQueue {
         Ok(low)
     }
 
-    /// The unit in the queue's files for a record that stands at a place in the log or behind it, and its
-    /// index, also behind the queue's end. Of files that are damaged it may be another one or none.
-    ///
-    /// # Errors
-    /// Where a file can't be read.
-    pub(crate) fn unit_in_files_for(&self, phy_offset: u64) -> Result<Option<(u64, CqUnit)>> {
-        let files = self.files_on_disk();
-        let (Some(first), Some(last)) = (files.first(), files.last()) else { return Ok(None) };
-        let (mut low, mut high) = (first.file_from_offset() / UNIT, last.end_offset() / UNIT);
-        let mut found = None;
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let mut probe = middle;
-            let mut unit = self.unit_in_files(probe)?.filter(CqUnit::is_written);
-            while probe + 1 < high && unit.is_some_and(|unit| unit.is_blank()) {
-                probe += 1;
-                unit = self.unit_in_files(probe)?.filter(CqUnit::is_written);
-            }
-            match unit.filter(|unit| unit.place().is_some()) {
-                Some(unit) if unit.physical_offset < num::java_long(phy_offset) => low = probe + 1,
-                Some(unit) => {
-                    found = Some((probe, unit));
-                    high = middle;
-                }
-                None => high = middle,
-            }
-        }
-        Ok(found)
-    }
-
     /// Moves the first offset to the first unit whose message is still in the log.
     /// Source: `correctMinOffset`.
     ///

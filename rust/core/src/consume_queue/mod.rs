@@ -2,6 +2,7 @@
 //! log. Source: `ConsumeQueue`.
 
 mod ext;
+mod in_files;
 mod lookup;
 mod place;
 mod recover;
@@ -251,18 +252,6 @@ impl ConsumeQueue {
         })
     }
 
-    /// The unit at an index as it lies in the queue's files, also behind the queue's end: what a crash left
-    /// there and nobody has believed or removed yet.
-    ///
-    /// # Errors
-    /// Where the file can't be read.
-    pub(crate) fn unit_in_files(&self, index: u64) -> Result<Option<CqUnit>> {
-        let Some(offset) = index.checked_mul(UNIT) else { return Ok(None) };
-        let files = self.files_on_disk();
-        let Some(file) = files.iter().find(|file| file.contains(offset)) else { return Ok(None) };
-        Ok(CqUnit::read(&file.slice(offset - file.file_from_offset(), UNIT)?))
-    }
-
     /// The index at which the file behind the one of `index` begins.
     #[must_use]
     pub fn roll_next_file(&self, index: u64) -> u64 {
@@ -299,10 +288,6 @@ impl ConsumeQueue {
     /// Where the extension can't be read.
     pub fn ext(&self, address: i64) -> Result<Option<CqExtUnit>> {
         self.state.lock().ext.as_ref().map_or(Ok(None), |ext| ext.get(address))
-    }
-
-    fn files_on_disk(&self) -> Vec<Arc<MappedFile>> {
-        self.state.lock().units.files_on_disk()
     }
 
     /// The queue's files, oldest first.

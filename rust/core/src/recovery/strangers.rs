@@ -23,6 +23,7 @@ use crate::format::cq_unit::CqUnit;
 use crate::format::java_string::decode;
 use crate::format::message::{self, Check, Decoded, Record, RecordFault};
 use crate::format::sys_flag;
+use crate::interrupt;
 use crate::num;
 
 /// A record and where it says that it stands in its queue.
@@ -203,17 +204,19 @@ impl Search {
                 }
             }
         }
-        for suspect in std::mem::take(&mut self.suspects) {
-            let fills = |hole: &Hole| {
+        let fills_a_hole = |suspect: &Claim| {
+            self.holes.iter().any(|hole| {
                 hole.queue_offset == suspect.queue_offset
                     && (hole.between.0..hole.between.1).contains(&suspect.phy_offset)
                     && hole.between.0 != suspect.phy_offset
-            };
-            if self.holes.iter().any(fills) || is_elsewhere(config, log, queues, suspect)? {
-                self.strangers.push(suspect);
-            }
-        }
+            })
+        };
+        let (fillers, others): (Vec<_>, Vec<_>) = self.suspects.into_iter().partition(fills_a_hole);
+        self.strangers.extend(fillers);
+        add_those_elsewhere(config, log, queues, &others, &mut self.strangers)?;
         self.strangers.sort_unstable_by_key(|stranger| stranger.phy_offset);
+        // One can be told by the order of offsets and by the units of several queues.
+        self.strangers.dedup_by_key(|stranger| stranger.phy_offset);
         let gap = |Claim { phy_offset, size, queue_id, queue_offset }: &Claim| Gap {
             from: *phy_offset,
             to: phy_offset + u64::from(*size),
@@ -265,12 +268,13 @@ fn continues_its_files(queues: &QueueTable, queue: QueueRef<'_>, claim: Claim) -
     let (Some(queue), Some(index)) = (queue, num::from_java_long(claim.queue_offset)) else {
         return Ok(false);
     };
-    match queue.unit_in_files(index)?.filter(CqUnit::is_written) {
+    let units = queue.units_in_files();
+    match units.unit(index)?.filter(CqUnit::is_written) {
         Some(unit) => Ok(unit.place() == Some((claim.phy_offset, claim.size))),
         None => match index.checked_sub(1) {
             None => Ok(true),
             Some(before) => {
-                let before = queue.unit_in_files(before)?.filter(CqUnit::is_written);
+                let before = units.unit(before)?.filter(CqUnit::is_written);
                 Ok(before
                     .is_some_and(|unit| unit.is_blank() || unit.end() <= num::java_long(claim.phy_offset)))
             }
@@ -278,11 +282,39 @@ fn continues_its_files(queues: &QueueTable, queue: QueueRef<'_>, claim: Claim) -
     }
 }
 
-/// Whether a unit that the record does not agree with leads to it.
-fn is_elsewhere(config: &StoreConfig, log: &CommitLog, queues: &QueueTable, claim: Claim) -> Result<bool> {
-    let Some(bytes) = log.get_message(claim.phy_offset, claim.size)? else { return Ok(false) };
-    let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure) else { return Ok(false) };
-    any_leads_elsewhere(config, log, queues, &record)
+/// Adds those of some suspects to which a unit leads that their record does not agree with.
+///
+/// After a crash a suspect comes from every queue whose units were all in memory. So the units of each queue
+/// are gone through once for all of them; these are for records that the walk has come by as well.
+fn add_those_elsewhere(
+    config: &StoreConfig,
+    log: &CommitLog,
+    queues: &QueueTable,
+    suspects: &[Claim],
+    strangers: &mut Vec<Claim>,
+) -> Result<()> {
+    let Some(least) = suspects.iter().map(|suspect| suspect.phy_offset).min() else { return Ok(()) };
+    let suspects: HashMap<u64, &Claim> = suspects.iter().map(|claim| (claim.phy_offset, claim)).collect();
+    for queue in queues.all() {
+        interrupt::check()?;
+        let mut previous = None;
+        queue.units_in_files().each_from(least, |index, unit| {
+            let Some(place) = unit.place() else { return Ok(()) };
+            let Some(&suspect) = suspects.get(&place.0) else { return Ok(()) };
+            // Of several units for a record the first counts, as where one is looked up.
+            if previous.replace(place.0) == Some(place.0) || place.1 != suspect.size {
+                return Ok(());
+            }
+            if let Some(bytes) = log.get_message(place.0, place.1)?
+                && let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure)
+                && leads_elsewhere(config, log, &queue, (index, unit), &record)?
+            {
+                strangers.push(*suspect);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 /// Whether the files of any queue have a unit for a record that the record does not agree with.
@@ -295,23 +327,27 @@ pub(crate) fn any_leads_elsewhere(
     queues: &QueueTable,
     record: &Record<'_>,
 ) -> Result<bool> {
+    let Some(place) = num::from_java_long(record.physical_offset) else { return Ok(false) };
     for queue in queues.all() {
-        if leads_elsewhere(config, log, &queue, record)? {
+        if let Some((index, unit)) = queue.units_in_files().first_at(place)?
+            && leads_elsewhere(config, log, &queue, (index, &unit), record)?
+        {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
+/// Whether a queue's unit is one for a record that the record does not agree with.
 fn leads_elsewhere(
     config: &StoreConfig,
     log: &CommitLog,
     queue: &ConsumeQueue,
+    (index, unit): (u64, &CqUnit),
     record: &Record<'_>,
 ) -> Result<bool> {
-    let Some(place) = num::from_java_long(record.physical_offset) else { return Ok(false) };
-    let Some((index, unit)) = queue.unit_in_files_for(place)? else { return Ok(false) };
-    if unit.place() != Some((place, record.total_size)) || unit_fits(config, queue, &unit, index, record) {
+    let place = num::from_java_long(record.physical_offset).map(|offset| (offset, record.total_size));
+    if unit.place() != place || unit_fits(config, queue, unit, index, record) {
         return Ok(false);
     }
     let is_own = record.queue_id == queue.queue_id() && decode(record.topic) == queue.topic();
@@ -328,9 +364,9 @@ fn is_behind_closed_gap(
 ) -> Result<bool> {
     let gap_of = |queue_offset: i64, index: u64| queue_offset.checked_sub(num::java_long(index));
     let gap = gap_of(record.queue_offset, index);
+    let units = queue.units_in_files();
     for next_to_it in [index.checked_add(1), index.checked_sub(1)].into_iter().flatten() {
-        let unit = queue.unit_in_files(next_to_it)?;
-        let Some((offset, size)) = unit.and_then(|unit| unit.place()) else { continue };
+        let Some((offset, size)) = units.unit(next_to_it)?.and_then(|unit| unit.place()) else { continue };
         let Some(bytes) = log.get_message(offset, size)? else { continue };
         if let Ok(Decoded::Message(other)) = message::decode(&bytes, Check::Structure) {
             return Ok(gap_of(other.queue_offset, next_to_it) == gap);

@@ -10,11 +10,15 @@
 // What is cast is small.
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 
+#[path = "../stores/mod.rs"]
+mod stores;
+
 mod check;
 mod configs;
 mod disk;
 mod faults;
 mod faulty;
+mod growth;
 mod image;
 mod lives;
 mod power_cuts;
