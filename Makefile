@@ -109,10 +109,10 @@ bench-spark: $(VENV)/engine-release
 	$(BIN)/python benches/spark/sink.py --folder $(BENCH_FOLDER) $(if $(SHORT),--size 0.02 --rounds 1)
 	$(BIN)/python benches/spark/rebuild.py --folder $(BENCH_FOLDER) $(if $(SHORT),--sizes 0.02,--sizes 1 2 4 8)
 
-# How costs grow with a store: with its queues.
-SCALE ?=
+# How costs grow with a store: with its queues, with its size. The largest takes 25 GiB of the folder.
 bench-scale: $(VENV)/engine-release
-	$(BIN)/python benches/scale/queues.py --folder $(BENCH_FOLDER) $(if $(SHORT),--queues 1 100 --messages 3200) $(SCALE)
+	$(BIN)/python benches/scale/queues.py --folder $(BENCH_FOLDER) $(if $(SHORT),--queues 1 100 --messages 3200)
+	$(BIN)/python benches/scale/sizes.py --folder $(BENCH_FOLDER) $(if $(SHORT),--factor 0.002)
 
 # mqstore and the real store side by side; docs/performance.md has a whole run.
 COMPARE ?= --rounds 5

@@ -16,7 +16,16 @@ Figures = dict[str, float]
 def run_part(script: str, part: str, store: Path, **options: object) -> Figures:
     """Runs a part of a script in a process that has seen nothing yet, and gives its figures."""
     given = [argument for name, value in options.items() for argument in (f"--{name}", str(value))]
-    command = [sys.executable, script, "--part", part, "--store", str(store), *given]
+    return _figures_of([sys.executable, script, "--part", part, "--store", str(store), *given])
+
+
+def mqstore_command(command: str, store: Path, **options: object) -> Figures:
+    """Runs a command of ``mqstore`` that prints figures."""
+    given = [argument for name, value in options.items() for argument in ("-o", f"{name}={value}")]
+    return _figures_of([str(Path(sys.executable).with_name("mqstore")), command, str(store), *given])
+
+
+def _figures_of(command: list[str]) -> Figures:
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)  # noqa: S603 (ourselves)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
