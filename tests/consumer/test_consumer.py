@@ -200,6 +200,13 @@ def test_closing_the_store_ends_the_waiting(store: mqstore.MessageStore) -> None
     assert isinstance(error, mqstore.StoreClosedError)
 
 
+def test_a_store_that_is_being_closed_is_closed_to_its_consumers(store: mqstore.MessageStore) -> None:
+    consumer = store.consumer("g", "orders")
+    store.consumers.close()  # the first step of the store's own close
+    with pytest.raises(mqstore.StoreClosedError, match="the store is closed"):
+        consumer.poll(timeout=0)
+
+
 def test_asyncio(store: mqstore.MessageStore) -> None:
     put(store, range(10), queue_id=0)
 

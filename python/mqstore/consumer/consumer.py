@@ -17,7 +17,7 @@ from mqstore.consumer.process_queue import ProcessQueue
 from mqstore.consumer.rebalance import Rebalance
 from mqstore.consumer.send_back import send_message_back
 from mqstore.consumer.settings import ConsumerSettings, Subscription, retry_topic
-from mqstore.errors import MQStoreError, OptionError, PutError
+from mqstore.errors import MQStoreError, OptionError, PutError, StoreClosedError
 from mqstore.options import parse_delay_levels
 
 if TYPE_CHECKING:
@@ -352,6 +352,8 @@ class Consumer:
 
     def _check_open(self) -> None:
         self._store._check_open()
+        if self._manager.is_closing:
+            raise StoreClosedError("the store is closed")
         if self._is_closed:
             raise MQStoreError("the consumer is closed")
 

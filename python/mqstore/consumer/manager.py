@@ -75,6 +75,8 @@ class ConsumerManager:
         self._root, self._ranges = store.options.store_path_root_dir, store._ranges
         self._open: weakref.WeakSet[Consumer] = weakref.WeakSet()
         self._lock = threading.Lock()
+        self.is_closing = False
+        """Whether the store is about to be closed, or is."""
         self._read_topics: tuple[tuple[int, int], dict[str, TopicConfig]] | None = None
         self.figures: dict[tuple[str, str], GroupFigures] = {}
         """By group and topic."""
@@ -208,7 +210,8 @@ class ConsumerManager:
             self.filters.persist()
 
     def close(self) -> None:
-        """Closes all consumers, and writes the offsets."""
+        """Closes all consumers, and writes the offsets: the store is about to be closed."""
+        self.is_closing = True
         for consumer in list(self._open):
             consumer.close()
         if "offsets" in self.__dict__ and self._mode == "rw":
