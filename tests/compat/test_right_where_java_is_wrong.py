@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import shutil
+import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,20 @@ from typing import Any
 import pytest
 
 import mqstore
-from mqstore import DamagedStoreError, MessageExtBrokerInner, MessageIllegalError, PutMessageStatus
+from mqstore import DamagedStoreError, GetMessageStatus, MessageExtBrokerInner, MessageIllegalError, PutMessageStatus
 from tests.command import put_and_kill, run_mqstore
 from tests.compat.java_store import JavaStore
 from tests.compat.naive_model import NaiveModel
 from tests.compat.replay import put_at_times
 from tests.compat.streams import SMALL_FILES, options_for
-from tests.store_files import copy_store, index_entries, log_contents
+from tests.store_files import copy_store, forget_derived, index_entries, log_contents
 
 LIGHT = options_for({"lmq"})
 BODY_AT = 84 + 4
 """Where a body begins in a record with IPv4 addresses."""
+UNIT_SIZE = 20
+BLANK_UNIT = struct.pack(">qiq", 0, 2**31 - 1, 0)
+"""What stands in a queue for a message that the log has no more."""
 
 
 def message(body: str = "", **fields: Any) -> str:
@@ -152,6 +156,28 @@ def test_an_unclean_stop_leaves_delayed_messages_their_times(java: JavaStore, tm
     assert [unit[2] for unit in with_us["entries"]] == due
 
 
+def test_a_queue_of_blank_units_gets_its_messages(java: JavaStore, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    lines = [message(f"{number:03}" + "x" * 1000) for number in range(100)]
+    offsets = [json.loads(result)["wroteOffset"] for result in run_mqstore("put", store, SMALL_FILES, lines)]
+    first = offsets.index(int(SMALL_FILES["mappedFileSizeCommitLog"]))
+    (store / "commitlog" / f"{0:020}").unlink()
+    # A queue without its first messages begins in the middle of a file. As if the process that dispatched them
+    # again had been killed with what goes before written, and no message yet.
+    forget_derived(store, clean=False)
+    queue = store / "consumequeue/a/0"
+    queue.mkdir(parents=True)
+    file_size = int(SMALL_FILES["mappedFileSizeConsumeQueue"])
+    blanks = BLANK_UNIT * (first % (file_size // UNIT_SIZE))
+    (queue / f"{first * UNIT_SIZE // file_size * file_size:020}").write_bytes(blanks.ljust(file_size, b"\0"))
+    left_by_java = NaiveModel.of(java.run("dump", copy_store(store, tmp_path / "java"), SMALL_FILES))
+    assert len(left_by_java.records) == 100 - first
+    assert left_by_java.messages_of("a", 0) == {}
+    run_mqstore("recover", store, SMALL_FILES)
+    ours = NaiveModel.of(run_mqstore("dump", store, SMALL_FILES))
+    assert ours.messages_of("a", 0) == dict(enumerate(offsets[first:], first))
+
+
 # ---- what cannot be stored -----------------------------------------------------------------------
 
 
@@ -255,6 +281,27 @@ def test_a_time_is_looked_up_by_the_messages_times(java: JavaStore, tmp_path: Pa
     assert json.loads(answer) == {"offset": 49}
     with mqstore.open(store, "r", **SMALL_FILES) as opened:
         assert opened.get_offset_in_queue_by_time("a", 0, times[110]) == 110
+
+
+def test_the_logs_first_message_is_not_another_one(java: JavaStore, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    lines = [message(f"{number:03}" + "x" * 1000) for number in range(100)]
+    offsets = [json.loads(result)["wroteOffset"] for result in run_mqstore("put", store, SMALL_FILES, lines)]
+    # As retention leaves it: the first file of the queue has deleted messages only.
+    first = offsets.index(int(SMALL_FILES["mappedFileSizeCommitLog"]))
+    assert first > 50
+    (store / "commitlog" / f"{0:020}").unlink()
+    asked = [
+        json.dumps({"op": "get", "topic": "a", "queueId": 0, "offset": offset, "maxMsgNums": 1}) for offset in (0, 1)
+    ]
+    of_first, of_second = map(json.loads, java.run("query", copy_store(store, tmp_path / "java"), SMALL_FILES, asked))
+    assert (of_first["status"], [found["queueOffset"] for found in of_first["messages"]]) == ("FOUND", [first])
+    assert (of_second["status"], of_second["messages"]) == ("MESSAGE_WAS_REMOVING", [])
+    with mqstore.open(store, "r", **SMALL_FILES) as opened:
+        assert opened.get_message("a", 0, 0, 1).status is GetMessageStatus.OFFSET_TOO_SMALL
+    with mqstore.open(store, "r", compat=True, **SMALL_FILES) as opened:
+        found = opened.get_message("a", 0, 0, 1)
+        assert (found.status, len(found.messages)) == (GetMessageStatus.MESSAGE_WAS_REMOVING, 0)
 
 
 def test_a_prepared_message_is_indexed_once(java: JavaStore, tmp_path: Path) -> None:

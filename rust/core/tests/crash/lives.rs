@@ -10,11 +10,14 @@ use crate::check::{Known, check, check_store};
 use crate::configs::Configs;
 use crate::disk::{Capture, Moments, RecordedDisk};
 use crate::image;
+use crate::sample::Sample;
 use crate::workload::{Driven, Step};
 use crate::{scratch, setting};
 
 /// How deep a crash can be in the recovery from another.
 const DEPTH: usize = 2;
+/// Of one in so many of the images in a recovery that one's recovery is cut short as well.
+const DEEPER_ONE_IN: usize = 8;
 
 /// A way for a store to live.
 pub(crate) trait Case {
@@ -90,11 +93,17 @@ pub(crate) fn run(case: &mut dyn Case, extent: Extent, seed: u64, totals: &mut T
     let root = folder.path().join("store");
     std::fs::create_dir(&root).unwrap();
     let mut known = Known::default();
+    let mut looking = Looking {
+        totals,
+        sample: Sample::new(seed, &case.name()),
+        folder: folder.path(),
+        nested_one_in: extent.nested_one_in,
+    };
     for life in 0..extent.lives {
         let captures = case.live(&root, life, known, &mut random);
         for capture in &captures {
             for _ in 0..extent.images {
-                look(case, capture, folder.path(), extent.nested_one_in, &mut random, totals, 0);
+                looking.look(case, capture, &mut random, 0);
             }
         }
         // The next life begins with one of them.
@@ -105,28 +114,33 @@ pub(crate) fn run(case: &mut dyn Case, extent: Extent, seed: u64, totals: &mut T
     }
 }
 
-/// Makes one of the stores that a crash can leave and looks at it; at times, crashes in its recovery first.
-fn look(
-    case: &dyn Case,
-    capture: &Capture<Known>,
-    folder: &Path,
+/// Where images are made and counted.
+struct Looking<'a> {
+    totals: &'a mut Totals,
+    sample: Sample,
+    folder: &'a Path,
     nested_one_in: usize,
-    random: &mut fastrand::Rng,
-    totals: &mut Totals,
-    depth: usize,
-) {
-    let copy = folder.join(format!("image {depth}"));
-    image::make(capture, &copy, random);
-    if depth < DEPTH && random.usize(..nested_one_in) == 0 {
-        for inner in recover(case, &copy, capture.known.clone(), random) {
-            look(case, &inner, folder, 8, random, totals, depth + 1);
+}
+
+impl Looking<'_> {
+    /// Makes one of the stores that a crash can leave and looks at it; at times, crashes in its recovery first.
+    fn look(&mut self, case: &dyn Case, capture: &Capture<Known>, random: &mut fastrand::Rng, depth: usize) {
+        let copy = self.folder.join(format!("image {depth}"));
+        let nested_one_in = if depth == 0 { self.nested_one_in } else { DEEPER_ONE_IN };
+        if depth < DEPTH && random.usize(..nested_one_in) == 0 {
+            image::make(capture, &copy, random);
+            for inner in recover(case, &copy, capture.known.clone(), random) {
+                self.look(case, &inner, random, depth + 1);
+            }
+            std::fs::remove_dir_all(&copy).unwrap();
         }
-        std::fs::remove_dir_all(&copy).unwrap();
         image::make(capture, &copy, random);
+        let config = case.config(&copy, random);
+        self.sample.take(&copy, &config, &case.name());
+        check(&config, &capture.known);
+        std::fs::remove_dir_all(&copy).unwrap();
+        *self.totals.0.entry((case.name(), depth)).or_default() += 1;
     }
-    check(&case.config(&copy, random), &capture.known);
-    std::fs::remove_dir_all(&copy).unwrap();
-    *totals.0.entry((case.name(), depth)).or_default() += 1;
 }
 
 /// Recovers a store, and gives what a crash in the middle could leave.

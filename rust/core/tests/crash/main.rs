@@ -3,7 +3,7 @@
 //! [`disk`] records what a power cut could leave at each moment and [`image`] makes such stores;
 //! [`faulty`] fails the nth call of a kind. [`workload`] drives a store over either, and [`check`] says
 //! what must hold of what is left. All of it is repeatable: `MQSTORE_SEED` repeats a run, and
-//! `MQSTORE_RUNS` makes it longer.
+//! `MQSTORE_RUNS` makes it longer. [`sample`] leaves some of the stores for others to open.
 
 // A test stops at what is wrong.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -24,6 +24,7 @@ mod lives;
 mod power_cuts;
 mod retention_faults;
 mod role_change;
+mod sample;
 mod workload;
 
 use std::path::Path;

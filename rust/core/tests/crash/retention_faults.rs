@@ -11,23 +11,12 @@ use mqstore_core::store::{Mode, Store};
 use crate::check::{Known, check_store, open};
 use crate::faulty::{Call, FAULTS, Fault, FaultyFileSystem};
 use crate::lives::try_step;
+use crate::sample::copy_folder;
 use crate::scratch;
 use crate::workload::{Acknowledged, Driven, KINDS, Kind, Put, Step, TOPICS, config};
 
 const NOW_MS: i64 = 1_700_000_000_000;
 const MESSAGES: usize = 90;
-
-fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(std::io::Result::unwrap) {
-        let path = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy_folder(&entry.path(), &path);
-        } else {
-            std::fs::copy(entry.path(), path).unwrap();
-        }
-    }
-}
 
 /// A closed store of some log, queue and index files, and what is in it.
 fn fill(root: &Path, kind: Kind) -> (Known, Vec<Acknowledged>) {
