@@ -108,6 +108,7 @@ impl MappedFile {
         let sizes = FileSizes { file: file_size, present: file_size };
         let file = Self::new(fs, path, file_from_offset, sizes, access, budget);
         file.open.write().handle = Some(handle);
+        file.register();
         Ok(file)
     }
 

@@ -1,8 +1,12 @@
 //! The bound on open files.
 
-use mqstore_core::mmap::map_budget::MapBudget;
+use std::sync::Arc;
 
-use crate::{budgeted, write_files};
+use mqstore_core::mmap::file_queue::FileQueueOptions;
+use mqstore_core::mmap::map_budget::MapBudget;
+use mqstore_core::mmap::mapped_file::Access;
+
+use crate::{budgeted, options, queue_with, write_files};
 
 #[test]
 fn no_more_files_are_open_than_the_budget_has() {
@@ -52,4 +56,17 @@ fn a_budget_of_none_is_one_of_one() {
         file.slice(0, 1).unwrap();
     }
     assert_eq!(budget.open_count(), 1);
+}
+
+#[test]
+fn files_that_are_made_count_too() {
+    let root = tempfile::tempdir().unwrap();
+    let budget = MapBudget::new(5);
+    let options =
+        FileQueueOptions { budget: Some(Arc::clone(&budget)), ..options(root.path(), Access::MapWrite) };
+    let queue = queue_with(options);
+    for number in 0..20 {
+        queue.push(queue.create(number * 100).unwrap());
+        assert_eq!(budget.open_count(), usize::try_from(number + 1).unwrap().min(5));
+    }
 }
