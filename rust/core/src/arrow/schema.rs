@@ -114,9 +114,9 @@ impl Column {
         }
     }
 
-    /// Whether it is made of single properties that are looked for in a message's property string.
+    /// Whether it is made of properties, for which a message's property string is taken apart.
     pub(super) const fn is_of_properties(self) -> bool {
-        matches!(self, Self::UniqueKey | Self::Tags | Self::Keys)
+        matches!(self, Self::UniqueKey | Self::Tags | Self::Keys | Self::Properties)
     }
 
     fn data_type(self, body: BodyType, dialect: Dialect) -> DataType {

@@ -43,7 +43,7 @@ fn a_file_that_is_used_again_and_again_is_spared() {
         hot.slice(0, 1).unwrap();
         cold.slice(0, 1).unwrap();
     }
-    assert!(std::sync::Arc::ptr_eq(&region, &hot.region().unwrap()), "it was never closed");
+    assert!(Arc::ptr_eq(&region, &hot.region().unwrap()), "it was never closed");
 }
 
 #[test]

@@ -53,6 +53,20 @@ fn columns_hold_the_fields_of_the_messages() {
 }
 
 #[test]
+fn a_column_alone_holds_what_it_holds_beside_all_others() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "t", 3, b"body", "KEYS\x01k1 k2\x02TAGS\x01A\x02x\x011");
+    put(&store, "u", 0, b"", "UNIQ_KEY\x01unique\x02y\x012");
+    let all = batches(&store, Columns::all(BodyType::Binary), BatchOptions::default());
+    for name in Column::ALL.into_iter().filter(|column| *column != Column::RawBody).map(Column::name) {
+        let columns = Columns::by_name([name], BodyType::Binary).unwrap();
+        let alone = batches(&store, columns, BatchOptions::default());
+        assert_eq!(alone[0].column_by_name(name), all[0].column_by_name(name), "{name}");
+    }
+}
+
+#[test]
 fn views_outlive_the_store_and_bodies_of_many_files_are_right() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());
