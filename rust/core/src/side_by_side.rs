@@ -11,7 +11,13 @@ use parking_lot::Mutex;
 #[must_use]
 pub fn available_threads() -> usize {
     const MOST: usize = 4;
-    thread::available_parallelism().map_or(1, |count| count.get().min(MOST))
+    available_threads_up_to(MOST)
+}
+
+/// The processor's cores, up to so many. A scheduler of tests knows no threads but its own.
+pub(crate) fn available_threads_up_to(most: usize) -> usize {
+    let core_count = if cfg!(feature = "shuttle") { None } else { thread::available_parallelism().ok() };
+    core_count.map_or(1, |count| count.get().min(most))
 }
 
 /// What becomes of each job, in their order. At most so many threads work, this one among them, which does

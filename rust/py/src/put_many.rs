@@ -1,5 +1,6 @@
 //! Putting many messages in one call.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use mqstore_core::commit_log::{Appended, Wait};
@@ -227,7 +228,7 @@ impl Messages for Parts<'_> {
         self.put.bodies.len()
     }
 
-    fn message(&self, at: usize) -> Option<NewMessage<'_>> {
+    fn message(&self, at: usize) -> Option<Cow<'_, NewMessage<'_>>> {
         let put = self.put;
         let extras = Extras {
             keys: put.keys.as_ref().and_then(|keys| keys.get(at)?.as_ref()).map(Keys::as_str),
@@ -238,11 +239,17 @@ impl Messages for Parts<'_> {
             deliver_at: put.deliver_at.as_ref().and_then(|times| times.of(at)),
             wait_store_msg_ok: put.wait_store_msg_ok,
         };
-        let bare = self.without_properties(at)?;
-        Some(NewMessage { properties: properties_of(&extras), ..bare })
+        let bare = self.bare(at)?;
+        Some(Cow::Owned(NewMessage { properties: properties_of(&extras), ..bare }))
     }
 
-    fn without_properties(&self, at: usize) -> Option<NewMessage<'_>> {
+    fn without_properties(&self, at: usize) -> Option<Cow<'_, NewMessage<'_>>> {
+        self.bare(at).map(Cow::Owned)
+    }
+}
+
+impl Parts<'_> {
+    fn bare(&self, at: usize) -> Option<NewMessage<'_>> {
         Some(NewMessage {
             topic: self.put.topic.as_bytes(),
             queue_id: self.queues.of(at),

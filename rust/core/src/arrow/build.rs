@@ -67,7 +67,8 @@ impl<'a> Rows<'a> {
         Self { rows: Vec::with_capacity(rows), pairs: Vec::new(), with_properties }
     }
 
-    /// Adds a message; none for bytes that are none, which only 4.9.3 gives out. Its properties are taken apart here, once for all columns.
+    /// Adds a message; none for bytes that are none, which only 4.9.3 gives out. Its properties are taken
+    /// apart here, once for all columns.
     fn push(&mut self, message: GotMessage<'a>) {
         let (window, at) = message.window();
         let Some(record) = decode_record(message.bytes()) else { return };

@@ -95,6 +95,12 @@ impl Flusher {
     pub(super) fn committing(&self) -> MutexGuard<'_, ()> {
         self.committing.lock()
     }
+
+    /// Lets those who wait look again.
+    fn tell_waiting(&self) {
+        drop(self.requests.lock()); // a waiter is either before its check or asleep by now
+        self.flushed.notify_all();
+    }
 }
 
 impl CommitLog {
@@ -113,8 +119,7 @@ impl CommitLog {
             least_pages == 0 || fills_a_file || to / OS_PAGE_SIZE - from / OS_PAGE_SIZE >= least_pages;
         if from < to && enough {
             self.poison.watch("flush", self.flush_range(from, to))?;
-            drop(self.flusher.requests.lock()); // a waiter is either before its check or asleep by now
-            self.flusher.flushed.notify_all();
+            self.flusher.tell_waiting();
         }
         let flushed_offset = self.flushed_offset();
         if let Some(published) = self.published() {
@@ -143,11 +148,11 @@ impl CommitLog {
     }
 
     fn flush_file(&self, file: &Arc<MappedFile>, from: u64, to: u64) -> Result<()> {
-        let handle = file.handle()?;
         if self.transient.is_some() {
             // What was committed is in the page cache without a mapping.
-            return handle.sync_data().map_err(Error::io("flush", file.path()));
+            return file.sync();
         }
+        let handle = file.handle()?;
         let start = (from - file.file_from_offset()) / OS_PAGE_SIZE * OS_PAGE_SIZE;
         let len = to - file.file_from_offset() - start;
         let region = file.region()?;
@@ -232,10 +237,12 @@ impl CommitLog {
     }
 
     fn commit_and_flush(&self) -> Result<FlushOutcome> {
-        if self.transient.is_some() {
-            self.commit(0)?;
+        let committed = if self.transient.is_some() { self.commit(0).map(drop) } else { Ok(()) };
+        let outcome = committed.and_then(|()| self.flush(0));
+        if outcome.is_err() {
+            self.flusher.tell_waiting();
         }
-        self.flush(0)
+        outcome
     }
 
     /// Waits at most `max_wait` for an offset to be handed in that is not on the disk yet.
@@ -277,17 +284,13 @@ impl CommitLog {
             self.flusher.requested.wait_for(&mut requests, max_wait);
         }
         let was_woken = std::mem::take(&mut requests.woken);
-        let outcome = if serves_tasks {
-            self.flush_group(requests)
+        let flush = if serves_tasks {
+            self.flush_group(requests)?
         } else {
             drop(requests);
-            self.commit_and_flush()
+            self.commit_and_flush()?
         };
-        if outcome.is_err() {
-            drop(self.flusher.requests.lock());
-            self.flusher.flushed.notify_all();
-        }
-        outcome.map(|flush| GroupCommit { flush, was_woken })
+        Ok(GroupCommit { flush, was_woken })
     }
 
     /// Wakes a group commit pass that waits.

@@ -10,12 +10,14 @@ use std::ops::{ControlFlow, Range};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
+
 use super::scan::{self, ScanEnd};
 use crate::error::Result;
 use crate::format::message::{Check, Record};
 use crate::interrupt;
 use crate::mmap::file_queue::FileQueue;
-use crate::sync::{Condvar, Mutex};
+use crate::side_by_side::available_threads_up_to;
 
 /// More threads are not started: what is done with what they gave is done by one.
 const MAX_THREADS: usize = 8;
@@ -60,10 +62,7 @@ pub fn walk<T: Default + Send>(
     visit: impl Fn(&mut T, u64, &Record<'_>) -> Result<ControlFlow<()>> + Sync,
     mut take: impl FnMut(Range<u64>, T) -> Result<()>,
 ) -> Result<u64> {
-    // A scheduler of tests knows no threads but its own.
-    let is_scheduled = cfg!(feature = "shuttle");
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    let thread_count = if is_scheduled { 1 } else { processors.min(MAX_THREADS) };
+    let thread_count = available_threads_up_to(MAX_THREADS);
     let size = walk.to.saturating_sub(walk.from);
     let part_size = walk.part_size.max(1);
     if thread_count < 2 || size < part_size.saturating_mul(2) || !walk.files.is_mapped() {

@@ -5,6 +5,7 @@
 //! held against the log. Source for what 4.9.3 trusts: `ConsumeQueue.recover` and
 //! `truncateDirtyLogicFiles`.
 
+use super::lookup::first_not_before;
 use super::tailed_files::Changed;
 use super::{ConsumeQueue, UNIT};
 use crate::error::Result;
@@ -62,11 +63,7 @@ impl ConsumeQueue {
             low += step + 1;
             step *= 2;
         }
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if is_written(middle)? { low = middle + 1 } else { high = middle }
-        }
-        Ok(low)
+        first_not_before(low, high, |index| is_written(index).map(Some))
     }
 
     fn has_ext(&self) -> bool {

@@ -3,6 +3,7 @@
 //! A message is made when it is looked at, once before the lock and once under it, and what is kept of it in
 //! between is small: thousands of messages with all that is known of them would not stay in the cache.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use super::Store;
@@ -19,10 +20,10 @@ pub trait Messages {
     fn count(&self) -> usize;
 
     /// One of them, which always is the same; `None` behind the last.
-    fn message(&self, at: usize) -> Option<NewMessage<'_>>;
+    fn message(&self, at: usize) -> Option<Cow<'_, NewMessage<'_>>>;
 
     /// One of them, of which the properties are not looked at.
-    fn without_properties(&self, at: usize) -> Option<NewMessage<'_>> {
+    fn without_properties(&self, at: usize) -> Option<Cow<'_, NewMessage<'_>>> {
         self.message(at)
     }
 }
@@ -32,8 +33,8 @@ impl Messages for [NewMessage<'_>] {
         self.len()
     }
 
-    fn message(&self, at: usize) -> Option<NewMessage<'_>> {
-        self.get(at).cloned()
+    fn message(&self, at: usize) -> Option<Cow<'_, NewMessage<'_>>> {
+        self.get(at).map(Cow::Borrowed)
     }
 }
 
