@@ -36,6 +36,7 @@ __all__ = [
     "rebuild_fill",
     "rebuild_fold",
     "rebuild_place",
+    "write_whole",
 ]
 
 class _Selection(Protocol):
@@ -998,6 +999,13 @@ class Store:
 
 def locked_by(lock_file: StrPath, own_dir: StrPath) -> str | None:
     """Who has a store open for writing: ``None`` for nobody."""
+
+def write_whole(path: StrPath, content: bytes) -> None:
+    """Replaces a small file as a whole, and flushes it; its folder is there.
+
+    Raises:
+        StoreIOError: it can't be written; it has its old content then.
+    """
 
 def read_bytes() -> int:
     """Bytes that this process has read from stores' files; what is mapped is not counted."""

@@ -20,8 +20,10 @@ from mqstore.cli.main import main
 from mqstore.errors import StoreLayoutError, StoreNotFoundError
 from mqstore.spark import rebuild as rebuild_module
 from mqstore.spark.rebuild import rebuild
+from tests.command import MQSTORE
 from tests.compat.goldens import GOLDENS, Golden
 from tests.store_files import copy_store, forget_derived, index_contents, queue_contents
+from tests.waiting import wait_until
 
 SMALL: dict[str, Any] = {
     "mappedFileSizeCommitLog": 64 << 10,
@@ -246,6 +248,35 @@ def test_a_rebuild_whose_processes_are_killed_goes_on(spark: SparkSession, tmp_p
         rebuild(store, out, spark=spark, range_size=4000)
     assert_same(out, expected)
     assert not (out / "mqstore" / "rebuild").exists()
+
+
+@pytest.mark.timeout(600)
+def test_a_rebuild_that_is_broken_off_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    """Ctrl-C at a terminal goes to all processes of the command."""
+    store = make_store(tmp_path / "store", count=20_000)
+    assert sum(file.stat().st_size for file in (store / "commitlog").iterdir()) > 4 << 20
+    out = tmp_path / "out"
+    command = [str(MQSTORE), "spark", "rebuild", str(store), "--out", str(out), "--range-size", str(1 << 20)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as job:
+        wait_until(lambda: any(out.glob("mqstore/rebuild/*.range")) or job.poll() is not None, timeout_s=300)
+        os.killpg(job.pid, signal.SIGINT)
+        _, told = job.communicate(timeout=120)
+    assert job.returncode == 130, told
+    assert f"broken off; the same call goes on in {out}" in told
+
+    def is_gone() -> bool:
+        try:
+            os.killpg(job.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    wait_until(is_gone)
+    staged = {path.name for path in out.glob("mqstore/rebuild/*.range")}
+    assert staged
+    rebuild(store, out, spark=spark, range_size=1 << 20)
+    assert_same(out, rebuilt_by_engine(store, tmp_path / "expected", SMALL))
+    assert not list((out / "mqstore").iterdir())
 
 
 def killed_at(out: Path, pattern: str, limit: int, arguments: list[str]) -> bool:

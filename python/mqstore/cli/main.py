@@ -1,9 +1,10 @@
 """The ``mqstore`` command: its group. Each command has a file of its own beside this one.
 
 Exit codes: 0 where all went well, 1 for what the store refused or could not do, 2 for a wrong call, 3
-for a search that found nothing.
+for a search that found nothing, 130 for a command that Ctrl-C broke off.
 """
 
+import signal
 from typing import Any
 
 import click
@@ -28,6 +29,9 @@ from mqstore.errors import MQStoreError
 
 __all__ = ["main"]
 
+_BROKEN_OFF = 128 + signal.SIGINT
+"""As a shell has it for a process that the signal ends."""
+
 
 class _StoreGroup(click.Group):
     """A group whose commands tell a failure of the store in one line, without a traceback."""
@@ -37,6 +41,8 @@ class _StoreGroup(click.Group):
             return super().invoke(ctx)
         except MQStoreError as error:
             raise click.ClickException(" ".join(str(error).split())) from error
+        except KeyboardInterrupt as interrupt:
+            raise click.exceptions.Exit(_BROKEN_OFF) from interrupt
 
 
 @click.group(

@@ -21,7 +21,12 @@ def repair(call: ReaderCall, *, out: str | None, in_place: bool) -> None:
     """
     if (out is None) != in_place:
         raise click.UsageError("give either --out DIR or --in-place")
-    done = run(call.store.directory, out, **call.store.options)
+    try:
+        done = run(call.store.directory, out, **call.store.options)
+    except KeyboardInterrupt:
+        left = "what was changed is saved in it, repair it in place again to go on" if in_place else "as it was"
+        click.echo(f"broken off; {call.store.directory}: {left}", err=True)
+        raise
     rows = [{"topic": lost.topic, "queue": lost.queue_id, "lost offset": lost.queue_offset} for lost in done.lost]
     call.show(rows, title=None if call.as_json else "lost messages")
     click.echo(f"{done.path}: {done.message_count:,} messages, {len(done.lost):,} lost", err=True)

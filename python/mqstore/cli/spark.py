@@ -52,16 +52,20 @@ def rebuild(
     from mqstore.spark.rebuild import RANGE_SIZE  # noqa: PLC0415 - as pyspark
     from mqstore.spark.rebuild import rebuild as run  # noqa: PLC0415
 
-    done = run(
-        call.store.directory,
-        out,
-        topics=topics or None,
-        range_size=range_size or RANGE_SIZE,
-        compat=call.store.compat,
-        begin=begin,
-        end=end,
-        **call.store.options,
-    )
+    try:
+        done = run(
+            call.store.directory,
+            out,
+            topics=topics or None,
+            range_size=range_size or RANGE_SIZE,
+            compat=call.store.compat,
+            begin=begin,
+            end=end,
+            **call.store.options,
+        )
+    except KeyboardInterrupt:
+        click.echo(f"broken off; the same call goes on in {out}", err=True)
+        raise
     call.show([{**vars(done), "gaps": len(done.gaps)}])
 
 

@@ -79,12 +79,7 @@ class _Plan:
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(".part")
-        with unfinished.open("w", encoding="utf-8") as file:
-            json.dump(dataclasses.asdict(self), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
+        _native.write_whole(path, json.dumps(dataclasses.asdict(self), indent=1).encode())
 
 
 def rebuild(
@@ -140,11 +135,11 @@ def rebuild(
     plan = _begun(plan_path, asked) or _begin(store, Path(out), asked)
     session = spark or spark_session()
     plan.write(plan_path)
-    Path(work, "asked.json").write_text(json.dumps(asked), encoding="utf-8")
+    _native.write_whole(Path(work, "asked.json"), json.dumps(asked).encode())
     _stage(session, store, plan, work)
     folded = _fold(session, plan, plan_path, work, out, store=store)
     _write(session, plan, work, out, folded)
-    shutil.rmtree(work)
+    _end(work)
     _, queue_count, unit_count, record_count, entry_count, names, gaps = folded
     return Rebuilt(
         out=out,
@@ -157,6 +152,15 @@ def rebuild(
         index_file_count=len(names),
         gaps=tuple(gaps),
     )
+
+
+def _end(work: str) -> None:
+    """Removes the work files. From the first step on nothing is left to go on with, wherever this is broken off."""
+    done = Path(f"{work}.done")
+    if done.exists():
+        shutil.rmtree(done)
+    Path(work).rename(done)
+    shutil.rmtree(done)
 
 
 _Folded: TypeAlias = tuple[list[tuple[int, int]], int, int, int, int, list[str], list[tuple[int, int]]]

@@ -1,19 +1,20 @@
 """Making a store whole again: every record that checks out is kept where it is, all else is made anew."""
 
 import bisect
+import contextlib
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import mqstore
 from mqstore import _native
-from mqstore.errors import OptionError, StoreLockedError
+from mqstore.errors import MQStoreError, OptionError, StoreIOError, StoreLockedError
 from mqstore.options import StoreOptions, snake_case
 from mqstore.store.byte_ranges import refuse_remote, resolved
+from mqstore.verify import unfinished
 from mqstore.verify.log_ranges import log_view
 
 __all__ = ["LostMessage", "RepairResult", "repair"]
@@ -60,6 +61,10 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
     nothing behind. A torn end is cut. Queues, index and checkpoint are made anew from the log, the
     configuration is kept.
 
+    Where it is broken off, or fails, another folder is not there at all: it is made as ``OUT.repairing`` and
+    has its name at the end. In place all that was changed is saved, and another repair in place goes on
+    and tells the whole of it.
+
     Args:
         store: Its folder.
         out: A folder that does not exist yet; ``None`` repairs in place, and keeps what is changed
@@ -77,50 +82,108 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
     source = Path(resolved(store))
     given = {snake_case(name): value for name, value in options.items()}
     of_source = StoreOptions.of(str(source), given)
+    target = None if out is None else _new_folder(out)
     writer = _native.locked_by(source / "lock", source / "mqstore")
     if writer is not None:
         error = StoreLockedError(f"{source} cannot be repaired while it is open for writing: {writer}")
         error.path, error.holder = str(source / "lock"), writer
         raise error
-    view = log_view(str(source), of_source, compat=False)
-    lost = _units_in_holes(view)
-    saved: Path | None = None
-    if out is not None:
-        target = Path(os.path.realpath(out))
-        if target.exists():
-            in_the_way = OptionError(f"out={str(out)!r}: expected a folder that does not exist yet")
+    with _one_kind_of_error(source):
+        if target is not None:
+            with _whole_or_not_at_all(target) as made:
+                holes, lost = _copy(source, of_source, made)
+                blanks, message_count = _derive(made, given)
+            path, saved = target, None
+        else:
+            found = _fill(source, of_source)
+            blanks, message_count = _derive(source, given)
+            unfinished.end(source / "mqstore")
+            path, saved, holes, lost = source, found.saved, found.holes, found.lost
+    in_order = (LostMessage(topic=topic, queue_id=queue, queue_offset=at) for topic, queue, at in sorted(lost | blanks))
+    return RepairResult(path=path, saved=saved, holes=holes, lost=tuple(in_order), message_count=message_count)
+
+
+_Holes: TypeAlias = tuple[tuple[int, int, str | None], ...]
+_Lost: TypeAlias = frozenset[tuple[str, int, int]]
+
+
+def _new_folder(out: str | os.PathLike[str]) -> Path:
+    target = Path(os.path.realpath(out))
+    for folder in (target, _unfinished(target)):
+        if folder.exists():
+            left = "" if folder == target else f": {folder} is what a repair made that was killed, or that still runs"
+            in_the_way = OptionError(f"out={str(out)!r}: expected a folder that does not exist yet{left}")
             in_the_way.option, in_the_way.value = "out", str(out)
             raise in_the_way
-        holes = view.copy_repaired(target / "commitlog")
-        if (source / "config").is_dir():
-            shutil.copytree(source / "config", target / "config")
-    else:
-        target, saved = source, source / "mqstore" / f"repaired-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-        holes = view.repair_in_place(saved)
-        _set_aside(source, saved)
-    del view
-    # Without queues, index and checkpoint the engine dispatches the whole log when it opens the store.
-    with mqstore.open(target, "rw", on_damage="truncate", **_without_paths(given)) as repaired:
+    return target
+
+
+def _unfinished(target: Path) -> Path:
+    return target.with_name(f"{target.name}.repairing")
+
+
+@contextlib.contextmanager
+def _one_kind_of_error(source: Path) -> Iterator[None]:
+    """What the operating system refuses is told as the engine tells it."""
+    try:
+        yield
+    except OSError as refused:
+        if isinstance(refused, MQStoreError):
+            raise
+        error = StoreIOError(f"repair {source}: {refused}")
+        error.errno, error.filename = refused.errno, refused.filename
+        raise error from refused
+
+
+@contextlib.contextmanager
+def _whole_or_not_at_all(target: Path) -> Iterator[Path]:
+    """A folder that becomes the new one at the end, and goes where that is not reached."""
+    made = _unfinished(target)
+    made.parent.mkdir(parents=True, exist_ok=True)
+    made.mkdir()  # another repair's folder is not for this one to remove
+    try:
+        yield made
+        made.rename(target)
+    except BaseException:
+        if made.exists():
+            shutil.rmtree(made)
+        raise
+
+
+def _copy(source: Path, of_source: StoreOptions, made: Path) -> tuple[_Holes, _Lost]:
+    view = log_view(str(source), of_source, compat=False)
+    lost = _units_in_holes(view)
+    holes = view.copy_repaired(made / "commitlog")
+    if (source / "config").is_dir():
+        shutil.copytree(source / "config", made / "config")
+    return tuple(holes), lost
+
+
+def _fill(source: Path, of_source: StoreOptions) -> unfinished.Found:
+    """Fills the log's holes where they are, and sets aside what will be made anew."""
+    view = log_view(str(source), of_source, compat=False)
+    found = unfinished.begin(source / "mqstore", view.holes(), _units_in_holes(view))
+    view.repair_in_place(found.saved)
+    # Without the positions nothing is believed of what is still there.
+    for folder, name in [(source / "mqstore", "positions"), *((source, name) for name in _DERIVED)]:
+        if (folder / name).exists():
+            (folder / name).rename(found.saved / name)
+    return found
+
+
+def _derive(store: Path, given: dict[str, Any]) -> tuple[_Lost, int]:
+    """Makes queues, index and checkpoint anew; gives the offsets that no message has, and how many have one."""
+    # Without them the engine dispatches the whole log when it opens the store.
+    with mqstore.open(store, "rw", on_damage="truncate", **_without_paths(given)) as repaired:
         blanks = _blanks(repaired)
-        message_count = sum(end - first for _, _, first, end, _ in repaired._queues()) - len(blanks)
-    in_order = sorted(lost | blanks, key=lambda lost: (lost.topic, lost.queue_id, lost.queue_offset))
-    return RepairResult(path=target, saved=saved, holes=tuple(holes), lost=tuple(in_order), message_count=message_count)
+        return blanks, sum(end - first for _, _, first, end, _ in repaired._queues()) - len(blanks)
 
 
 def _without_paths(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if not name.startswith("store_path_")}
 
 
-def _set_aside(store: Path, saved: Path) -> None:
-    """Moves what will be made anew."""
-    for name in _DERIVED:
-        if (store / name).exists():
-            (store / name).rename(saved / name)
-    if (store / "mqstore" / "positions").exists():
-        (store / "mqstore" / "positions").rename(saved / "positions")
-
-
-def _units_in_holes(view: _native.LogView) -> set[LostMessage]:
+def _units_in_holes(view: _native.LogView) -> _Lost:
     """The messages that the damaged store's queues have in the log's holes and behind its end."""
     holes = [(begin, behind) for begin, behind, _ in view.holes()]
     begins = [begin for begin, _ in holes]
@@ -129,15 +192,15 @@ def _units_in_holes(view: _native.LogView) -> set[LostMessage]:
         at = bisect.bisect_right(begins, offset) - 1
         return offset >= view.end or (at >= 0 and offset < holes[at][1])
 
-    return {
-        LostMessage(topic=topic, queue_id=queue_id, queue_offset=number)
+    return frozenset(
+        (topic, queue_id, number)
         for topic, queue_id, begin, end in view.queue_files()
         for first in range(begin, end, _UNITS_AT_ONCE)
         for number, (offset, size, _) in enumerate(
             view.units(topic, queue_id, first, min(_UNITS_AT_ONCE, end - first)), first
         )
         if 0 < size < _BLANK_SIZE and is_gone(offset)
-    }
+    )
 
 
 def _units(store: mqstore.MessageStore) -> Iterator[tuple[str, int, int, int, int]]:
@@ -150,9 +213,7 @@ def _units(store: mqstore.MessageStore) -> Iterator[tuple[str, int, int, int, in
                 number += 1
 
 
-def _blanks(store: mqstore.MessageStore) -> set[LostMessage]:
-    return {
-        LostMessage(topic=topic, queue_id=queue_id, queue_offset=number)
-        for topic, queue_id, number, _, size in _units(store)
-        if size == _BLANK_SIZE
-    }
+def _blanks(store: mqstore.MessageStore) -> _Lost:
+    return frozenset(
+        (topic, queue_id, number) for topic, queue_id, number, _, size in _units(store) if size == _BLANK_SIZE
+    )

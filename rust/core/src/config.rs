@@ -11,10 +11,7 @@ use crate::filter::bit_map::FilterTable;
 use crate::format::cq_unit::CQ_STORE_UNIT_SIZE;
 use crate::format::index::IndexShape;
 use crate::format::message::FIXED_SIZE;
-
-/// Bytes of the log that one of several threads walks at a time: enough that handing them over costs nothing
-/// beside them, and little enough that a store of some megabytes already keeps all threads busy.
-pub const WALKED_PART_SIZE: u64 = 8 << 20;
+use crate::side_by_side::available_threads_up_to;
 
 /// What opening a store for writing does about valid records behind a damaged one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -108,8 +105,27 @@ pub struct StoreConfig {
     pub pread: bool,
     /// Most queue files open at once.
     pub max_open_queue_files: usize,
-    /// Bytes of the log that one of several threads walks at a time.
-    pub walked_part_size: u64,
+    /// How the log is divided among the threads that walk it.
+    pub walked_parts: WalkedParts,
+}
+
+/// How threads divide the log among them where they walk it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WalkedParts {
+    /// About how many bytes a part has.
+    pub size: u64,
+    /// How many threads there are; below two of them the log is not divided.
+    pub thread_count: usize,
+}
+
+impl Default for WalkedParts {
+    fn default() -> Self {
+        // More are of no use: what is done with what they gave is done by one.
+        const MAX_THREADS: usize = 8;
+        // Enough that handing a part over costs nothing beside it, and little enough that a store of some
+        // megabytes already keeps all threads busy.
+        Self { size: 8 << 20, thread_count: available_threads_up_to(MAX_THREADS) }
+    }
 }
 
 /// How much a get gives.
@@ -166,7 +182,7 @@ impl StoreConfig {
             on_damage: OnDamage::Raise,
             pread: false,
             max_open_queue_files: 512,
-            walked_part_size: WALKED_PART_SIZE,
+            walked_parts: WalkedParts::default(),
         }
     }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use libfuzzer_sys::fuzz_target;
 use mqstore_core::clock::ManualClock;
 use mqstore_core::commit_log::Wait;
-use mqstore_core::config::{OnDamage, StoreConfig};
+use mqstore_core::config::{OnDamage, StoreConfig, WalkedParts};
 use mqstore_core::format::host::Host;
 use mqstore_core::format::index::IndexShape;
 use mqstore_core::fs::OsFileSystem;
@@ -26,7 +26,7 @@ fn config(root: &Path) -> StoreConfig {
         mapped_file_size_commit_log: 1024,
         mapped_file_size_consume_queue: 100,
         index_shape: IndexShape { hash_slot_num: 3, index_num: 8 },
-        walked_part_size: 256,
+        walked_parts: WalkedParts { size: 256, thread_count: 2 },
         ..StoreConfig::new(root)
     }
 }

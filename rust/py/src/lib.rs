@@ -57,5 +57,5 @@ mod _native {
     #[pymodule_export]
     use crate::selection::{BadRanges, Cursor};
     #[pymodule_export]
-    use crate::store::{Store, locked_by, on_network_disk, read_bytes};
+    use crate::store::{Store, locked_by, on_network_disk, read_bytes, write_whole};
 }

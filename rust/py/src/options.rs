@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mqstore_core::config::{OnDamage, StoreConfig, TransferLimit, WALKED_PART_SIZE};
+use mqstore_core::config::{OnDamage, StoreConfig, TransferLimit, WalkedParts};
 use mqstore_core::filter::bit_map::FilterTable;
 use mqstore_core::format::index::IndexShape;
 use pyo3::prelude::*;
@@ -112,7 +112,7 @@ impl From<EngineOptions> for StoreConfig {
             on_damage: if options.truncate_on_damage { OnDamage::Truncate } else { OnDamage::Raise },
             pread: options.pread,
             max_open_queue_files: options.max_open_queue_files,
-            walked_part_size: WALKED_PART_SIZE,
+            walked_parts: WalkedParts::default(),
         }
     }
 }

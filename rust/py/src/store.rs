@@ -9,9 +9,9 @@ use mqstore_core::clock::{Clock, SystemClock};
 use mqstore_core::config::StoreConfig;
 use mqstore_core::format::host::Host;
 use mqstore_core::fs::OsFileSystem;
-use mqstore_core::lock;
 use mqstore_core::store::{Mode, Part, Store as CoreStore};
 use mqstore_core::unique_key::UniqueKeys;
+use mqstore_core::{config_file, lock};
 use parking_lot::RwLock;
 use pyo3::prelude::*;
 
@@ -57,6 +57,12 @@ pub fn locked_by(
 ) -> PyResult<Option<String>> {
     let writer = lock::writer(&OsFileSystem, &lock_file, &own_dir).into_py(py)?;
     Ok(writer.map(|writer| writer.holder))
+}
+
+/// Replaces a small file as a whole, and flushes it; its folder is there.
+#[pyfunction]
+pub fn write_whole(py: Python<'_>, path: std::path::PathBuf, content: &[u8]) -> PyResult<()> {
+    detached(py, || config_file::swap(&OsFileSystem, &path, content))
 }
 
 /// Bytes that this process has read from stores' files; what is mapped is not counted.

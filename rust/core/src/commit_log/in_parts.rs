@@ -13,14 +13,12 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::scan::{self, ScanEnd};
+use crate::config::WalkedParts;
 use crate::error::Result;
 use crate::format::message::{Check, Record};
 use crate::interrupt;
 use crate::mmap::file_queue::FileQueue;
-use crate::side_by_side::available_threads_up_to;
 
-/// More threads are not started: what is done with what they gave is done by one.
-const MAX_THREADS: usize = 8;
 /// Parts for each thread that are walked ahead of the one whose turn it is.
 const AHEAD: usize = 2;
 /// How often the waiting thread asks whether it is to break off.
@@ -39,8 +37,8 @@ pub struct Walk<'a> {
     pub limit: u64,
     /// How far records are checked.
     pub check: Check,
-    /// About how many bytes a part has.
-    pub part_size: u64,
+    /// How it is divided.
+    pub parts: WalkedParts,
 }
 
 /// What a part gave, and the part of the log that it is.
@@ -49,7 +47,7 @@ struct Walked<T> {
     collected: T,
 }
 
-/// Walks a log on as many threads as there are processors. `visit` puts what is to be kept of each record
+/// Walks a log on several threads. `visit` puts what is to be kept of each record
 /// into what `T::default` gave for its part, and `take` gets that in the log's order, on this thread,
 /// with the offsets between which the part's records stand. Gives where the walk came to: the first
 /// record at or behind the end, a place that holds none, or one at which `visit` stopped. It came nowhere
@@ -62,9 +60,9 @@ pub fn walk<T: Default + Send>(
     visit: impl Fn(&mut T, u64, &Record<'_>) -> Result<ControlFlow<()>> + Sync,
     mut take: impl FnMut(Range<u64>, T) -> Result<()>,
 ) -> Result<u64> {
-    let thread_count = available_threads_up_to(MAX_THREADS);
+    let WalkedParts { size: part_size, thread_count } = walk.parts;
+    let part_size = part_size.max(1);
     let size = walk.to.saturating_sub(walk.from);
-    let part_size = walk.part_size.max(1);
     if thread_count < 2 || size < part_size.saturating_mul(2) || !walk.files.is_mapped() {
         return Ok(walk.from);
     }
@@ -106,7 +104,7 @@ impl Walk<'_> {
             Some(self.from)
         } else {
             // A record that is larger than a part is found by the walk that comes to it.
-            let to = range.end.saturating_add(self.part_size).min(self.limit);
+            let to = range.end.saturating_add(self.parts.size).min(self.limit);
             scan::next_record(self.files, range.start, to)?.filter(|&begin| begin < range.end)
         };
         begin.map(|begin| self.walk_from(begin, range.end, visit)).transpose()

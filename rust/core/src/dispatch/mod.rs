@@ -195,7 +195,7 @@ impl Dispatcher {
             to: end,
             limit: targets.log.max_offset(),
             check: Check::Structure,
-            part_size: targets.config.walked_part_size,
+            parts: targets.config.walked_parts,
         };
         let derive = |staged: &mut Staged, offset: u64, record: &Record<'_>| {
             staged.begin(offset, record);

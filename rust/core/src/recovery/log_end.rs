@@ -172,7 +172,7 @@ fn walk_in_parts(of: Recovered<'_>, found: &mut LogEnd, check: Check) -> Result<
         to: files.last().map_or(0, |last| last.end_offset()),
         limit: u64::MAX,
         check,
-        part_size: of.config.walked_part_size,
+        parts: of.config.walked_parts,
     };
     let is_searched = found.search.is_some();
     let visit = |part: &mut Part, offset: u64, record: &Record<'_>| {

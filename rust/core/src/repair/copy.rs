@@ -1,12 +1,15 @@
 //! Writing the repaired log: into another folder, or where it is.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::Hole;
+use crate::commit_log::scan;
 use crate::error::{Error, Result};
 use crate::format::file_name;
 use crate::fs::{FileHandle, FileSystem, OpenMode};
+use crate::interrupt;
 use crate::lock::StoreLock;
 use crate::log_view::LogView;
 use crate::mmap::mapped_file::MappedFile;
@@ -19,13 +22,15 @@ const STEP: usize = 1 << 20;
 /// space there either. Gives how many files were written.
 ///
 /// # Errors
-/// Where a file can't be read or written; a file that is there already is an error.
+/// Where a file can't be read or written; a file that is there already is an error. What is in the folder by
+/// then is a part of a log.
 pub fn copy_log(view: &LogView, holes: &[Hole], fs: &dyn FileSystem, folder: &Path) -> Result<usize> {
     fs.create_dir_all(folder).map_err(Error::io("make the folder", folder))?;
     let file_size = view.files().file_size();
     let mut from = view.min_offset();
     let mut count = 0;
     while from < view.end() {
+        interrupt::check()?;
         let path = folder.join(file_name::from_offset(from));
         let to = fs.open(&path, OpenMode::CreateNew).map_err(Error::io("create", &path))?;
         to.set_len(file_size).map_err(Error::io("set the size of", &path))?;
@@ -47,6 +52,7 @@ fn copy_file(file: &Arc<MappedFile>, to: &dyn FileHandle, path: &Path, log_end: 
     let mut buffer = vec![0; STEP];
     let mut at = 0;
     while let Some(data) = from.next_data(at).map_err(Error::io("look for data in", file.path()))? {
+        interrupt::check()?;
         at = at.max(data);
         if at >= end {
             break;
@@ -75,13 +81,13 @@ fn fill(holes: &[Hole], file_from: u64, file_size: u64, to: &dyn FileHandle, pat
     Ok(())
 }
 
-/// Fills the holes of a log where it is, once what stands there is saved in a folder, a file a hole. The
-/// store's lock is held meanwhile.
+/// Fills the holes of a log where it is, once what stands there is saved in a folder, a file a hole, and what
+/// stands behind its end too, which goes when the store is opened. The store's lock is held meanwhile.
 ///
 /// # Errors
 /// [`Error::Locked`] where somebody has the store open for writing; [`Error::Layout`] where a whole file
-/// is missing, which takes another folder; where a file can't be read or written: what was saved by then
-/// is in the folder.
+/// is missing, which takes another folder; where a file can't be read or written, or the call is broken off:
+/// all that was changed by then is in the folder, and another call fills what is left.
 pub fn fill_in_place(view: &LogView, holes: &[Hole], fs: &dyn FileSystem, saved: &Path) -> Result<()> {
     let config = view.config();
     let _lock = StoreLock::take(fs, &config.lock_file(), &config.own_dir())?;
@@ -97,11 +103,13 @@ pub fn fill_in_place(view: &LogView, holes: &[Hole], fs: &dyn FileSystem, saved:
                 found: "none, or a shorter one: repair into another folder".into(),
             });
         };
-        save(&file, hole, fs, saved)?;
+        save(&file, hole.from..hole.to, fs, saved)?;
         files.push(file);
     }
+    save_behind_end(view, fs, saved)?;
     fs.sync_dir(saved).map_err(Error::io("sync the folder", saved))?;
     for (hole, file) in holes.iter().zip(&files) {
+        interrupt::check()?;
         let path = file.path();
         let handle = fs.open(path, OpenMode::Write).map_err(Error::io("open", path))?;
         for (offset, bytes) in hole.filling(file.file_size()) {
@@ -112,22 +120,38 @@ pub fn fill_in_place(view: &LogView, holes: &[Hole], fs: &dyn FileSystem, saved:
     Ok(())
 }
 
-fn save(file: &Arc<MappedFile>, hole: &Hole, fs: &dyn FileSystem, saved: &Path) -> Result<()> {
-    let path = saved.join(file_name::from_offset(hole.from));
+fn save_behind_end(view: &LogView, fs: &dyn FileSystem, saved: &Path) -> Result<()> {
+    for file in view.files().files().iter().filter(|file| file.end_offset() > view.end()) {
+        let range = view.end().max(file.file_from_offset())..file.end_offset();
+        if !scan::is_zero(file, range.start, range.end)? {
+            save(file, range, fs, saved)?;
+        }
+    }
+    Ok(())
+}
+
+/// Zeros take no space in what is saved.
+fn save(file: &Arc<MappedFile>, range: Range<u64>, fs: &dyn FileSystem, saved: &Path) -> Result<()> {
+    let path = saved.join(file_name::from_offset(range.start));
     let to = fs.open(&path, OpenMode::CreateNew).map_err(Error::io("create", &path))?;
     let from = file.handle()?;
     let mut buffer = vec![0; STEP];
-    let mut at = 0;
-    while at < hole.size() {
-        let wanted = num::index(hole.size() - at).min(STEP);
+    let mut at = range.start;
+    while at < range.end {
+        interrupt::check()?;
+        let wanted = num::index(range.end - at).min(STEP);
         let room = buffer.get_mut(..wanted).unwrap_or_default();
-        let position = hole.from - file.file_from_offset() + at;
+        let position = at - file.file_from_offset();
         let count = from.read_at(room, position).map_err(Error::io("read", file.path()))?;
         if count == 0 {
             break;
         }
-        to.write_at(buffer.get(..count).unwrap_or_default(), at).map_err(Error::io("write", &path))?;
+        let found = buffer.get(..count).unwrap_or_default();
+        if !is_zero(found) {
+            to.write_at(found, at - range.start).map_err(Error::io("write", &path))?;
+        }
         at += num::offset(count);
     }
+    to.set_len(at - range.start).map_err(Error::io("set the size of", &path))?;
     to.sync_data().map_err(Error::io("flush", &path))
 }

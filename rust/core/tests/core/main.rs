@@ -12,6 +12,7 @@ mod dispatch;
 mod lock;
 mod poison;
 mod published;
+mod repair;
 mod running_flags;
 mod unique_key;
 mod zeros;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mqstore_core::clock::ManualClock;
 use mqstore_core::commit_log::{Appended, Wait};
-use mqstore_core::config::StoreConfig;
+use mqstore_core::config::{StoreConfig, WalkedParts};
 use mqstore_core::error::Result;
 use mqstore_core::format::host::Host;
 use mqstore_core::format::index::IndexShape;
@@ -50,7 +50,7 @@ pub(crate) fn config(root: &Path, kind: Kind) -> StoreConfig {
         transient_store_pool_enable: kind == Kind::Transient,
         transient_store_pool_size: 3,
         sync_flush: kind == Kind::Synchronous,
-        walked_part_size: 1024,
+        walked_parts: WalkedParts { size: 1024, thread_count: 2 },
         ..StoreConfig::new(root)
     }
 }

@@ -8,7 +8,9 @@ use mqstore_core::error::Error;
 use mqstore_core::format::message::RecordFault;
 use mqstore_core::store::Mode;
 
-use crate::stores::{bodies, config, crash, log_file, open, open_with, patch, put, read, tree, try_open};
+use crate::stores::{
+    bodies, config, crash, log_file, open, open_with, patch, put, read, tree, try_open, walked_parts,
+};
 
 const QUEUE_ID_AT: u64 = 12;
 const QUEUE_OFFSET_AT: u64 = 20;
@@ -155,8 +157,8 @@ fn strangers_are_found_in_parts_as_in_one_walk() {
             let mask = 1 << random.u8(..6);
             patch(&log_file(root.path(), 0), offsets[random.usize(..20)] + at, |at| at[0] ^= mask);
         }
-        let found = |walked_part_size| {
-            let config = StoreConfig { walked_part_size, ..config(root.path()) };
+        let found = |part_size| {
+            let config = StoreConfig { walked_parts: walked_parts(part_size), ..config(root.path()) };
             let reader = try_open(config, Mode::Read).unwrap();
             let mut bodies_of = Vec::new();
             for queue in reader.queues().all() {
@@ -166,8 +168,8 @@ fn strangers_are_found_in_parts_as_in_one_walk() {
             (bodies_of, reader.gaps())
         };
         let expected = found(u64::MAX);
-        for walked_part_size in [100, 250, 700] {
-            assert_eq!(found(walked_part_size), expected, "seed {seed}, parts of {walked_part_size}");
+        for part_size in [100, 250, 700] {
+            assert_eq!(found(part_size), expected, "seed {seed}, parts of {part_size}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use mqstore_core::clock::ManualClock;
 use mqstore_core::commit_log::{Appended, NewRecord, StoreTime, Wait};
-use mqstore_core::config::StoreConfig;
+use mqstore_core::config::{StoreConfig, WalkedParts};
 use mqstore_core::error::Error;
 use mqstore_core::format::host::Host;
 use mqstore_core::format::index::IndexShape;
@@ -33,9 +33,14 @@ pub fn config(root: &Path) -> StoreConfig {
         mapped_file_size_consume_queue_ext: 100,
         index_shape: IndexShape { hash_slot_num: 7, index_num: 20 },
         delay_levels_ms: vec![1000, 5000],
-        walked_part_size: 512,
+        walked_parts: walked_parts(512),
         ..StoreConfig::new(root)
     }
+}
+
+/// Several threads walk, on a machine with one processor too. A scheduler of tests knows none but its own.
+pub fn walked_parts(size: u64) -> WalkedParts {
+    WalkedParts { size, thread_count: if cfg!(feature = "shuttle") { 1 } else { 3 } }
 }
 
 /// A store with a clock that stands at 1,000,000 ms.

@@ -1,0 +1,105 @@
+"""What a repair in place has found, kept in the store until the repair is done.
+
+Where it is broken off, what it has filled is no hole any more, and the queues that told what was lost are set
+aside. The next one goes on from this note.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mqstore import _native
+from mqstore.errors import StoreLayoutError
+
+__all__ = ["Found", "begin", "end"]
+
+_NOTE = "repairing.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What was found before anything was changed."""
+
+    saved: Path
+    """Where this run saves what it changes: in the folder of the one that was broken off, where there was one."""
+    holes: tuple[tuple[int, int, str | None], ...]
+    """Parts of the log without records: begin, end, what was wrong there."""
+    lost: frozenset[tuple[str, int, int]]
+    """Topic, queue and offset of messages that cannot be read."""
+
+
+def begin(own: Path, holes: Iterable[tuple[int, int, str | None]], lost: Iterable[tuple[str, int, int]]) -> Found:
+    """Notes what was found, and adds what a repair found that was broken off.
+
+    Args:
+        own: The folder ``mqstore`` of the store.
+        holes: The log's holes now.
+        lost: The messages that are known to be lost now.
+
+    Raises:
+        StoreLayoutError: there is a note that can't be read.
+        StoreIOError: the note can't be written.
+    """
+    before = _read(own)
+    if before is None:
+        name = f"repaired-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        found = Found(saved=_free(own / name), holes=tuple(holes), lost=frozenset(lost))
+        top = found.saved
+    else:
+        top = before.saved
+        known = before.holes
+        new = (hole for hole in holes if not any(begin <= hole[0] < behind for begin, behind, _ in known))
+        found = Found(
+            saved=_free(top / "again") if top.exists() else top,
+            holes=tuple(sorted((*known, *new), key=lambda hole: hole[:2])),
+            lost=before.lost | frozenset(lost),
+        )
+    note = {"saved": top.name, "holes": found.holes, "lost": sorted(found.lost)}
+    own.mkdir(exist_ok=True)
+    _native.write_whole(own / _NOTE, json.dumps(note).encode())
+    return found
+
+
+def end(own: Path) -> None:
+    """Says that the repair is done."""
+    (own / _NOTE).unlink()
+
+
+def _free(path: Path) -> Path:
+    """The path, or the first with a number behind it that nothing has."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_name(f"{path.name}-{number}")
+    return free
+
+
+def _read(own: Path) -> Found | None:
+    path = own / _NOTE
+    try:
+        note = json.loads(path.read_bytes())
+        if (found := _parsed(own, note)) is not None:
+            return found
+        problem = f"saved={note['saved']!r}"
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        problem = repr(error)
+    expected = "what a repair in place had found when it was broken off"
+    told = StoreLayoutError(f"{path}: expected {expected}, found {problem}; remove it to forget that")
+    told.path, told.expected, told.found = str(path), expected, problem
+    raise told
+
+
+def _parsed(own: Path, note: Any) -> Found | None:
+    """``None`` where it names a folder that no repair made."""
+    holes = tuple((int(begin), int(to), None if fault is None else str(fault)) for begin, to, fault in note["holes"])
+    lost = frozenset((str(topic), int(queue), int(offset)) for topic, queue, offset in note["lost"])
+    saved = str(note["saved"])
+    if not saved.startswith("repaired-") or Path(saved).name != saved:
+        return None
+    return Found(saved=own / saved, holes=holes, lost=lost)

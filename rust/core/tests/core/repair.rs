@@ -1,0 +1,130 @@
+//! A repair that is broken off at each place where it asks: nothing is lost.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use mqstore_core::clock::ManualClock;
+use mqstore_core::error::Error;
+use mqstore_core::fs::OsFileSystem;
+use mqstore_core::interrupt;
+use mqstore_core::log_view::LogView;
+use mqstore_core::repair::{copy_log, fill_in_place, holes};
+
+use crate::stores::{LOG_FILE_SIZE, config, fill, log_file, numbers, open, patch, read, tree};
+
+/// A closed store of four log files with a hole in each of the first three, and a torn end.
+fn damaged() -> BTreeMap<PathBuf, Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let store = open(root);
+    fill(&store, 0..70);
+    let end = store.max_phy_offset();
+    assert!(end > 3 * LOG_FILE_SIZE);
+    store.close().unwrap();
+    for file in 0..3 {
+        patch(&log_file(root, file * LOG_FILE_SIZE), 300, |at| at[0] ^= 1);
+    }
+    patch(&log_file(root, 3 * LOG_FILE_SIZE), end - 3 * LOG_FILE_SIZE - 50, |at| at[..10].fill(b'!'));
+    let files = tree(root).into_iter().filter_map(|(path, content)| Some((path, content?)));
+    files.map(|(path, content)| (path.strip_prefix(root).unwrap().into(), content)).collect()
+}
+
+fn copy_of(files: &BTreeMap<PathBuf, Vec<u8>>) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (path, content) in files {
+        let path = root.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    root
+}
+
+fn log(root: &Path) -> Vec<Vec<u8>> {
+    (0..4).map(|file| std::fs::read(log_file(root, file * LOG_FILE_SIZE)).unwrap()).collect()
+}
+
+fn view(root: &Path) -> Result<LogView, Error> {
+    LogView::open(config(root), Arc::new(OsFileSystem), Arc::new(ManualClock::at(1_000_000)), None)
+}
+
+/// Runs something that is told to break off when it asks for the nth time; whether it did.
+fn broken_off(at: usize, run: impl FnOnce() -> Result<(), Error>) -> bool {
+    let asked = Rc::new(Cell::new(0));
+    let count = Rc::clone(&asked);
+    let is_asked = move || {
+        count.set(count.get() + 1);
+        count.get() == at
+    };
+    let outcome = interrupt::until(is_asked, run);
+    assert!(matches!(outcome, Ok(()) | Err(Error::Interrupted)), "{outcome:?}");
+    assert_eq!(outcome.is_err(), asked.get() >= at);
+    outcome.is_err()
+}
+
+/// What a repair in place kept of the log in its folders, put back over the log.
+fn put_back(root: &Path, saved: &[PathBuf]) -> Vec<Vec<u8>> {
+    let mut files = log(root);
+    // The folder that was made first has what was there first.
+    for folder in saved.iter().rev().filter(|folder| folder.exists()) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            let at: u64 = entry.file_name().to_str().unwrap().parse().unwrap();
+            let position = usize::try_from(at % LOG_FILE_SIZE).unwrap();
+            let content = std::fs::read(entry.path()).unwrap();
+            let file = &mut files[usize::try_from(at / LOG_FILE_SIZE).unwrap()];
+            file[position..position + content.len()].copy_from_slice(&content);
+        }
+    }
+    files
+}
+
+#[test]
+fn a_repair_in_place_that_is_broken_off_has_saved_what_it_changed() {
+    let files = damaged();
+    for at in 1.. {
+        let root = copy_of(&files);
+        let before = log(root.path());
+        let saved = [root.path().join("mqstore/first"), root.path().join("mqstore/second")];
+        let repaired = |to: &Path| {
+            let view = view(root.path())?;
+            let holes = holes(&view)?;
+            fill_in_place(&view, &holes, &OsFileSystem, to)
+        };
+        let is_broken_off = broken_off(at, || repaired(&saved[0]));
+        assert_eq!(put_back(root.path(), &saved), before, "asked for the {at}th time");
+        repaired(&saved[1]).unwrap();
+        assert_eq!(put_back(root.path(), &saved), before, "asked for the {at}th time");
+        let reader = read(root.path());
+        assert_eq!(reader.gaps(), [], "asked for the {at}th time");
+        assert_eq!(numbers(&reader).len(), 70 - 4, "asked for the {at}th time");
+        if !is_broken_off {
+            assert!(at > 20, "it asks at each hole");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_is_broken_off_leaves_the_log_as_it_was() {
+    let files = damaged();
+    for at in 1.. {
+        let root = copy_of(&files);
+        let before = tree(root.path());
+        let copied = tempfile::tempdir().unwrap();
+        let folder = copied.path().join("commitlog");
+        let is_broken_off = broken_off(at, || {
+            let view = view(root.path())?;
+            copy_log(&view, &holes(&view)?, &OsFileSystem, &folder).map(drop)
+        });
+        assert_eq!(tree(root.path()), before, "asked for the {at}th time");
+        if !is_broken_off {
+            assert!(at > 12, "it asks at each file");
+            let reader = read(copied.path());
+            assert_eq!((reader.gaps(), numbers(&reader).len()), (vec![], 70 - 4));
+            return;
+        }
+    }
+}

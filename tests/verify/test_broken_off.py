@@ -1,0 +1,207 @@
+"""Ctrl-C in the middle of a repair: nothing is lost, and another repair goes on."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import mqstore
+from mqstore.verify import LostMessage, RepairResult, repair, verify
+from tests.command import mqstore_command
+from tests.compat.streams import SMALL_FILES
+from tests.store_files import copy_store, log_contents, queue_contents
+from tests.waiting import wait_until
+
+MESSAGES = 90
+LOG_FILE_SIZE = int(SMALL_FILES["mappedFileSizeCommitLog"])
+LOST = {20, 21, MESSAGES - 1}
+TRIED = 25
+"""Of some hundred places."""
+_MODULES = {sys.modules[f"mqstore.verify.{name}"].__file__ for name in ("repair", "unfinished")}
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """A store with a hole in the middle and a torn end, of which the queues still tell."""
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL_FILES) as store:
+        put = [store.put("t", b"%d " % n * 200, keys=f"k{n}", queue_id=n % 2) for n in range(MESSAGES)]
+        store.consumer("g", "t", from_where="first").close()
+    assert max(result.wrote_offset or 0 for result in put) < LOG_FILE_SIZE
+    with (path / "commitlog" / f"{0:020}").open("r+b") as log:
+        for number in LOST:
+            log.seek((put[number].wrote_offset or 0) + 100)
+            log.write(bytes(20))
+    return path
+
+
+EXPECTED = tuple(sorted((LostMessage(topic="t", queue_id=n % 2, queue_offset=n // 2) for n in LOST), key=str))
+
+
+def check_whole(done: RepairResult) -> None:
+    """All that can be there is, and what can't be was told."""
+    assert tuple(sorted(done.lost, key=str)) == EXPECTED
+    assert len(done.holes) == 1
+    assert done.message_count == MESSAGES - len(LOST)
+    check_messages(done.path)
+
+
+def check_messages(path: Path) -> None:
+    with mqstore.open(path, **SMALL_FILES) as store:
+        for queue in (0, 1):
+            found = [bytes(message.body).split()[0] for message in store.topic("t").queue(queue)]
+            assert found == [b"%d" % n for n in range(queue, MESSAGES, 2) if n not in LOST]
+    assert {finding.kind for finding in verify(path, **SMALL_FILES)[1]} <= {"offset_gap"}
+
+
+def places(run: Callable[[], object]) -> int:
+    """How many calls a repair makes by itself."""
+    count = 0
+
+    def look(frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal count
+        count += event in {"call", "c_call"} and frame.f_code.co_filename in _MODULES
+
+    sys.setprofile(look)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def press_at(place: int, run: Callable[[], object]) -> None:
+    """Presses Ctrl-C when a repair makes its nth call."""
+    count = 0
+
+    def look(frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal count
+        count += event in {"call", "c_call"} and frame.f_code.co_filename in _MODULES
+        if count == place:
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGINT)
+
+    sys.setprofile(look)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    finally:
+        sys.setprofile(None)
+
+
+def chosen(count: int, seed: int) -> list[int]:
+    """Some of the places, the last ones always."""
+    return sorted({*random.Random(seed).sample(range(1, count + 1), min(TRIED, count)), *range(count - 5, count + 1)})
+
+
+def test_into_another_folder(damaged: Path, tmp_path: Path, seed: int) -> None:
+    count = places(lambda: check_whole(repair(damaged, tmp_path / "first", **SMALL_FILES)))
+    before = log_contents(damaged), queue_contents(damaged)
+    out = tmp_path / "out" / "whole"
+    for place in chosen(count, seed):
+        press_at(place, lambda out=out: repair(damaged, out, **SMALL_FILES))  # type: ignore[misc]
+        if out.exists():  # it was pressed once that was done
+            check_messages(out)
+            out = tmp_path / "out" / f"whole-{place}"
+        assert not [left for left in (tmp_path / "out").glob("*") if left.name.endswith(".repairing")], place
+    check_whole(repair(damaged, out, **SMALL_FILES))
+    assert (log_contents(damaged), queue_contents(damaged)) == before
+
+
+def test_in_place(damaged: Path, tmp_path: Path, seed: int) -> None:
+    count = places(lambda: check_whole(repair(copy_store(damaged, tmp_path / "first"), **SMALL_FILES)))
+    queues, log = queue_contents(damaged), log_contents(damaged)
+    again = 0
+    for place in chosen(count, seed):
+        store = copy_store(damaged, tmp_path / f"store-{place}")
+        press_at(place, lambda store=store: repair(store, **SMALL_FILES))  # type: ignore[misc]
+        # Another is broken off too, sooner or later, and somebody reads the store in between.
+        press_at(max(1, count - place), lambda store=store: repair(store, **SMALL_FILES))  # type: ignore[misc]
+        mqstore.open(store, **SMALL_FILES).close()
+        is_noted = (store / "mqstore" / "repairing.json").exists()
+        done = repair(store, **SMALL_FILES)
+        if is_noted:
+            check_whole(done)
+            again += 1
+        check_messages(store)
+        saved = [*(store / "mqstore").glob("repaired-*"), *(store / "mqstore").glob("repaired-*/again*")]
+        # What was there is there still: the queues as they were, and the bytes of the holes.
+        assert any(queue_contents(folder) == queues for folder in saved), place
+        assert_saved(saved, log)
+    assert again > 3
+
+
+def assert_saved(saved: list[Path], log: dict[str, bytes]) -> None:
+    """What the holes held is saved, and what stood behind the end."""
+    content = b"".join(log[name] for name in sorted(log))
+    kept = bytearray(len(content))
+    for hole in (hole for folder in saved for hole in folder.glob("0*")):
+        at, bytes_of_hole = int(hole.name), hole.read_bytes()
+        assert bytes_of_hole == content[at:][: len(bytes_of_hole)]
+        kept[at : at + len(bytes_of_hole)] = bytes_of_hole
+    assert all(b"%d " % number * 100 in kept for number in LOST)
+
+
+@pytest.mark.parametrize(
+    "note",
+    ["", "[]", "7", '{"saved": "x"}', '{"saved": "../repaired-1", "holes": [], "lost": []}', "[" * 100_000],
+)
+def test_a_note_that_is_none_is_told(damaged: Path, note: str) -> None:
+    (damaged / "mqstore" / "repairing.json").write_text(note)
+    before = log_contents(damaged), queue_contents(damaged)
+    with pytest.raises(mqstore.StoreLayoutError, match=r"repairing\.json: expected what a repair in place had found"):
+        repair(damaged, **SMALL_FILES)
+    assert (log_contents(damaged), queue_contents(damaged)) == before
+
+
+def test_what_a_killed_repair_left_is_told(damaged: Path, tmp_path: Path) -> None:
+    (tmp_path / "whole.repairing").mkdir()
+    with pytest.raises(mqstore.OptionError, match=r"whole\.repairing is what a repair made that was killed"):
+        repair(damaged, tmp_path / "whole", **SMALL_FILES)
+
+
+def test_a_repair_that_fails_leaves_nothing(damaged: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(mqstore.StoreIOError, match="/file"):
+        repair(damaged, tmp_path / "file" / "whole", **SMALL_FILES)
+    (damaged / "config" / "nowhere").symlink_to("nowhere")
+    with pytest.raises(mqstore.StoreIOError, match="config/nowhere"):
+        repair(damaged, tmp_path / "whole", **SMALL_FILES)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "store"]
+
+
+BIG: dict[str, Any] = {"mappedFileSizeCommitLog": 64 << 20}
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_the_command(tmp_path: Path, *, in_place: bool) -> None:
+    path, out = tmp_path / "store", tmp_path / "whole"
+    with mqstore.open(path, "rw", **BIG) as store:
+        for _ in range(15):
+            store.put_many("t", [bytes(100)] * 20_000, queue_id=0, unique_key=False)
+        size = store.get_max_phy_offset() // 300_000
+    with (path / "commitlog" / f"{0:020}").open("r+b") as log:
+        log.seek(5 * size + 100)
+        log.write(b"damage")
+    command = [*mqstore_command("repair", path, BIG), "--json", *(["--in-place"] if in_place else ["--out", str(out)])]
+    begun = path / "mqstore" / "repairing.json" if in_place else tmp_path / "whole.repairing"
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(begun.exists)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert told.startswith("broken off; ")
+    assert "Traceback" not in told
+    assert not out.exists()
+    assert begun.exists() == in_place
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert [json.loads(line)["lost offset"] for line in done.stdout.splitlines()] == [5]
+    assert "299,999 messages, 1 lost" in done.stderr
