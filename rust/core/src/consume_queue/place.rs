@@ -33,6 +33,13 @@ impl PlaceRule {
         self.units_in_file * MAX_GAP_FILES + MAX_GAP_UNITS
     }
 
+    /// Whether a unit goes where it says, or is there already. One with offset 0 says nothing: a queue that was
+    /// removed begins with it again.
+    pub(crate) fn is_within_reach(self, cq_offset: i64, current: Option<u64>) -> bool {
+        let is_there = |place: UnitPlace| num::java_long(place.index) == cq_offset;
+        cq_offset == 0 || self.place(cq_offset, current).is_none_or(is_there)
+    }
+
     /// The place of a unit that says it has an offset, in a queue that ends at `current`, or that is
     /// empty. `None` where the queue has the unit already.
     ///

@@ -15,8 +15,8 @@ use crate::commit_log::CommitLog;
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::config::StoreConfig;
-use crate::consume_queue::ConsumeQueue;
 use crate::consume_queue::table::QueueTable;
+use crate::consume_queue::{ConsumeQueue, PlaceRule};
 use crate::dispatch::Gap;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
@@ -195,7 +195,9 @@ impl Search {
         log: &CommitLog,
         queues: &QueueTable,
     ) -> Result<Vec<Gap>> {
-        for order in self.orders.values() {
+        let rule = PlaceRule { units_in_file: queues.units_in_file(), compat: false };
+        for (key, order) in &self.orders {
+            self.strangers.extend(order.out_of_reach(rule, queues, key));
             if let Some(pending) = order.pending {
                 self.suspects.push(pending);
                 if pending.queue_offset == order.expected.saturating_add(1) {
@@ -215,7 +217,7 @@ impl Search {
         self.strangers.extend(fillers);
         add_those_elsewhere(config, log, queues, &others, &mut self.strangers)?;
         self.strangers.sort_unstable_by_key(|stranger| stranger.phy_offset);
-        // One can be told by the order of offsets and by the units of several queues.
+        // One can be told by its own offset, by the order of offsets and by the units of several queues.
         self.strangers.dedup_by_key(|stranger| stranger.phy_offset);
         let gap = |Claim { phy_offset, size, queue_id, queue_offset }: &Claim| Gap {
             from: *phy_offset,
@@ -259,6 +261,19 @@ impl Order {
         self.expected = found.saturating_add(1);
         self.last_phy_offset = claim.phy_offset;
         self.first = None;
+    }
+
+    /// The record, of the last ones of a queue, that says an offset which no queue reaches: dispatch would put it
+    /// somewhere else, and the next opening find it there.
+    fn out_of_reach(&self, rule: PlaceRule, queues: &QueueTable, key: &QueueKey) -> Option<Claim> {
+        let (claim, end) = match self.first {
+            Some(first) => {
+                let queue = queues.get_decoded(QueueRef { topic: &key.topic, queue_id: key.queue_id });
+                (first, queue.map(|queue| queue.max_offset_in_queue()).filter(|&end| end > 0))
+            }
+            None => (self.pending?, num::from_java_long(self.expected)),
+        };
+        (!rule.is_within_reach(claim.queue_offset, end)).then_some(claim)
     }
 }
 

@@ -5,8 +5,14 @@
 #[path = "../stores/mod.rs"]
 mod stores;
 
+mod by_queues;
 mod index;
 mod layout;
 mod log_end;
+mod lost_sectors;
+mod parts;
 mod queues;
+mod start_file;
+mod state;
 mod strangers;
+mod trim;

@@ -1,8 +1,12 @@
 //! How far the queues go, light ones among them.
 
-use mqstore_core::store::Mode;
+use mqstore_core::format::cq_unit::CqUnit;
+use mqstore_core::store::{Mode, NewMessage};
 
-use crate::stores::{bodies, config, crash, open_with, put, try_open};
+use crate::stores::{
+    bodies, config, crash, fill, log_file, message, numbers, open, open_with, patch, put, read, try_open,
+    try_put,
+};
 
 fn config_of_light(root: &std::path::Path) -> mqstore_core::config::StoreConfig {
     let mut config = config(root);
@@ -38,6 +42,80 @@ fn light_queues_go_on_where_they_ended() {
     }
 }
 
+/// A unit that leads to a message of the log, and not to the one that stands for it.
+#[test]
+fn units_at_a_closed_queue_s_end_that_the_log_disagrees_with_are_cut_off() {
+    let unit = |number: u64| CqUnit { physical_offset: number.cast_signed() * 179, size: 179, tags_code: 0 };
+    let damages = [
+        ("a copy of an earlier unit", 100, unit(3)),
+        ("a copy of the first unit", 100, unit(0)),
+        ("the last unit says a larger size", 80, CqUnit { size: 181, ..unit(4) }),
+    ];
+    for (what, at, bad) in damages {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        fill(&store, 0..5);
+        store.close().unwrap();
+        let file = root.path().join("consumequeue/t/0/00000000000000000000");
+        assert_eq!(std::fs::read(&file).unwrap()[80..100], unit(4).to_bytes());
+        patch(&file, at, |at| at[..20].copy_from_slice(&bad.to_bytes()));
+        let store = open(root.path());
+        let queue = store.find_consume_queue("t", 0).unwrap();
+        assert_eq!(queue.max_offset_in_queue(), 5, "{what}");
+        assert_eq!(queue.unit(4).unwrap(), Some(unit(4)), "{what}");
+        fill(&store, 5..7);
+        assert_eq!(numbers(&store), (0..7).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_further_queue_s_unit_for_another_offset_is_cut_off() {
+    for queue in ["%LMQ%a/0", "other/3"] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open_with(config_of_light(root.path()));
+        for number in 0..3 {
+            put(&store, "t", 3, format!("{number}").as_bytes(), TO_TWO);
+        }
+        store.close().unwrap();
+        let file = root.path().join("consumequeue").join(queue).join("00000000000000000000");
+        patch(&file, 40, |at| at.copy_within(..20, 20));
+        let store = open_with(config_of_light(root.path()));
+        let (topic, queue_id) = queue.split_once('/').unwrap();
+        let queue = store.find_consume_queue(topic, queue_id.parse().unwrap()).unwrap();
+        assert_eq!(queue.max_offset_in_queue(), 3, "{queue:?}");
+    }
+}
+
+/// What retention removed from the log says nothing against the units that led to it: the next message goes
+/// on behind them.
+#[test]
+fn a_queue_whose_messages_expired_keeps_its_end() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "old", 0, b"0", "");
+    fill(&store, 0..40);
+    put(&store, "t", 1, b"0", "");
+    store.close().unwrap();
+    std::fs::remove_file(log_file(root.path(), 0)).unwrap();
+    let store = open(root.path());
+    assert_eq!(store.find_consume_queue("old", 0).unwrap().max_offset_in_queue(), 1);
+    assert_eq!(put(&store, "old", 0, b"1", "").logics_offset, 1);
+    assert_eq!(bodies(&store, "old", 0), ["1"]);
+}
+
+/// Of a topic that is no text the queue's name has other bytes.
+#[test]
+fn a_topic_that_is_no_text_has_its_units_after_a_close() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let bad = NewMessage { topic: b"t\xff", ..message("", 0, b"body", "") };
+    try_put(&store, &bad).unwrap();
+    store.close().unwrap();
+    let store = read(root.path());
+    assert_eq!(store.notes().dispatched_from, store.max_phy_offset(), "its unit is believed");
+    assert_eq!(bodies(&store, "t\u{fffd}", 0), ["body"]);
+}
+
 #[test]
 fn a_message_without_properties_has_some_while_multi_dispatch_is_on() {
     let root = tempfile::tempdir().unwrap();
@@ -57,7 +135,7 @@ fn a_unit_of_another_message_is_not_served() {
     }
     store.close().unwrap();
     let file = root.path().join("consumequeue/t/0/00000000000000000000");
-    crate::stores::patch(&file, 20, |at| at.copy_within(20..40, 0)); // unit 1 says what unit 2 says
+    patch(&file, 20, |at| at.copy_within(20..40, 0)); // unit 1 says what unit 2 says
     for compat in [false, true] {
         let mut config = config(root.path());
         config.compat = compat;

@@ -2,14 +2,17 @@
 
 use std::path::Path;
 
+use mqstore_core::commit_log::Wait;
 use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::config::{OnDamage, StoreConfig};
 use mqstore_core::error::Error;
 use mqstore_core::format::message::RecordFault;
-use mqstore_core::store::Mode;
+use mqstore_core::store::{Mode, Store};
 
+use crate::parts::{set_positions, set_times};
 use crate::stores::{
-    bodies, config, crash, log_file, open, open_with, patch, put, read, tree, try_open, walked_parts,
+    LOG_FILE_SIZE, bodies, config, crash, log_file, open, open_with, patch, put, read, tree, try_open,
+    walked_parts,
 };
 
 const QUEUE_ID_AT: u64 = 12;
@@ -60,7 +63,8 @@ fn a_record_that_says_another_place_is_dispatched_nowhere() {
             }
             assert_eq!(reader.record_at(bad).unwrap().map(|bytes| bytes.to_vec()), None, "{what}");
             let gaps = reader.gaps();
-            assert!(matches!(gaps[..], [gap] if gap.from == bad), "{what}: {gaps:?}");
+            let next = offsets[number + 1];
+            assert!(matches!(gaps[..], [gap] if (gap.from, gap.to) == (bad, next)), "{what}: {gaps:?}");
 
             let before = tree(root.path());
             let refused = try_open(config(root.path()), Mode::ReadWrite).map(drop).unwrap_err();
@@ -105,6 +109,144 @@ fn a_queue_that_goes_on_at_a_later_offset_is_as_it_was() {
         let store = open(root.path());
         assert_eq!(bodies(&store, "orders", 0), expected, "the jump is at {jump_at}");
         assert_eq!(store.find_consume_queue("orders", 0).unwrap().max_offset_in_queue(), 50 - jump_at);
+    }
+}
+
+/// Puts a message whose queue goes on at an offset.
+fn put_at(store: &Store, topic: &str, queue_offset: i64) -> u64 {
+    store.log().set_next_queue_offset(QueueRef { topic: topic.as_bytes(), queue_id: 0 }, queue_offset);
+    put(store, topic, 0, queue_offset.to_string().as_bytes(), "").wrote_offset
+}
+
+fn queue_offsets(store: &Store, topic: &str) -> Vec<i64> {
+    bodies(store, topic, 0).iter().map(|body| body.parse().unwrap()).collect()
+}
+
+fn spill(store: &Store) {
+    store.reput().unwrap();
+    store.queues().spill_all().unwrap();
+}
+
+#[test]
+fn a_queue_that_goes_on_at_later_offsets_again_and_again_is_as_it_was() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let offsets = [0, 1, 2, 40, 80, 81, 82, 90, 100, 120];
+    for queue_offset in offsets {
+        put_at(&store, "orders", queue_offset);
+    }
+    crash(store);
+    let store = open(root.path());
+    assert_eq!((store.gaps(), queue_offsets(&store, "orders")), (vec![], offsets.to_vec()));
+}
+
+/// An offset that is missing in a queue is looked for where it is missing, and only what has just that offset.
+#[test]
+fn records_of_other_queues_do_not_fill_a_queue_s_hole() {
+    // The other queue's one message: its offset, and before which of the first queue's it stands.
+    for (other, before) in [(7, 6), (5, 2), (5, 9)] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        for queue_offset in [0, 1, 2, 3, 4, 6, 7, 8, 9] {
+            if queue_offset == before {
+                put_at(&store, "payments", other);
+            }
+            put_at(&store, "orders", queue_offset);
+        }
+        crash(store);
+        let store = open(root.path());
+        assert_eq!(store.gaps(), []);
+        assert_eq!(queue_offsets(&store, "payments"), [other], "before {before}");
+        assert_eq!(queue_offsets(&store, "orders"), [0, 1, 2, 3, 4, 6, 7, 8, 9]);
+    }
+}
+
+/// Where the other queue's files have the record's unit, or end where it follows, it is that queue's.
+#[test]
+fn a_record_that_its_queue_s_files_bear_witness_of_fills_no_hole() {
+    for unit_is_in_files in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        put_at(&store, "payments", 4);
+        if !unit_is_in_files {
+            spill(&store);
+        }
+        store.log().end_file(Wait::Block).unwrap();
+        for queue_offset in 0..5 {
+            put_at(&store, "orders", queue_offset);
+        }
+        store.clock.set(1_010_000);
+        put_at(&store, "payments", 5);
+        for queue_offset in 6..9 {
+            put_at(&store, "orders", queue_offset);
+        }
+        if unit_is_in_files {
+            spill(&store);
+        }
+        crash(store);
+        // The first file is not walked over.
+        set_positions(root.path(), LOG_FILE_SIZE, LOG_FILE_SIZE, LOG_FILE_SIZE);
+        set_times(root.path(), [1_005_000; 3]);
+        let without_index = || StoreConfig { message_index_enable: false, ..config(root.path()) };
+        let store = try_open(without_index(), Mode::Read).unwrap();
+        assert_eq!(store.notes().dispatched_from, LOG_FILE_SIZE);
+        assert_eq!(store.gaps(), [], "unit in the files: {unit_is_in_files}");
+        assert_eq!(queue_offsets(&store, "payments"), [4, 5]);
+        assert_eq!(queue_offsets(&store, "orders"), [0, 1, 2, 3, 4, 6, 7, 8]);
+    }
+}
+
+/// Dispatch would put it at its queue's end, where the next opening would see that it does not belong.
+#[test]
+fn a_last_record_whose_offset_no_queue_reaches_is_told_at_the_first_opening() {
+    for (count, dispatched) in [(1, 0), (3, 0), (3, 2), (3, 1)] {
+        for (at, mask) in [(QUEUE_OFFSET_AT, 1), (QUEUE_OFFSET_AT + 4, 1), (QUEUE_OFFSET_AT, 0x80)] {
+            let root = tempfile::tempdir().unwrap();
+            let store = open(root.path());
+            for queue_offset in 0..count {
+                put_at(&store, "orders", queue_offset);
+                if queue_offset + 1 == dispatched {
+                    spill(&store);
+                    store.flush_everything().unwrap();
+                }
+            }
+            let last = store.max_phy_offset() - (store.max_phy_offset() / count.cast_unsigned());
+            crash(store);
+            patch(&log_file(root.path(), 0), last + at, |at| at[0] ^= mask);
+            let what = format!("{count} messages, {dispatched} of them dispatched, byte {at}");
+            let refused = try_open(config(root.path()), Mode::ReadWrite).map(drop);
+            let is_alone = count == 1 && (at, mask) != (QUEUE_OFFSET_AT, 0x80);
+            if is_alone {
+                refused.unwrap(); // a queue can begin anywhere
+                open(root.path()).close().unwrap();
+                open(root.path());
+                continue;
+            }
+            let is_it = matches!(refused, Err(Error::Damaged { offset, fault: RecordFault::Misplaced { .. }, .. }) if offset == last);
+            assert!(is_it, "{what}: {refused:?}");
+            let reader = read(root.path());
+            assert_eq!(queue_offsets(&reader, "orders"), (0..count - 1).collect::<Vec<_>>(), "{what}");
+        }
+    }
+}
+
+/// Of several units for a record the first counts.
+#[test]
+fn a_last_record_behind_a_jump_is_as_it_was_where_a_unit_agrees_with_it() {
+    for has_copy in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        for queue_offset in [0, 1, 2, 13] {
+            put_at(&store, "orders", queue_offset);
+        }
+        spill(&store);
+        crash(store);
+        if has_copy {
+            let file = root.path().join("consumequeue/orders/0/00000000000000000200");
+            patch(&file, 60, |at| at.copy_within(..20, 20));
+        }
+        let store = open(root.path());
+        assert_eq!((store.gaps(), queue_offsets(&store, "orders")), (vec![], vec![0, 1, 2, 13]));
     }
 }
 
