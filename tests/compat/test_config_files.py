@@ -141,7 +141,9 @@ def ours(store: Path) -> dict[str, Callable[[], object]]:
     for manager in (offsets, filters, delays):
         manager.persist()
     return {
-        "TopicConfigManager": lambda: {ODD: topics.encode()["topicConfigTable"][ODD]},
+        "TopicConfigManager": lambda: {
+            ODD: config_json.loads(config_json.dumps(topics.encode()))["topicConfigTable"][ODD]
+        },
         "SubscriptionGroupManager": lambda: {ODD: groups.encode()["subscriptionGroupTable"][ODD]},
         "ConsumerOffsetManager": lambda: offsets.encode()["offsetTable"],
         "ConsumerFilterManager": lambda: {"orders"},

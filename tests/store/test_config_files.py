@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 import mqstore
+from mqstore.store import config_json
 from mqstore.store.config_consumer_filter import ConsumerFilterManager
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_delay_offset import DelayOffsetManager
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig, SubscriptionGroupManager
-from mqstore.store.topics import TopicConfigManager
+from mqstore.store.topics import TopicConfig, TopicConfigManager
 
 
 def refuse(_path: Path, _content: bytes) -> None:
@@ -139,3 +140,18 @@ def test_a_filter_that_nobody_has_used_for_a_day_goes(tmp_path: Path) -> None:
     now += 24 * 3600 * 1000
     again.persist()
     assert filters(tmp_path / "f.json", lambda: now).get("orders", "g") is None
+
+
+def test_topics_are_written_as_they_are_after_each_change(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    topics = TopicConfigManager(path, write, lambda: 5)
+    for number in range(3):
+        topics.get_or_add(f"topic {number}", number)
+    topics.update(TopicConfig(topic_name="topic 1", write_queue_nums=9))
+    topics.delete("topic 0")
+    topics.get_or_add("topic 0", 7)
+    written = config_json.loads(path.read_text())
+    assert path.read_text() == config_json.dumps(written)
+    assert TopicConfigManager(path, write, lambda: 5).all() == topics.all()
+    numbers = {topic: entry["writeQueueNums"] for topic, entry in written["topicConfigTable"].items()}
+    assert numbers == {"topic 1": 9, "topic 2": 2, "topic 0": 7}

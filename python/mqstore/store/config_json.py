@@ -6,12 +6,13 @@ and stand on one line, as a Java ``Map<Integer, …>`` is written; a tuple stand
 Source: ``RemotingSerializable.toJson``, ``JSON.toJSONString``.
 """
 
+import functools
 import itertools
 import json
 import re
 from typing import Any, NoReturn
 
-__all__ = ["dumps", "loads"]
+__all__ = ["Dumped", "dump_entry", "dumps", "loads"]
 
 _MAX_DEPTH = 100
 """How deep objects may be nested: RocketMQ's files have five levels."""
@@ -20,13 +21,26 @@ _ESCAPED_BY_FASTJSON_ALONE = re.compile("[\x7f-\x9f\u2028\u2029]")
 _JSON_ESCAPE = re.compile(r"(\\\\)|\\u([0-9a-f]{4})")
 
 
+class Dumped(str):
+    """The form of a value at its depth: who changes one entry of thousands need not dump the others again."""
+
+    __slots__ = ()
+
+
 def dumps(value: object) -> str:
     """A value as fastjson's pretty form."""
     return _dump(value, "")
 
 
+def dump_entry(value: object) -> Dumped:
+    """A value's form as an entry of one of the file's tables, to be put into what is dumped."""
+    return Dumped(_dump(value, "\t\t"))
+
+
 def _dump(value: object, indent: str) -> str:
     inner = indent + "\t"
+    if isinstance(value, Dumped):
+        return value
     if isinstance(value, str):
         return _dump_text(value)
     if isinstance(value, dict) and value:
@@ -48,6 +62,7 @@ def _dump_entries(value: dict[Any, Any], indent: str) -> str:
     return f"{written}\n{indent}}}"
 
 
+@functools.lru_cache(maxsize=1 << 12)
 def _dump_text(text: str) -> str:
     # Python's escapes are fastjson's, but for the case of their digits and the characters that it alone escapes.
     written = _JSON_ESCAPE.sub(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from mqstore.store import config_json
 from mqstore.store.config_manager import ConfigManager, Json, checked_object
 
 __all__ = ["TopicConfig", "TopicConfigManager"]
@@ -65,6 +66,7 @@ class TopicConfigManager(ConfigManager):
         """Reads the file."""
         self._now_ms = now_ms
         self._table: Json = {}
+        self._dumped: dict[str, tuple[Json, config_json.Dumped]] = {}
         super().__init__(path, write)
 
     def decode(self, content: Json) -> None:
@@ -74,7 +76,13 @@ class TopicConfigManager(ConfigManager):
 
     def encode(self) -> Json:
         """The topics, under a new version."""
-        return {"dataVersion": self.next_version(self._now_ms()), "topicConfigTable": self._table}
+        self._dumped = {topic: self._dump(topic, entry) for topic, entry in self._table.items()}
+        dumped = {topic: form for topic, (_, form) in self._dumped.items()}
+        return {"dataVersion": self.next_version(self._now_ms()), "topicConfigTable": dumped}
+
+    def _dump(self, topic: str, entry: Json) -> tuple[Json, config_json.Dumped]:
+        known = self._dumped.get(topic)
+        return known if known is not None and known[0] is entry else (entry, config_json.dump_entry(entry))
 
     def get(self, topic: str) -> TopicConfig | None:
         """A topic, or ``None``."""

@@ -123,6 +123,8 @@ pub trait FileHandle: Send + Sync + fmt::Debug {
     fn sync_data(&self) -> io::Result<()>;
     /// Where data that is no hole begins at or behind an offset; `None` where only holes follow.
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>>;
+    /// Where the first hole begins at or behind an offset, which lies in the file; its end counts as one.
+    fn next_hole(&self, offset: u64) -> io::Result<u64>;
     /// Whether it can be mapped; where it can't it is read.
     fn can_map(&self) -> bool {
         true
@@ -284,6 +286,14 @@ impl FileHandle for OsFile {
             Err(Errno::EINVAL | Errno::EOPNOTSUPP) => {
                 Ok((offset < self.0.metadata()?.len()).then_some(offset))
             }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn next_hole(&self, offset: u64) -> io::Result<u64> {
+        match lseek(&self.0, num::java_long(offset), Whence::SeekHole) {
+            Ok(found) => Ok(num::from_java_long(found).unwrap_or(offset)),
+            Err(Errno::EINVAL | Errno::EOPNOTSUPP) => Ok(self.0.metadata()?.len()),
             Err(error) => Err(error.into()),
         }
     }

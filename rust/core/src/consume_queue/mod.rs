@@ -356,15 +356,14 @@ impl ConsumeQueue {
         state.ext.as_mut().filter(|ext| !ext.units.is_empty()).map_or(Ok(()), |ext| ext.units.destroy())
     }
 
-    /// Touches every page of the queue's files, so that the first look-ups find them in memory. Does nothing
+    /// Has all that is written of the queue's files read, so that the first look-ups find them in memory. Does nothing
     /// for files that are not mapped.
     ///
     /// # Errors
-    /// Where a file can't be mapped.
+    /// Where a file can't be opened or mapped.
     pub fn warm_up(&self) -> Result<()> {
         for file in self.files().iter().filter(|file| !file.is_read()) {
-            let region = file.region()?;
-            let _best_effort = region.will_need(0, region.len());
+            file.fetch()?;
         }
         Ok(())
     }

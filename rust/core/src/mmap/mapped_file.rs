@@ -1,6 +1,6 @@
 //! One file of fixed size, mapped or read when it is first used.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +12,9 @@ use crate::fs::{FileHandle, FileSystem, OpenMode};
 use crate::num;
 use crate::sync::{AtomicBool, Ordering, RwLock};
 use crate::zeros::is_zero;
+
+/// A file is short where less than this part of it is written.
+const SHORT_PART: u64 = 16;
 
 /// How the bytes of a file are reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,14 +191,37 @@ impl MappedFile {
             return Ok(Arc::clone(region));
         }
         let handle = self.open_handle(&mut open)?;
-        let region = handle
-            .map(num::index(self.present_size), self.access == Access::MapWrite)
-            .map_err(Error::io("map", &self.path))?;
+        let region = self.map(&*handle).map_err(Error::io("map", &self.path))?;
         let region = Arc::new(region);
         open.region = Some(Arc::clone(&region));
         drop(open);
         self.register();
         Ok(region)
+    }
+
+    /// Of many files most are short. What stands behind their end is a hole, and a system that reads ahead by
+    /// megabytes would fill memory with its zeros at every first touch: what is written is fetched alone.
+    fn map(&self, handle: &dyn FileHandle) -> io::Result<Region> {
+        let region = handle.map(num::index(self.present_size), self.access == Access::MapWrite)?;
+        if self.budget.is_some() && self.present_size > 0 {
+            let written = handle.next_hole(0)?;
+            if written < self.present_size / SHORT_PART {
+                region.read_pages_alone()?;
+                region.will_need(0, num::index(written))?;
+            }
+        }
+        Ok(region)
+    }
+
+    /// Asks for all to be read that is written of it.
+    ///
+    /// # Errors
+    /// Where it can't be opened or mapped.
+    pub fn fetch(self: &Arc<Self>) -> Result<()> {
+        let (region, handle) = (self.region()?, self.handle()?);
+        let written = handle.next_hole(0).map_err(Error::io("look for a hole in", &self.path))?;
+        let _best_effort = region.will_need(0, num::index(written).min(region.len()));
+        Ok(())
     }
 
     fn register(self: &Arc<Self>) {

@@ -154,6 +154,11 @@ impl Region {
         if len == 0 { Ok(()) } else { self.map.advise_range(Advice::WillNeed, at, len) }
     }
 
+    /// Lets a page that is touched be read alone, without those next to it.
+    pub(crate) fn read_pages_alone(&self) -> io::Result<()> {
+        self.map.advise(Advice::Random)
+    }
+
     /// Keeps its pages in memory.
     pub(crate) fn lock(&self) -> io::Result<()> {
         self.map.lock()

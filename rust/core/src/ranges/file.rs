@@ -147,6 +147,10 @@ impl FileHandle for RangeFile {
         Ok((offset < self.metadata.len).then_some(offset))
     }
 
+    fn next_hole(&self, _: u64) -> Result<u64> {
+        Ok(self.metadata.len)
+    }
+
     fn can_map(&self) -> bool {
         false
     }

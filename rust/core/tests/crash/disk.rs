@@ -387,6 +387,10 @@ impl<T: Clone + Send + std::fmt::Debug> FileHandle for RecordedFile<T> {
         self.file.next_data(offset)
     }
 
+    fn next_hole(&self, offset: u64) -> io::Result<u64> {
+        self.file.next_hole(offset)
+    }
+
     fn map(&self, len: usize, writable: bool) -> io::Result<Region> {
         self.file.map(len, writable)
     }

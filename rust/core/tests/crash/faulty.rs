@@ -35,13 +35,14 @@ pub(crate) enum Call {
     ShortWrite,
     Sync,
     NextData,
+    NextHole,
     Map,
     FlushMapped,
     Lock,
 }
 
 /// Each kind of call with the errors that it can come to.
-pub(crate) const FAULTS: [(Call, Errno); 26] = [
+pub(crate) const FAULTS: [(Call, Errno); 27] = [
     (Call::Open, Errno::EIO),
     (Call::Open, Errno::EMFILE),
     (Call::Create, Errno::EROFS),
@@ -65,6 +66,7 @@ pub(crate) const FAULTS: [(Call, Errno); 26] = [
     (Call::ShortWrite, Errno::ENOSPC),
     (Call::Sync, Errno::EIO),
     (Call::NextData, Errno::EIO),
+    (Call::NextHole, Errno::EIO),
     (Call::Map, Errno::ENOMEM),
     (Call::FlushMapped, Errno::EIO),
     (Call::Lock, Errno::ENOLCK),
@@ -247,6 +249,11 @@ impl FileHandle for FaultyFile {
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
         self.fault.check(Call::NextData)?;
         self.file.next_data(offset)
+    }
+
+    fn next_hole(&self, offset: u64) -> io::Result<u64> {
+        self.fault.check(Call::NextHole)?;
+        self.file.next_hole(offset)
     }
 
     fn map(&self, len: usize, writable: bool) -> io::Result<Region> {

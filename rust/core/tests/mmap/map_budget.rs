@@ -1,5 +1,6 @@
 //! The bound on open files.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use mqstore_core::mmap::file_queue::FileQueueOptions;
@@ -68,5 +69,27 @@ fn files_that_are_made_count_too() {
     for number in 0..20 {
         queue.push(queue.create(number * 100).unwrap());
         assert_eq!(budget.open_count(), usize::try_from(number + 1).unwrap().min(5));
+    }
+}
+
+/// What the system knows of this process's mapping of a file.
+fn flags_of_mapping(path: &Path) -> String {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let of_file = maps.split_once(path.to_str().unwrap()).unwrap().1;
+    of_file.lines().find_map(|line| line.strip_prefix("VmFlags:")).unwrap().to_owned()
+}
+
+#[test]
+fn a_short_file_of_many_is_not_read_ahead_into_its_hole() {
+    let root = tempfile::tempdir().unwrap();
+    let size = 1 << 20;
+    let budget = Some(MapBudget::new(5));
+    let options = FileQueueOptions { budget, file_size: size, ..options(root.path(), Access::MapWrite) };
+    let queue = queue_with(options);
+    for (from, written, is_alone) in [(0, 10, true), (size, 1 << 19, false)] {
+        let file = queue.create(from).unwrap();
+        file.handle().unwrap().write_at(&vec![7; written], 0).unwrap();
+        file.region().unwrap();
+        assert_eq!(flags_of_mapping(file.path()).contains(" rr"), is_alone, "{written} bytes are written");
     }
 }
