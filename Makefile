@@ -60,13 +60,14 @@ fuzz:
 	done
 
 # Each change that a tool makes to this code has to fail a test; docs/durability.md tells what is left over.
-# Needs cargo-mutants. MUTANTS="--shard 0/8" or "--file .../dispatch.rs" takes a part.
+# Needs cargo-mutants. MUTANTS="--shard 0/8" or "--re recover_crashed" takes a part.
 MUTATE := PROPTEST_CASES=16 PROPTEST_MAX_SHRINK_ITERS=0 PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 \
   CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 cargo mutants -p mqstore-core --no-shuffle --timeout 60
 mutants:
 	$(MUTATE) -o target/mutants/format -f 'rust/core/src/format/*.rs' $(MUTANTS) -- --test format -- --skip a_small_body
-	$(MUTATE) -o target/mutants/recovery -f 'rust/core/src/recovery/*.rs' -f rust/core/src/dispatch.rs $(MUTANTS) \
-	  -- --test core --test recovery --test store
+	$(MUTATE) -o target/mutants/recovery -f 'rust/core/src/recovery/*.rs' -f 'rust/core/src/dispatch/*.rs' \
+	  -f rust/core/src/consume_queue/recover.rs -f rust/core/src/store/witness.rs -f rust/core/src/index/infer.rs \
+	  $(MUTANTS) -- --test core --test recovery --test store --test consume_queue --test index --test selection
 
 # The engine's threads under a sanitizer that sees memory which two touch without an order between them. Needs a
 # nightly compiler with rust-src.

@@ -98,7 +98,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         end = log_end::find(of)?;
     }
     of.log.set_end(end.log_end, end.last_store_timestamp);
-    let QueueEnds { mut dispatch_from, mut is_cut } = queues::recover(of, &end)?;
+    let QueueEnds { mut dispatch_from, is_cut } = queues::recover(of, &end)?;
     let (mut dropped, mut index_from) = index::recover(of, &end)?;
     let strangers = find_strangers(of, index_from.unwrap_or(dispatch_from).min(dispatch_from), &mut end)?;
     if let Some(first) = strangers.first().filter(|_| of.writable) {
@@ -106,8 +106,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         end.log_end = first.from;
         end.behind = Behind::Remains;
         of.log.set_end(end.log_end, end.last_store_timestamp);
-        let ends = queues::recover(of, &end)?;
-        (dispatch_from, is_cut) = (ends.dispatch_from, is_cut || ends.is_cut);
+        dispatch_from = queues::recover(of, &end)?.dispatch_from;
         let (dropped_too, earlier) = index::recover(of, &end)?;
         dropped.splice(0..0, dropped_too);
         index_from = earlier.into_iter().chain(index_from).min();
@@ -124,11 +123,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         index_from,
         dropped,
         behind: end.behind,
-        must_trim: of.state != StoreState::Closed
-            || end.behind == Behind::Remains
-            || is_cut
-            || has_later_files
-            || has_half_made,
+        must_trim: end.behind == Behind::Remains || is_cut || has_later_files || has_half_made,
     })
 }
 

@@ -18,7 +18,7 @@ use crate::num;
 pub struct QueueEnds {
     /// Where dispatch has to begin.
     pub dispatch_from: u64,
-    /// Whether something stands behind the end of a queue that has to go.
+    /// Whether something stands behind the end of a queue that has to go, or, after an unclean stop, may.
     pub is_cut: bool,
 }
 

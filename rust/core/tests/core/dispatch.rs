@@ -1,19 +1,21 @@
 //! From records to units and keys.
 
 use mqstore_core::commit_log::Wait;
-use mqstore_core::config::StoreConfig;
-use mqstore_core::dispatch::{multi_queues, split_java};
+use mqstore_core::config::{StoreConfig, WalkedParts};
+use mqstore_core::dispatch::{multi_queues, split_java, tags_code, tags_code_fits};
+use mqstore_core::format::cq_ext_unit::is_ext_addr;
 use mqstore_core::format::message::RecordFault;
 use mqstore_core::format::properties::DispatchProperties;
 use mqstore_core::format::sys_flag::{
     TRANSACTION_COMMIT_TYPE, TRANSACTION_PREPARED_TYPE, TRANSACTION_ROLLBACK_TYPE,
 };
 use mqstore_core::index::KeyQuery;
+use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Mode, PutStep, Store};
 
 use crate::stores::{
-    LOG_FILE_SIZE, bodies, config, fill, log_file, message, numbers, open, open_with, patch, put, read,
-    try_open, try_put,
+    LOG_FILE_SIZE, bodies, config, fields, fill, log_file, message, numbers, open, open_with, patch, put,
+    read, record_bytes, try_open, try_put, walked_parts,
 };
 
 fn found(store: &Store, key: &str) -> usize {
@@ -41,12 +43,19 @@ fn parts_of_a_transaction_go_where_4_9_3_sends_them() {
     assert_eq!(store.dispatcher().message_count(), 3);
 }
 
+/// One thread does it alone, or puts what several derive.
 #[test]
 fn a_pass_goes_on_where_the_last_one_stopped() {
-    let root = tempfile::tempdir().unwrap();
-    let store = open(root.path());
+    for thread_count in [1, 3] {
+        let root = tempfile::tempdir().unwrap();
+        let walked_parts = WalkedParts { thread_count, ..walked_parts(512) };
+        check_passes(&open_with(StoreConfig { walked_parts, ..config(root.path()) }));
+    }
+}
+
+fn check_passes(store: &Store) {
     assert_eq!(store.reput().unwrap(), 0);
-    fill(&store, 0..50);
+    fill(store, 0..50);
     assert!(store.dispatch_behind_bytes() > 0);
     assert_eq!((store.reput().unwrap(), store.reput().unwrap()), (50, 0));
     assert_eq!((store.dispatch_behind_bytes(), store.dispatch_behind_ms()), (0, 0));
@@ -56,8 +65,8 @@ fn a_pass_goes_on_where_the_last_one_stopped() {
     assert!(matches!(store.log().end_file(Wait::Block), Ok(())));
     assert_eq!(store.reput().unwrap(), 0);
     assert_eq!(store.dispatch_behind_bytes(), 0);
-    fill(&store, 50..51);
-    assert_eq!(numbers(&store).len(), 51);
+    fill(store, 50..51);
+    assert_eq!(numbers(store).len(), 51);
 }
 
 #[test]
@@ -177,6 +186,103 @@ fn a_delayed_message_has_its_time_of_delivery_in_its_unit() {
     store.reput().unwrap();
     let queue = store.find_consume_queue("SCHEDULE_TOPIC_XXXX", 1).unwrap();
     assert_eq!([0, 1].map(|index| queue.unit(index).unwrap().unwrap().tags_code), [1_005_000; 2]);
+}
+
+/// What a unit of a record with such a topic and properties says, stored at 1,000,000 ms, in a store where level 1
+/// takes a second and level 2 five.
+fn says(topic: &str, properties: &str, compat: bool) -> (i64, Vec<i64>) {
+    let config = StoreConfig { compat, ..config(std::path::Path::new("/")) };
+    let bytes = record_bytes(&fields(topic, 0, b"body", properties), 0, 0);
+    let record = decode_record(&bytes).unwrap();
+    let properties = DispatchProperties::of(record.properties);
+    let fits = |&code: &i64| tags_code_fits(&config, &record, &properties, code);
+    let possible = [0, 65, 7_000_000, 1_001_000, 1_005_000].into_iter().filter(fits).collect();
+    (tags_code(&config, &record, &properties), possible)
+}
+
+#[test]
+fn a_unit_says_the_tag_s_hash_or_when_the_message_is_due() {
+    assert_eq!(says("t", "", false), (0, vec![0]));
+    assert_eq!(says("t", "TAGS\x01A", false), (65, vec![65]));
+    assert_eq!(says("t", "TAGS\x01A\x02DELAY\x011\x02MQSTORE_DELIVER_AT\x017000000", false), (65, vec![65]));
+    for (level, expected) in
+        [("1", 1_001_000), ("2", 1_005_000), ("99", 1_005_000), ("0", 65), ("-1", 65), ("x", 65)]
+    {
+        let properties = format!("TAGS\x01A\x02DELAY\x01{level}");
+        assert_eq!(says("SCHEDULE_TOPIC_XXXX", &properties, false), (expected, vec![expected]), "{level}");
+    }
+    // Of timed messages 4.9.3 knows nothing: what it dispatched has the tag's hash.
+    let properties = "TAGS\x01A\x02MQSTORE_DELIVER_AT\x017000000";
+    assert_eq!(says("MQSTORE_TIMED_TOPIC", properties, false), (7_000_000, vec![65, 7_000_000]));
+    assert_eq!(says("MQSTORE_TIMED_TOPIC", properties, true), (65, vec![65]));
+    assert_eq!(says("MQSTORE_TIMED_TOPIC", "TAGS\x01A\x02MQSTORE_DELIVER_AT\x01soon", false), (65, vec![65]));
+}
+
+/// A broker reads a message without map itself, and believes a map.
+#[test]
+fn which_filters_a_message_passes_is_said_where_both_options_are_on() {
+    for (has_ext, has_maps) in [(true, true), (true, false), (false, true)] {
+        let root = tempfile::tempdir().unwrap();
+        let mut config = config(root.path());
+        config.enable_consume_queue_ext = has_ext;
+        config.enable_calc_filter_bit_map = has_maps;
+        let filter = ("t".to_owned(), vec![0, 9], "color = 'red'".to_owned());
+        assert_eq!(config.filters.set(vec![filter], false), Vec::<String>::new());
+        let store = open_with(config);
+        for (topic, color) in [("t", "red"), ("t", "blue"), ("u", "red")] {
+            put(&store, topic, 0, b"", &format!("color\x01{color}"));
+        }
+        store.reput().unwrap();
+        let map_of = |topic, index| {
+            let queue = store.find_consume_queue(topic, 0).unwrap();
+            let unit = queue.unit(index).unwrap().unwrap();
+            is_ext_addr(unit.tags_code).then(|| queue.ext(unit.tags_code).unwrap().unwrap().filter_bit_map)
+        };
+        let passes = [[1, 2].as_slice(), &[0; 12]].concat();
+        let expected = match (has_ext, has_maps) {
+            (true, true) => [Some(passes), Some(vec![0; 14]), Some(Vec::new())],
+            (true, false) => [const { Some(Vec::new()) }; 3],
+            _ => [const { None }; 3],
+        };
+        let found = [map_of("t", 0), map_of("t", 1), map_of("u", 0)];
+        assert_eq!(found, expected, "extension {has_ext}, maps {has_maps}");
+    }
+}
+
+/// A record that leads behind its file's end is not one whose rest is to come.
+#[test]
+fn a_slave_does_not_wait_for_the_rest_of_a_damaged_record() {
+    let (master_root, slave_root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let master = open(master_root.path());
+    fill(&master, 0..10);
+    let second = usize::try_from(master.max_phy_offset() / 10).unwrap();
+    let end = usize::try_from(master.max_phy_offset()).unwrap();
+    let mut log = std::fs::read(log_file(master_root.path(), 0)).unwrap();
+    log[second + 1] = 1; // a size of more than 64 KiB
+    let slave = open_with(StoreConfig { is_slave: true, ..config(slave_root.path()) });
+    slave.append_to_commit_log(0, &log[..end]).unwrap();
+    slave.reput().unwrap();
+    assert_eq!(slave.dispatcher().gaps().len(), 1);
+    assert_eq!(numbers(&slave), [0].into_iter().chain(2..10).collect::<Vec<_>>());
+}
+
+/// What a slave has of its log's last record is no gap for who reads beside it.
+#[test]
+fn a_reader_beside_a_slave_waits_for_a_record_s_rest() {
+    let (master_root, slave_root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let master = open(master_root.path());
+    fill(&master, 0..10);
+    let end = usize::try_from(master.max_phy_offset()).unwrap();
+    let log = std::fs::read(log_file(master_root.path(), 0)).unwrap();
+    let slave = open_with(StoreConfig { is_slave: true, ..config(slave_root.path()) });
+    slave.append_to_commit_log(0, &log[..end - 50]).unwrap();
+    slave.reput().unwrap();
+    let reader = read(slave_root.path());
+    assert_eq!(numbers(&reader), (0..9).collect::<Vec<_>>());
+    slave.append_to_commit_log((end - 50) as u64, &log[end - 50..end]).unwrap();
+    reader.refresh().unwrap();
+    assert_eq!(numbers(&reader), (0..10).collect::<Vec<_>>());
+    assert_eq!(reader.gaps(), []);
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod layout;
 mod log_end;
 mod lost_sectors;
 mod parts;
+mod queue_ends;
 mod queues;
 mod start_file;
 mod state;

@@ -20,7 +20,7 @@ use crate::stores::{config, fs};
 pub struct Parts {
     config: StoreConfig,
     pub log: CommitLog,
-    queues: QueueTable,
+    pub queues: QueueTable,
     index: IndexService,
     checkpoint: StoreCheckpoint,
     pub positions: LastPositions,

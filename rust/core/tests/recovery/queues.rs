@@ -1,6 +1,7 @@
 //! How far the queues go, light ones among them.
 
 use mqstore_core::format::cq_unit::CqUnit;
+use mqstore_core::format::sys_flag::TRANSACTION_PREPARED_TYPE;
 use mqstore_core::store::{Mode, NewMessage};
 
 use crate::stores::{
@@ -55,6 +56,10 @@ fn units_at_a_closed_queue_s_end_that_the_log_disagrees_with_are_cut_off() {
         let root = tempfile::tempdir().unwrap();
         let store = open(root.path());
         fill(&store, 0..5);
+        // What is in no queue stands behind them.
+        let mut prepared = message("t", 0, b"prepared", "");
+        prepared.sys_flag = TRANSACTION_PREPARED_TYPE;
+        try_put(&store, &prepared).unwrap();
         store.close().unwrap();
         let file = root.path().join("consumequeue/t/0/00000000000000000000");
         assert_eq!(std::fs::read(&file).unwrap()[80..100], unit(4).to_bytes());
@@ -83,6 +88,26 @@ fn a_further_queue_s_unit_for_another_offset_is_cut_off() {
         let (topic, queue_id) = queue.split_once('/').unwrap();
         let queue = store.find_consume_queue(topic, queue_id.parse().unwrap()).unwrap();
         assert_eq!(queue.max_offset_in_queue(), 3, "{queue:?}");
+    }
+}
+
+/// The files of a queue that are not its own: their units lead to messages that do not name it.
+#[test]
+fn units_of_another_further_queue_are_cut_off() {
+    for (from, to) in [("other/3", "third/3"), ("other/3", "other/2"), ("%LMQ%a/0", "%LMQ%b/0")] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open_with(config_of_light(root.path()));
+        for number in 0..3 {
+            put(&store, "t", 3, format!("{number}").as_bytes(), TO_TWO);
+        }
+        store.close().unwrap();
+        let file = |queue| root.path().join("consumequeue").join(queue).join("00000000000000000000");
+        std::fs::create_dir_all(file(to).parent().unwrap()).unwrap();
+        std::fs::copy(file(from), file(to)).unwrap();
+        let store = open_with(config_of_light(root.path()));
+        let (topic, queue_id) = to.split_once('/').unwrap();
+        let queue = store.find_consume_queue(topic, queue_id.parse().unwrap()).unwrap();
+        assert_eq!(queue.max_offset_in_queue(), 0, "{queue:?}");
     }
 }
 

@@ -230,6 +230,29 @@ fn a_last_record_whose_offset_no_queue_reaches_is_told_at_the_first_opening() {
     }
 }
 
+/// That its queue's files end long before is told where the walk comes by no other record of the queue.
+#[test]
+fn a_record_out_of_its_queue_s_files_reach_is_told() {
+    for (queue_offset, is_stranger) in [(1, false), (20, false), (100_000, true)] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        put_at(&store, "orders", 0);
+        spill(&store);
+        store.log().end_file(Wait::Block).unwrap();
+        put_at(&store, "payments", 0);
+        store.clock.set(1_010_000);
+        put_at(&store, "orders", queue_offset);
+        crash(store);
+        set_positions(root.path(), LOG_FILE_SIZE, LOG_FILE_SIZE, LOG_FILE_SIZE);
+        set_times(root.path(), [1_005_000; 3]);
+        let without_index = StoreConfig { message_index_enable: false, ..config(root.path()) };
+        let store = try_open(without_index, Mode::Read).unwrap();
+        assert_eq!(store.gaps().len(), usize::from(is_stranger), "{queue_offset}");
+        let expected = if is_stranger { vec![0] } else { vec![0, queue_offset] };
+        assert_eq!(queue_offsets(&store, "orders"), expected);
+    }
+}
+
 /// Of several units for a record the first counts.
 #[test]
 fn a_last_record_behind_a_jump_is_as_it_was_where_a_unit_agrees_with_it() {

@@ -13,3 +13,4 @@ mod open;
 mod put;
 mod query;
 mod query_keys;
+mod witness;

@@ -1,0 +1,233 @@
+//! How far a queue's files are believed.
+
+use std::path::{Path, PathBuf};
+
+use mqstore_core::commit_log::topic_queue::QueueRef;
+use mqstore_core::config::StoreConfig;
+use mqstore_core::format::cq_unit::CqUnit;
+use mqstore_core::recovery::log_end::{Behind, LogEnd};
+use mqstore_core::recovery::{StoreState, queues};
+use mqstore_core::store::Store;
+
+use crate::parts::{Parts, set_positions};
+use crate::stores::{config, crash, fill, log_file, numbers, open, open_with, patch, put, read, tree};
+
+/// A store of 35 messages whose units are all in files of ten, and three of another topic among the first.
+/// Gives where each of the 35 stands, and where the log ends.
+fn killed(config: StoreConfig) -> Vec<u64> {
+    let store = open_with(config);
+    for number in 0..35 {
+        if number < 3 {
+            put(&store, "u", 0, b"u", "");
+        }
+        fill(&store, number..number + 1);
+    }
+    spill(&store);
+    let queue = store.find_consume_queue("t", 0).unwrap();
+    let place = |index| queue.unit(index).unwrap().unwrap().physical_offset.cast_unsigned();
+    let places = (0..35).map(place).chain([store.max_phy_offset()]).collect();
+    crash(store);
+    places
+}
+
+fn spill(store: &Store) {
+    store.reput().unwrap();
+    store.queues().spill_all().unwrap();
+}
+
+fn queue_file(root: &Path, number: u64) -> PathBuf {
+    root.join(format!("consumequeue/t/0/{:020}", number * 200))
+}
+
+/// What is found after a crash where queues are known to be on the disk up to an offset: where dispatch begins,
+/// and how many units are left of both queues.
+fn found(config: StoreConfig, known: u64) -> (u64, [u64; 2]) {
+    let root = config.store_path_root_dir.clone();
+    set_positions(&root, known, known, known);
+    let parts = Parts::with(config);
+    let log_end = parts.log.files().last().unwrap().end_offset();
+    parts.log.set_end(log_end, 0);
+    let (gaps, behind) = (Vec::new(), Behind::Unknown);
+    let end = LogEnd { log_end, last_store_timestamp: 0, walked_from: known, gaps, behind, search: None };
+    let ends = queues::recover(parts.recovered(StoreState::Crashed), &end).unwrap();
+    let count = |topic: &str| {
+        let queue = parts.queues.get_decoded(QueueRef { topic: topic.as_bytes(), queue_id: 0 });
+        queue.map_or(0, |queue| queue.max_offset_in_queue())
+    };
+    (ends.dispatch_from, [count("t"), count("u")])
+}
+
+#[test]
+fn units_of_records_that_were_known_to_be_on_the_disk_stay_and_no_others() {
+    let root = tempfile::tempdir().unwrap();
+    let places = killed(config(root.path()));
+    for (count, &known) in (0_u64..).zip(&places) {
+        // Where this queue's message has no unit any more, those of the other topic before it have theirs.
+        let others = count.min(3) + u64::from(count < 3 && places[0] > 0);
+        assert_eq!(found(config(root.path()), known), (known, [count, others.min(3)]), "{count} known");
+    }
+}
+
+#[test]
+fn what_is_no_unit_ends_a_queue_which_is_dispatched_again_from_there() {
+    let garbage = [(1, -1, 0), (0, -1, 7), (i64::MAX, 0, 7), (-1, 100, 0), (0, 100, 0)];
+    for at in [0_u64, 5, 10, 12, 20, 34] {
+        for (physical_offset, size, tags_code) in garbage {
+            if (physical_offset, size) == (0, 100) && at <= 10 {
+                continue; // it is a unit, and none is read before it that it could be out of order with
+            }
+            let root = tempfile::tempdir().unwrap();
+            let places = killed(config(root.path()));
+            let unit = CqUnit { physical_offset, size, tags_code };
+            patch(&queue_file(root.path(), at / 10), at % 10 * 20, |at| {
+                at[..20].copy_from_slice(&unit.to_bytes());
+            });
+            let before =
+                if at == 0 { 0 } else { places[usize::try_from(at).unwrap() - 1] + size_of_record(at - 1) };
+            let what = format!("{unit:?} at {at}");
+            if at < 10 {
+                // The newest three files are read, and those before as far as not even a first unit is known.
+                assert_eq!(found(config(root.path()), places[35]), (places[35], [35, 3]), "{what}");
+                assert_eq!(found(config(root.path()), places[11]), (places[11], [11, 3]), "{what}");
+                assert_eq!(found(config(root.path()), places[10]), (before, [at, 3]), "{what}");
+            } else {
+                assert_eq!(found(config(root.path()), places[35]), (before, [at, 3]), "{what}");
+            }
+        }
+    }
+}
+
+fn size_of_record(number: u64) -> u64 {
+    if number < 10 { 179 } else { 180 }
+}
+
+/// Behind the last unit a file holds zeros, as where a power cut lost them: that is no reason to go back.
+#[test]
+fn zeros_end_a_queue_as_its_end_does() {
+    let root = tempfile::tempdir().unwrap();
+    let places = killed(config(root.path()));
+    patch(&queue_file(root.path(), 3), 40, |at| at.fill(0));
+    assert_eq!(found(config(root.path()), places[35]), (places[35], [32, 3]));
+}
+
+#[test]
+fn a_queue_that_begins_late_has_blank_units_before_its_first() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let queue = QueueRef { topic: b"t", queue_id: 0 };
+    store.log().set_next_queue_offset(queue, 13);
+    fill(&store, 0..3);
+    spill(&store);
+    let end = store.max_phy_offset();
+    crash(store);
+    assert_eq!(found(config(root.path()), end), (end, [16, 0]));
+    let store = open(root.path());
+    assert_eq!(numbers(&store), [0, 1, 2]);
+    assert_eq!(store.find_consume_queue("t", 0).unwrap().max_offset_in_queue(), 16);
+    store.close().unwrap();
+    let reader = read(root.path());
+    assert_eq!(reader.notes().dispatched_from, reader.max_phy_offset());
+}
+
+fn config_with_ext(root: &Path) -> StoreConfig {
+    StoreConfig { enable_consume_queue_ext: true, ..config(root) }
+}
+
+fn ext_files(root: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(root.join("consumequeue_ext/t/0")).unwrap();
+    let mut files: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn units_whose_part_in_the_extension_is_missing_are_made_again() {
+    for clean in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        let places = killed(config_with_ext(root.path()));
+        open_with(config_with_ext(root.path())).close().unwrap();
+        // Files of the extension hold four of its units.
+        let files = ext_files(root.path());
+        assert_eq!(files.len(), 9);
+        std::fs::remove_file(&files[8]).unwrap();
+        if !clean {
+            let (dispatch_from, units) = found(config_with_ext(root.path()), places[35]);
+            assert_eq!((dispatch_from, units), (places[32], [32, 3]));
+            std::fs::write(root.path().join("abort"), "").unwrap();
+        }
+        let store = open_with(config_with_ext(root.path()));
+        let queue = store.find_consume_queue("t", 0).unwrap();
+        assert_eq!(queue.max_offset_in_queue(), 35);
+        for index in 0..35 {
+            let unit = queue.unit(index).unwrap().unwrap();
+            assert_eq!(queue.ext(unit.tags_code).unwrap().unwrap().msg_store_time, 1_000_000, "unit {index}");
+        }
+        store.close().unwrap();
+        assert_eq!(ext_files(root.path()).len(), 9);
+    }
+}
+
+/// What is in the extension is put behind the last unit that a unit of the queue leads to.
+#[test]
+fn the_extension_ends_with_its_queue() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open_with(config_with_ext(root.path()));
+    fill(&store, 0..20);
+    store.close().unwrap();
+    let before = ext_files(root.path()).iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>();
+    // The last two messages are torn off the log; their units and those units' parts go with them.
+    let first_of_two = 10 * 179 + 8 * 180;
+    patch(&log_file(root.path(), 0), first_of_two, |at| at.fill(0));
+    let store = open_with(config_with_ext(root.path()));
+    assert_eq!(numbers(&store), (0..18).collect::<Vec<_>>());
+    fill(&store, 18..20);
+    store.close().unwrap();
+    let after = ext_files(root.path()).iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>();
+    assert_eq!(after, before, "the same messages at the same places");
+}
+
+/// Nothing else tells that a queue of a closed store lost its files.
+#[test]
+fn a_queue_of_which_only_the_extension_is_left_is_made_again() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open_with(config_with_ext(root.path()));
+    fill(&store, 0..20);
+    put(&store, "u", 0, b"u", "");
+    store.close().unwrap();
+    let whole = tree(&root.path().join("consumequeue_ext"));
+    for file in [0, 1] {
+        std::fs::remove_file(queue_file(root.path(), file)).unwrap();
+    }
+    let store = open_with(config_with_ext(root.path()));
+    assert_eq!(numbers(&store), (0..20).collect::<Vec<_>>());
+    store.close().unwrap();
+    assert_eq!(tree(&root.path().join("consumequeue_ext")), whole);
+}
+
+/// Retention took the first files of queue and log: offsets count from where they counted before.
+#[test]
+fn a_queue_without_its_first_files_ends_where_it_ended() {
+    for clean in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        killed(config(root.path()));
+        let store = open(root.path());
+        if clean {
+            store.close().unwrap();
+        } else {
+            store.reput().unwrap();
+            store.flush_everything().unwrap();
+            crash(store);
+        }
+        std::fs::remove_file(log_file(root.path(), 0)).unwrap();
+        std::fs::remove_file(queue_file(root.path(), 0)).unwrap();
+        std::fs::remove_file(queue_file(root.path(), 1)).unwrap();
+        let store = open(root.path());
+        let queue = store.find_consume_queue("t", 0).unwrap();
+        assert_eq!(queue.max_offset_in_queue(), 35, "clean: {clean}");
+        let left = numbers(&store);
+        assert_eq!(left, (left[0]..35).collect::<Vec<_>>());
+        assert_eq!(queue.min_offset_in_queue(), left[0] as u64);
+        fill(&store, 35..36);
+        assert_eq!(numbers(&store).last(), Some(&35));
+    }
+}
