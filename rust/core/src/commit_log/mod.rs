@@ -107,6 +107,11 @@ impl CommitLog {
         self.appender.lock().reset(store_timestamp);
     }
 
+    /// Says up to where it is on the disk, where that is less than all of it: the next flush brings the rest there.
+    pub fn set_flushed(&self, flushed: u64) {
+        self.positions.flushed.store(flushed, Ordering::Release);
+    }
+
     /// Lets followers see from now on how far the log is.
     pub fn publish_to(&self, published: Arc<Published>) {
         published.set_wrote(self.max_offset());

@@ -69,6 +69,9 @@ pub enum StoreState {
 pub struct Recovery {
     /// Where the log ends.
     pub log_end: u64,
+    /// Up to where the log is on the disk for certain. What a process that was killed wrote behind that can be
+    /// in memory still.
+    pub flushed_to: u64,
     /// Store time of the log's last message; 0 where there is none.
     pub last_store_timestamp: i64,
     /// Parts of the log that hold no record and are followed by some.
@@ -115,8 +118,13 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
     }
     let has_later_files = of.log.files().last().is_some_and(|last| last.file_from_offset() > end.log_end);
     let has_half_made = of.log.files().has_half_made() || index_from.is_some();
+    let flushed_to = match of.state {
+        StoreState::Crashed => of.positions.known().map_or(end.walked_from, |known| known.log),
+        StoreState::Closed | StoreState::Live(_) => end.log_end,
+    };
     Ok(Recovery {
         log_end: end.log_end,
+        flushed_to: flushed_to.min(end.log_end),
         last_store_timestamp: end.last_store_timestamp,
         gaps: end.gaps,
         dispatch_from,
@@ -180,6 +188,7 @@ pub fn recover_by_queues(of: Recovered<'_>) -> Result<Option<Recovery>> {
     let (dropped, index_from) = index::recover(of, &end)?;
     Ok(Some(Recovery {
         log_end,
+        flushed_to: log_end,
         last_store_timestamp: 0,
         gaps: Vec::new(),
         dispatch_from,

@@ -341,6 +341,7 @@ fn open_for_writing(
     }
     let published = Published::create(&*fs, &config.own_dir(), std::process::id(), clock.now_ms())?;
     let published = Arc::new(published);
+    parts.log.set_flushed(recovery.flushed_to);
     let mut store = Store::assemble(config, fs, clock, Mode::ReadWrite, parts);
     store.log.publish_to(Arc::clone(&published));
     if !store.config.is_slave {

@@ -50,7 +50,7 @@ fn survive(folder: &Path, kind: Kind, fault: &Arc<Fault>, seed: u64) {
 }
 
 /// Half of the stores are new, the others were left by a crash.
-fn begin(root: &Path, kind: Kind, random: &mut fastrand::Rng) -> Known {
+pub(crate) fn begin(root: &Path, kind: Kind, random: &mut fastrand::Rng) -> Known {
     let disk = RecordedDisk::new(root, random.u64(..), Moments::one_in(0), Known::default());
     if random.bool() {
         drive(root, kind, &disk, &disk.file_system(), random);
@@ -64,7 +64,7 @@ fn begin(root: &Path, kind: Kind, random: &mut fastrand::Rng) -> Known {
 }
 
 /// Opens a store, makes steps whether or not they fail, and at times closes it.
-fn drive(
+pub(crate) fn drive(
     root: &Path,
     kind: Kind,
     disk: &RecordedDisk<Known>,

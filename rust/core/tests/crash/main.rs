@@ -1,8 +1,8 @@
 //! What a store has after a crash: of the process, of the machine, of a file operation.
 //!
 //! [`disk`] records what a power cut could leave at each moment and [`image`] makes such stores;
-//! [`faulty`] fails the nth call of a kind. [`workload`] drives a store over either, and [`check`] says
-//! what must hold of what is left. All of it is repeatable: `MQSTORE_SEED` repeats a run, and
+//! [`faulty`] fails the nth call of a kind, and [`quota`] gives only so many blocks. [`workload`] drives a
+//! store over any of them, and [`check`] says what must hold of what is left. All of it is repeatable: `MQSTORE_SEED` repeats a run, and
 //! `MQSTORE_RUNS` makes it longer. [`sample`] leaves some of the stores for others to open.
 
 // A test stops at what is wrong.
@@ -22,6 +22,7 @@ mod growth;
 mod image;
 mod lives;
 mod power_cuts;
+mod quota;
 mod retention_faults;
 mod role_change;
 mod sample;

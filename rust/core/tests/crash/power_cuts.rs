@@ -14,6 +14,8 @@ use crate::lives::{Case, Extent, Totals, begin, repeatable, run, try_step};
 use crate::workload::{ALL, Acknowledged, KINDS, Kind, Mix, Step, config, steps};
 
 const STEPS: usize = 60;
+/// Before one in so many steps the process is killed, and another opens the store.
+const KILLED_ONE_IN: usize = 40;
 
 /// A store that lives by steps.
 struct Scripted {
@@ -47,10 +49,16 @@ impl Case for Scripted {
         let fs = disk.file_system();
         // Often the clock stands still: what is told by times cannot be told then.
         let mut now_ms = 1_700_000_000_000 + life as i64 * if random.bool() { 100_000 } else { 0 };
-        let driven = begin(&disk, self.config(root, random), now_ms);
+        let mut driven = begin(&disk, self.config(root, random), now_ms);
         let mut acknowledged = disk.known().promised;
         for step in steps(life, STEPS, &self.mix, random) {
             now_ms += random.i64(0..3);
+            if random.usize(..KILLED_ONE_IN) == 0 {
+                // The process alone is killed: what it wrote is there, and not yet on the disk.
+                drop(driven);
+                driven = begin(&disk, self.config(root, random), now_ms);
+                acknowledged = disk.known().promised;
+            }
             disk.know(|known| try_step(known, &step));
             let kept_from = driven.kept_from(&step);
             acknowledged.retain(|done: &Acknowledged| done.offset >= kept_from);
