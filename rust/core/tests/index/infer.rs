@@ -39,6 +39,14 @@ fn a_file_without_entries_has_no_shape() {
     }
 }
 
+/// With six slots, or one, the newest entry's slot names it too, but the other's chain does not lead to it.
+#[test]
+fn a_shape_counts_where_every_chain_holds() {
+    let shape = IndexShape { hash_slot_num: 11, index_num: 30 };
+    let (_root, file) = file_of(shape, [6, 11]);
+    assert_eq!(infer_shape(&std::fs::read(file.path()).unwrap()), Some(shape));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 

@@ -10,7 +10,9 @@ use mqstore_core::recovery::{StoreState, queues};
 use mqstore_core::store::Store;
 
 use crate::parts::{Parts, set_positions};
-use crate::stores::{config, crash, fill, log_file, numbers, open, open_with, patch, put, read, tree};
+use crate::stores::{
+    bodies, config, crash, fill, log_file, numbers, open, open_with, patch, put, read, tree,
+};
 
 /// A store of 35 messages whose units are all in files of ten, and three of another topic among the first.
 /// Gives where each of the 35 stands, and where the log ends.
@@ -65,6 +67,24 @@ fn units_of_records_that_were_known_to_be_on_the_disk_stay_and_no_others() {
         // Where this queue's message has no unit any more, those of the other topic before it have theirs.
         let others = count.min(3) + u64::from(count < 3 && places[0] > 0);
         assert_eq!(found(config(root.path()), known), (known, [count, others.min(3)]), "{count} known");
+    }
+}
+
+/// A queue's units are read in parts that grow.
+#[test]
+fn a_long_queue_stays_as_far_as_it_was_known() {
+    let root = tempfile::tempdir().unwrap();
+    let long = || StoreConfig { mapped_file_size_consume_queue: 1000 * 20, ..config(root.path()) };
+    let store = open_with(long());
+    fill(&store, 0..460);
+    spill(&store);
+    let queue = store.find_consume_queue("t", 0).unwrap();
+    let place = |index| queue.unit(index).unwrap().unwrap().physical_offset.cast_unsigned();
+    let places: Vec<_> = (0..460).map(place).collect();
+    crash(store);
+    for count in [0_u64, 1, 63, 64, 65, 191, 192, 193, 447, 448, 449, 459] {
+        let known = places[usize::try_from(count).unwrap()];
+        assert_eq!(found(long(), known), (known, [count, 0]));
     }
 }
 
@@ -202,6 +222,79 @@ fn a_queue_of_which_only_the_extension_is_left_is_made_again() {
     assert_eq!(numbers(&store), (0..20).collect::<Vec<_>>());
     store.close().unwrap();
     assert_eq!(tree(&root.path().join("consumequeue_ext")), whole);
+}
+
+#[test]
+fn a_queue_and_its_extension_go_on_after_a_close_as_if_there_had_been_none() {
+    let files_of = |lives: &[(bool, std::ops::Range<usize>)]| {
+        let root = tempfile::tempdir().unwrap();
+        for (enable_consume_queue_ext, numbers) in lives {
+            let store = open_with(StoreConfig {
+                enable_consume_queue_ext: *enable_consume_queue_ext,
+                ..config(root.path())
+            });
+            fill(&store, numbers.clone());
+            store.close().unwrap();
+        }
+        let files =
+            ["consumequeue/t/0", "consumequeue_ext/t/0"].map(|folder| tree(&root.path().join(folder)));
+        files.map(|files| files.into_values().collect::<Vec<_>>())
+    };
+    let [units, ext] = files_of(&[(true, 0..25)]);
+    assert_eq!(files_of(&[(true, 0..9), (true, 9..10), (true, 10..25)]), [units, ext.clone()]);
+    // A message that was dispatched while it was off has no part in it.
+    assert_eq!(files_of(&[(true, 0..9), (false, 9..10), (true, 10..26)])[1], ext);
+}
+
+/// Units have a part in the extension where it was on when their messages were dispatched, and others none.
+#[test]
+fn turning_the_extension_on_or_off_leaves_units_as_they_are() {
+    for has_ext in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let of = |enable_consume_queue_ext| StoreConfig { enable_consume_queue_ext, ..config(root.path()) };
+        let store = open_with(of(has_ext));
+        put(&store, "u", 0, b"u", "");
+        fill(&store, 0..12);
+        store.close().unwrap();
+        let units = tree(&root.path().join("consumequeue"));
+        for has_ext in [has_ext, !has_ext] {
+            let store = open_with(of(has_ext));
+            assert_eq!(store.notes().dispatched_from, store.max_phy_offset(), "extension {has_ext}");
+            assert_eq!(numbers(&store), (0..12).collect::<Vec<_>>());
+            store.close().unwrap();
+            assert_eq!(tree(&root.path().join("consumequeue")), units);
+        }
+    }
+}
+
+#[test]
+fn a_queue_without_files_tells_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..12);
+    store.close().unwrap();
+    std::fs::create_dir_all(root.path().join("consumequeue/empty/0")).unwrap();
+    let store = open(root.path());
+    assert_eq!(store.notes().dispatched_from, store.max_phy_offset());
+    assert_eq!(numbers(&store), (0..12).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_queue_all_of_whose_units_lead_behind_the_log_is_empty() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..12);
+    store.close().unwrap();
+    let file = root.path().join("consumequeue/behind/0/00000000000000000000");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let unit = CqUnit { physical_offset: 1 << 30, size: 100, tags_code: 0 };
+    let mut content = [unit.to_bytes(), CqUnit::PRE_BLANK.to_bytes()].concat();
+    content.resize(200, 0);
+    std::fs::write(&file, content).unwrap();
+    let store = open(root.path());
+    assert_eq!(store.find_consume_queue("behind", 0).unwrap().max_offset_in_queue(), 0);
+    put(&store, "behind", 0, b"first", "");
+    assert_eq!(bodies(&store, "behind", 0), ["first"]);
 }
 
 /// Retention took the first files of queue and log: offsets count from where they counted before.

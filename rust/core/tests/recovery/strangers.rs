@@ -253,6 +253,17 @@ fn a_record_out_of_its_queue_s_files_reach_is_told() {
     }
 }
 
+#[test]
+fn a_queue_without_units_begins_anywhere() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put_at(&store, "orders", 100_000);
+    crash(store);
+    std::fs::create_dir_all(root.path().join("consumequeue/orders/0")).unwrap();
+    let store = open(root.path());
+    assert_eq!((store.gaps(), queue_offsets(&store, "orders")), (vec![], vec![100_000]));
+}
+
 /// Of several units for a record the first counts.
 #[test]
 fn a_last_record_behind_a_jump_is_as_it_was_where_a_unit_agrees_with_it() {

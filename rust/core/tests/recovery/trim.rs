@@ -2,15 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use mqstore_core::config::StoreConfig;
 use mqstore_core::format::cq_unit::CqUnit;
 use mqstore_core::format::sys_flag::TRANSACTION_PREPARED_TYPE;
 
-use crate::stores::{LOG_FILE_SIZE, crash, fill, log_file, message, numbers, open, patch, put, try_put};
+use crate::stores::{
+    LOG_FILE_SIZE, Opened, config, crash, fill, log_file, message, numbers, open, open_with, patch, put,
+    try_put,
+};
 
 /// A closed store of 25 messages, and one behind them that is in no queue and has no keys. Gives where that
 /// one stands.
 fn closed(root: &Path) -> u64 {
-    let store = open(root);
+    let store = open_with_ext(root);
     fill(&store, 0..25);
     let mut prepared = message("t", 0, b"in no queue", "");
     prepared.sys_flag = TRANSACTION_PREPARED_TYPE;
@@ -31,6 +35,19 @@ fn last_queue_file(root: &Path) -> PathBuf {
     root.join("consumequeue/t/0/00000000000000000400")
 }
 
+fn next_queue_file(root: &Path) -> PathBuf {
+    root.join("consumequeue/t/0/00000000000000000600")
+}
+
+/// Files of the extension hold four of its units.
+fn next_ext_file(root: &Path) -> PathBuf {
+    root.join("consumequeue_ext/t/0/00000000000000000700")
+}
+
+fn open_with_ext(root: &Path) -> Opened {
+    open_with(StoreConfig { enable_consume_queue_ext: true, ..config(root) })
+}
+
 const BEHIND_LOG: CqUnit = CqUnit { physical_offset: 1 << 30, size: 100, tags_code: 1 };
 
 /// Puts units behind those of the queue.
@@ -47,7 +64,7 @@ fn is_zero_from(path: &Path, at: u64) -> bool {
 fn each_of_them_alone_goes() {
     type Leave = fn(&Path, u64);
     type HasGone = fn(&Path, u64) -> bool;
-    let remains: [(&str, Leave, HasGone); 7] = [
+    let remains: [(&str, Leave, HasGone); 9] = [
         (
             "a torn record that is in no queue",
             |root, place| patch(&log_file(root, LOG_FILE_SIZE), place % LOG_FILE_SIZE + 90, |at| at[0] ^= 1),
@@ -79,6 +96,16 @@ fn each_of_them_alone_goes() {
             |root, _| !next_log_file(root).exists(),
         ),
         (
+            "a queue file that was not made yet",
+            |root, _| std::fs::write(next_queue_file(root), "").unwrap(),
+            |root, _| !next_queue_file(root).exists(),
+        ),
+        (
+            "a file of an extension that was not made yet",
+            |root, _| std::fs::write(next_ext_file(root), "").unwrap(),
+            |root, _| !next_ext_file(root).exists(),
+        ),
+        (
             "an index file that was not made yet",
             |root, _| std::fs::write(next_index_file(root), "").unwrap(),
             |root, _| !next_index_file(root).exists(),
@@ -89,7 +116,7 @@ fn each_of_them_alone_goes() {
         let place = closed(root.path());
         leave(root.path(), place);
         assert!(!has_gone(root.path(), place), "{what} is there");
-        let store = open(root.path());
+        let store = open_with_ext(root.path());
         assert!(has_gone(root.path(), place), "{what} has gone");
         assert_eq!(numbers(&store), (0..25).collect::<Vec<_>>());
         fill(&store, 25..60);
