@@ -138,6 +138,9 @@ def put_in_rounds(java: JavaStore, store: Path, options: dict[str, Any], seed: i
     """Lets both put in turns into one store; ``ends`` says how each turn ends. Gives all results."""
     rnd = random.Random(seed)
     features = set(FEATURES) - {"lmq"}  # 4.9.3 begins light queues at 0 again when it opens a store
+    if "crash" in ends:
+        # 4.9.3 forgets when those are due that it dispatches again, and delivers them where it lives for a second.
+        features -= {"delay"}
     results: list[str] = []
     for turn, end in enumerate(ends):
         lines = [*messages(rnd.randrange(1 << 32), rnd.randrange(20, 80), features), LAST]
