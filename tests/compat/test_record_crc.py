@@ -1,7 +1,9 @@
 """The checksum of a whole record (``enabledAppendPropCRC``), as RocketMQ 5 writes it, and 4.9.3 beside it."""
 
+import itertools
 import json
 import struct
+import subprocess
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,31 +87,51 @@ def test_4_9_3_recovers_them_and_goes_on(java: JavaStore, tmp_path: Path) -> Non
     assert found == NaiveModel.of(run_mqstore("dump", store, SMALL_FILES))
 
 
-def record_of_rocketmq_5(number: int, offset: int) -> bytes:
-    """A record as 5.x's ``MessageExtEncoder`` and ``doAppend`` lay it out."""
-    body, topic, properties = b"body %d" % number, b"t", b"KEYS\x01k%d\x02TAGS\x01a\x02" % number
-    size = 91 + len(body) + len(topic) + len(properties) + CRC_SIZE
-    host = bytes([127, 0, 0, 1]) + struct.pack(">i", 10911)
-    head = struct.pack(
-        ">iIiiiqqiq", size, MAGIC_CODE, zlib.crc32(body) & 0x7FFFFFFF, 0, 0, number, offset, 0, 1_700_000_000_000
+def peer5(command: str, *arguments: str | Path) -> list[str]:
+    """Runs the driver of RocketMQ 5's store, which is built where that was not done yet."""
+    done = subprocess.run(
+        [Path(__file__).with_name("peer5") / "run", command, *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=900,
+        check=False,
     )
-    middle = host + struct.pack(">q", 1_700_000_000_000 + number) + host + struct.pack(">iq", 0, 0)
-    tail = struct.pack(">i", len(body)) + body + bytes([len(topic)]) + topic
-    covered = head + middle + tail + struct.pack(">h", len(properties) + CRC_SIZE) + properties
-    return covered + crc_property(covered)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("option", [{}, LIGHT], ids=["plain", "light"])
+def test_rocketmq_5_takes_them_and_sees_each_flipped_bit(
+    java: JavaStore, tmp_path: Path, option: dict[str, str]
+) -> None:
+    del java  # what runs that runs this
+    fill(tmp_path / "store", WITH_CRC | option)
+    logs = sorted((tmp_path / "store" / "commitlog").iterdir())
+    *_, counts = peer5("check", tmp_path / "five", *logs)
+    records, refused, flips, missed = map(int, counts.split())
+    assert (records, refused, missed) == (352, 0, 0)
+    assert flips > 352 * 100
+
+
+@pytest.fixture(scope="module")
+def made_by_rocketmq_5(java: JavaStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that RocketMQ 5 filled and closed."""
+    del java
+    path = tmp_path_factory.mktemp("five") / "store"
+    statuses = peer5("put", path, "10", *(f"{name}={value}" for name, value in SMALL_FILES.items()))
+    assert statuses == ["PUT_OK"] * 10
+    return path
 
 
 @pytest.fixture
-def of_rocketmq_5(tmp_path: Path) -> tuple[Path, list[int]]:
-    """A log that RocketMQ 5 left, and where its records stand."""
-    log, offsets = b"", []
-    for number in range(10):
-        offsets.append(len(log))
-        log += record_of_rocketmq_5(number, len(log))
-    folder = tmp_path / "store" / "commitlog"
-    folder.mkdir(parents=True)
-    (folder / f"{0:020}").write_bytes(log.ljust(65536, b"\0"))
-    return tmp_path / "store", offsets
+def of_rocketmq_5(made_by_rocketmq_5: Path, tmp_path: Path) -> tuple[Path, list[int]]:
+    """A copy of it, and where its records stand."""
+    path = copy_store(made_by_rocketmq_5, tmp_path / "store")
+    (log,) = log_contents(path).values()
+    sizes = [len(record) for record in records(log)]
+    assert len(sizes) == 10
+    return path, list(itertools.accumulate(sizes[:-1], initial=0))
 
 
 def test_records_of_rocketmq_5_check_out(of_rocketmq_5: tuple[Path, list[int]]) -> None:

@@ -100,6 +100,12 @@ impl StoreCheckpoint {
         }
     }
 
+    /// The positions.
+    #[must_use]
+    pub fn positions(&self) -> DurablePositions {
+        self.state.lock().positions
+    }
+
     /// Moves the positions.
     pub fn set_positions(&self, positions: DurablePositions) {
         self.state.lock().positions = positions;

@@ -38,10 +38,8 @@ struct Claim {
 /// What is known of a queue's order.
 #[derive(Debug)]
 struct Order {
-    /// The offset of its next record.
-    expected: i64,
-    /// Where its last record stands.
-    last_phy_offset: u64,
+    /// Its last record.
+    last: Claim,
     /// A record that does not follow, until the next one tells which of the two is wrong.
     pending: Option<Claim>,
     /// Its first record, as long as it is the only one that counts.
@@ -161,8 +159,7 @@ impl Search {
             self.claim(queues, queue, second)?;
             // Behind two that follow each other nothing is open, and the others follow them.
             if let Some(order) = self.orders.get_mut(&queue) {
-                order.expected = span.last.next_queue_offset();
-                order.last_phy_offset = span.last.phy_offset;
+                order.last = span.last;
             }
         }
         Ok(())
@@ -182,9 +179,7 @@ impl Search {
         if !continues_its_files(queues, queue, claim)? {
             self.suspects.push(claim);
         }
-        let (expected, last_phy_offset) = (claim.next_queue_offset(), claim.phy_offset);
-        self.orders
-            .insert(queue.into(), Order { expected, last_phy_offset, pending: None, first: Some(claim) });
+        self.orders.insert(queue.into(), Order { last: claim, pending: None, first: Some(claim) });
         Ok(())
     }
 
@@ -200,9 +195,9 @@ impl Search {
             self.strangers.extend(order.out_of_reach(rule, queues, key));
             if let Some(pending) = order.pending {
                 self.suspects.push(pending);
-                if pending.queue_offset == order.expected.saturating_add(1) {
-                    let between = (order.last_phy_offset, pending.phy_offset);
-                    self.holes.push(Hole { queue_offset: order.expected, between });
+                if pending.queue_offset == order.expected().saturating_add(1) {
+                    let between = (order.last.phy_offset, pending.phy_offset);
+                    self.holes.push(Hole { queue_offset: order.expected(), between });
                 }
             }
         }
@@ -213,8 +208,14 @@ impl Search {
                     && hole.between.0 != suspect.phy_offset
             })
         };
-        let (fillers, others): (Vec<_>, Vec<_>) = self.suspects.into_iter().partition(fills_a_hole);
+        let (fillers, mut others): (Vec<_>, Vec<_>) = self.suspects.into_iter().partition(fills_a_hole);
         self.strangers.extend(fillers);
+        for (key, order) in &self.orders {
+            // Nothing behind a queue's last record tells whether it is another queue's last one.
+            if !has_its_unit(queues, key, &order.last)? {
+                others.push(order.last);
+            }
+        }
         add_those_elsewhere(config, log, queues, &others, &mut self.strangers)?;
         self.strangers.sort_unstable_by_key(|stranger| stranger.phy_offset);
         // One can be told by its own offset, by the order of offsets and by the units of several queues.
@@ -229,37 +230,41 @@ impl Search {
 }
 
 impl Order {
+    /// The offset of its next record.
+    const fn expected(&self) -> i64 {
+        self.last.next_queue_offset()
+    }
+
     fn take(&mut self, claim: Claim, holes: &mut Vec<Hole>, strangers: &mut Vec<Claim>) {
         let found = claim.queue_offset;
         match self.pending.take() {
-            None if found == self.expected => {}
+            None if found == self.expected() => {}
             None => {
                 self.pending = Some(claim);
                 return;
             }
             // The queue goes on behind the jump: it was one. But one that begins anew begins with 0.
             Some(jump) if found == jump.queue_offset.saturating_add(1) => {
-                if let Some(first) = self.first.filter(|_| (1..self.expected).contains(&jump.queue_offset)) {
+                if let Some(first) = self.first.filter(|_| (1..self.expected()).contains(&jump.queue_offset))
+                {
                     strangers.push(first);
-                } else if jump.queue_offset == self.expected.saturating_add(1) {
-                    let between = (self.last_phy_offset, jump.phy_offset);
-                    holes.push(Hole { queue_offset: self.expected, between });
+                } else if jump.queue_offset == self.expected().saturating_add(1) {
+                    let between = (self.last.phy_offset, jump.phy_offset);
+                    holes.push(Hole { queue_offset: self.expected(), between });
                 }
             }
             // It goes on as if the record were not there, or had the offset that is missing.
-            Some(stranger) if found == self.expected || found == self.expected.saturating_add(1) => {
+            Some(stranger) if found == self.expected() || found == self.expected().saturating_add(1) => {
                 strangers.push(stranger);
             }
             // Neither fits: what follows tells.
             Some(other) => {
-                self.expected = other.queue_offset.saturating_add(1);
-                self.last_phy_offset = other.phy_offset;
+                self.last = other;
                 self.pending = Some(claim);
                 return;
             }
         }
-        self.expected = found.saturating_add(1);
-        self.last_phy_offset = claim.phy_offset;
+        self.last = claim;
         self.first = None;
     }
 
@@ -271,10 +276,20 @@ impl Order {
                 let queue = queues.get_decoded(QueueRef { topic: &key.topic, queue_id: key.queue_id });
                 (first, queue.map(|queue| queue.max_offset_in_queue()).filter(|&end| end > 0))
             }
-            None => (self.pending?, num::from_java_long(self.expected)),
+            None => (self.pending?, num::from_java_long(self.expected())),
         };
         (!rule.is_within_reach(claim.queue_offset, end)).then_some(claim)
     }
+}
+
+/// Whether the files of a record's queue have its unit.
+fn has_its_unit(queues: &QueueTable, key: &QueueKey, claim: &Claim) -> Result<bool> {
+    let queue = queues.get_decoded(QueueRef { topic: &key.topic, queue_id: key.queue_id });
+    let (Some(queue), Some(index)) = (queue, num::from_java_long(claim.queue_offset)) else {
+        return Ok(false);
+    };
+    let unit = queue.units_in_files().unit(index)?;
+    Ok(unit.and_then(|unit| unit.place()) == Some((claim.phy_offset, claim.size)))
 }
 
 /// Whether the files of a record's queue have its unit, or end where it would follow.

@@ -2,6 +2,7 @@
 
 use mqstore_core::format::cq_unit::CqUnit;
 use mqstore_core::format::sys_flag::TRANSACTION_PREPARED_TYPE;
+use mqstore_core::retention::Expiry;
 use mqstore_core::store::{Mode, NewMessage};
 
 use crate::stores::{
@@ -170,4 +171,21 @@ fn a_unit_of_another_message_is_not_served() {
         assert_eq!(store.rejected_count() > 0, !compat);
         assert!(store.rejected().iter().all(|rejected| rejected.queue_offset == 1));
     }
+}
+
+#[test]
+fn a_queue_keeps_its_end_though_retention_has_taken_its_messages() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "once", 0, b"a", "");
+    fill(&store, 0..60);
+    store.reput().unwrap();
+    store.flush_commit_log(0).unwrap();
+    let at_once = Expiry { reserved_ms: 0, at_once: true, keep_from: u64::MAX };
+    assert!(store.delete_expired_log_file(at_once).unwrap().is_some());
+    crash(store);
+    let store = open(root.path());
+    assert_eq!(put(&store, "once", 0, b"b", "").logics_offset, 1);
+    store.reput().unwrap();
+    assert_eq!(bodies(&store, "once", 0), ["b"]);
 }

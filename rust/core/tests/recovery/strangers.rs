@@ -81,6 +81,37 @@ fn a_record_that_says_another_place_is_dispatched_nowhere() {
     }
 }
 
+/// The other queue goes on with it as with a record of its own, and nothing follows that could tell.
+#[test]
+fn a_last_record_that_says_it_is_the_next_of_another_queue_is_told_by_its_unit() {
+    for is_closed in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        let put = |queue_id, body: &[u8]| put(&store, "orders", queue_id, body, "").wrote_offset;
+        for number in 0..3 {
+            put(0, b"of the other");
+            put(1, format!("{number}").as_bytes());
+        }
+        let bad = put(1, b"last");
+        store.reput().unwrap();
+        for queue in store.queues().all() {
+            queue.spill().unwrap();
+        }
+        if is_closed {
+            store.close().unwrap();
+        }
+        crash(store);
+        patch(&log_file(root.path(), 0), bad + QUEUE_ID_AT + 3, |at| at[0] ^= 1);
+        let reader = read(root.path());
+        let gaps = reader.gaps();
+        assert!(matches!(gaps[..], [gap] if gap.from == bad), "closed {is_closed}: {gaps:?}");
+        assert_eq!(bodies(&reader, "orders", 0), ["of the other"; 3]);
+        assert_eq!(bodies(&reader, "orders", 1), ["0", "1", "2"]);
+        let refused = try_open(config(root.path()), Mode::ReadWrite).map(drop);
+        assert!(matches!(refused, Err(Error::Damaged { offset, .. }) if offset == bad), "{refused:?}");
+    }
+}
+
 #[test]
 fn the_first_record_of_a_queue_is_told_by_those_behind_it() {
     let root = tempfile::tempdir().unwrap();
