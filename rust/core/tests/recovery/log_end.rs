@@ -85,6 +85,24 @@ fn what_was_cut_does_not_come_back_behind_a_put_of_the_same_size() {
     assert!(store.log().files().last().unwrap().file_from_offset() <= offsets[20], "later files went");
 }
 
+/// Behind what was put where a record was, the next old one would begin.
+#[test]
+fn what_was_cut_as_damage_or_as_another_queues_does_not_come_back() {
+    const QUEUE_OFFSET_AT: u64 = 20;
+    for (clean, at, number) in [(true, 100, 50), (true, 100, 20), (false, QUEUE_OFFSET_AT + 6, 50)] {
+        let root = tempfile::tempdir().unwrap();
+        let offsets = left(root.path(), clean);
+        flip(root.path(), offsets[number] + at);
+        let config = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+        let store = open_with(config);
+        assert_eq!(store.max_phy_offset(), offsets[number], "{number}, {clean}");
+        fill(&store, 77..78);
+        crash(store);
+        let expected: Vec<_> = (0..number).chain([77]).collect();
+        assert_eq!(numbers(&open(root.path())), expected, "{number}, {clean}");
+    }
+}
+
 #[test]
 fn damage_in_the_middle_is_refused_by_a_writer_and_read_around() {
     for clean in [true, false] {
