@@ -95,6 +95,26 @@ fn the_log_ends_before_the_first_record_that_lost_something_of_what_was_not_flus
 }
 
 #[test]
+fn a_record_that_lost_its_properties_alone_goes_with_all_behind_it() {
+    let killed = killed(false);
+    let is_of_properties = |at: &usize| {
+        let (start, end) = killed.record_of(*at);
+        UNCOVERED[1].contains(&(at - start))
+            && at - start >= UNCOVERED[1].start + 2
+            && killed.first_lost(*at) == Some(*at)
+            && sector_end(*at) < end
+    };
+    let lost = (0..killed.end).find(is_of_properties).unwrap();
+    let (start, _) = killed.record_of(lost);
+    let path = log_file(killed.root.path(), LOG_FILE_SIZE);
+    std::fs::write(&path, killed.without(lost)).unwrap();
+    set_positions(killed.root.path(), LOG_FILE_SIZE, 0, 0);
+    let store = open_with(config(killed.root.path()));
+    assert_eq!(store.max_phy_offset(), LOG_FILE_SIZE + start as u64);
+    assert!(std::fs::read(path).unwrap()[start..].iter().all(|&byte| byte == 0));
+}
+
+#[test]
 fn what_was_flushed_is_not_cut_off_for_zeros_in_it() {
     let killed = killed(false);
     let flushed = killed.starts[6];
