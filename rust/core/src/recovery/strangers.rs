@@ -44,6 +44,8 @@ struct Order {
     pending: Option<Claim>,
     /// Its first record, as long as it is the only one that counts.
     first: Option<Claim>,
+    /// Two records that say the same place: the one that was taken for it, and the one behind it.
+    rivals: Vec<(Claim, Claim)>,
 }
 
 /// An offset of a queue that no record has, though records behind it have later ones.
@@ -179,7 +181,10 @@ impl Search {
         if !continues_its_files(queues, queue, claim)? {
             self.suspects.push(claim);
         }
-        self.orders.insert(queue.into(), Order { last: claim, pending: None, first: Some(claim) });
+        self.orders.insert(
+            queue.into(),
+            Order { last: claim, pending: None, first: Some(claim), rivals: Vec::new() },
+        );
         Ok(())
     }
 
@@ -193,6 +198,14 @@ impl Search {
         let rule = PlaceRule { units_in_file: queues.units_in_file(), compat: false };
         for (key, order) in &self.orders {
             self.strangers.extend(order.out_of_reach(rule, queues, key));
+            for (taken, other) in &order.rivals {
+                // Its unit tells which of the two was there first.
+                match (has_its_unit(queues, key, taken)?, has_its_unit(queues, key, other)?) {
+                    (false, true) => self.strangers.push(*taken),
+                    (true, false) => self.strangers.push(*other),
+                    _ => {}
+                }
+            }
             if let Some(pending) = order.pending {
                 self.suspects.push(pending);
                 if pending.queue_offset == order.expected().saturating_add(1) {
@@ -242,6 +255,10 @@ impl Order {
             None => {
                 self.pending = Some(claim);
                 return;
+            }
+            // One that begins anew says the first place again.
+            Some(rival) if rival.queue_offset == self.last.queue_offset && rival.queue_offset > 0 => {
+                self.rivals.push((self.last, rival));
             }
             // The queue goes on behind the jump: it was one. But one that begins anew begins with 0.
             Some(jump) if found == jump.queue_offset.saturating_add(1) => {

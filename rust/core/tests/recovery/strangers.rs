@@ -81,6 +81,33 @@ fn a_record_that_says_another_place_is_dispatched_nowhere() {
     }
 }
 
+/// It has the other queue's next place, whose own record follows: units tell which of the two is right.
+#[test]
+fn a_record_that_says_it_is_what_comes_next_in_another_queue_does_not_take_its_place() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let mut offsets = Vec::new();
+    for number in 0..5 {
+        for queue_id in 0..2 {
+            let body = format!("{queue_id}.{number}");
+            offsets.push(put(&store, "orders", queue_id, body.as_bytes(), "").wrote_offset);
+        }
+    }
+    store.reput().unwrap();
+    for queue in store.queues().all() {
+        queue.spill().unwrap();
+    }
+    crash(store);
+    // 0.2, before 1.2.
+    let bad = offsets[4];
+    patch(&log_file(root.path(), 0), bad + QUEUE_ID_AT + 3, |at| at[0] ^= 1);
+    let reader = read(root.path());
+    let gaps = reader.gaps();
+    assert!(matches!(gaps[..], [gap] if gap.from == bad), "{gaps:?}");
+    assert_eq!(bodies(&reader, "orders", 0), ["0.0", "0.1", "0.3", "0.4"]);
+    assert_eq!(bodies(&reader, "orders", 1), ["1.0", "1.1", "1.2", "1.3", "1.4"]);
+}
+
 /// The other queue goes on with it as with a record of its own, and nothing follows that could tell.
 #[test]
 fn a_last_record_that_says_it_is_the_next_of_another_queue_is_told_by_its_unit() {
