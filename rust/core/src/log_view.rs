@@ -89,7 +89,9 @@ impl LogView {
             StoreCheckpoint::load(Arc::clone(&self.fs), config.store_checkpoint(), &config.own_dir())?;
         let abort = config.abort_file();
         let state = match writer {
-            Some(writer) => StoreState::Live(writer.published),
+            Some(writer) => {
+                StoreState::Live { wrote: writer.published.map(|published| published.wrote), dispatched: 0 }
+            }
             None if self.fs.metadata(&abort).map_err(Error::io("look at", &abort))?.is_none() => {
                 StoreState::Closed
             }

@@ -23,7 +23,7 @@ use crate::num;
 /// # Errors
 /// None yet.
 pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<(Vec<Arc<IndexFile>>, Option<u64>)> {
-    let Some(index) = of.index.filter(|_| !matches!(of.state, StoreState::Live(_))) else {
+    let Some(index) = of.index.filter(|_| !matches!(of.state, StoreState::Live { .. })) else {
         return Ok((Vec::new(), None));
     };
     let files = index.files();

@@ -75,8 +75,8 @@ impl LogEnd {
 /// As for [`super::recover`].
 pub fn find(of: Recovered<'_>) -> Result<LogEnd> {
     let files = of.log.files();
-    if let StoreState::Live(Some(published)) = of.state {
-        let log_end = files.last().map_or(0, |last| published.wrote.min(last.end_offset()));
+    if let StoreState::Live { wrote: Some(wrote), .. } = of.state {
+        let log_end = files.last().map_or(0, |last| wrote.min(last.end_offset()));
         return Ok(LogEnd::at(log_end, log_end));
     }
     let all = files.files();
@@ -196,7 +196,7 @@ fn walk_in_parts(of: Recovered<'_>, found: &mut LogEnd, check: Check) -> Result<
 /// Whether a place that held no record does by now, in a store that somebody writes: the walk may
 /// have come by while the record was copied there. Then the log ends here for this reader.
 fn is_being_written(of: Recovered<'_>, files: &FileQueue, bad: u64) -> bool {
-    matches!(of.state, StoreState::Live(_)) && matches!(scan::size_at(files, bad), Ok(Some(_)))
+    matches!(of.state, StoreState::Live { .. }) && matches!(scan::size_at(files, bad), Ok(Some(_)))
 }
 
 /// From where on bytes may not have got to the disk, though some behind them may have: a power cut takes

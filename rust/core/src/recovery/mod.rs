@@ -25,7 +25,6 @@ use crate::format::message::Check;
 use crate::format::positions::DurablePositions;
 use crate::index::IndexService;
 use crate::index::file::IndexFile;
-use crate::published::PublishedPositions;
 
 use log_end::{Behind, LogEnd};
 use queues::QueueEnds;
@@ -60,8 +59,14 @@ pub enum StoreState {
     Closed,
     /// Its last writer did not: the process or the machine went down.
     Crashed,
-    /// A writer has it open now, and this reader follows: an mqstore writer by what it publishes.
-    Live(Option<PublishedPositions>),
+    /// A writer has it open now, and this reader follows.
+    Live {
+        /// How far an mqstore writer says that the log goes; any other writer's log is walked to its end.
+        wrote: Option<u64>,
+        /// Every record below had its units in the queues' files before these were listed. What comes into
+        /// files that were made since then is missing otherwise.
+        dispatched: u64,
+    },
 }
 
 /// What recovery found.
@@ -120,7 +125,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
     let has_half_made = of.log.files().has_half_made() || index_from.is_some();
     let flushed_to = match of.state {
         StoreState::Crashed => of.positions.known().map_or(end.walked_from, |known| known.log),
-        StoreState::Closed | StoreState::Live(_) => end.log_end,
+        StoreState::Closed | StoreState::Live { .. } => end.log_end,
     };
     Ok(Recovery {
         log_end: end.log_end,
@@ -149,7 +154,7 @@ fn find_strangers(of: Recovered<'_>, from: u64, end: &mut LogEnd) -> Result<Vec<
 
 /// Whether they are looked for: 4.9.3's queues close gaps, so that their units do not stand where records say.
 fn may_have_strangers(of: Recovered<'_>) -> bool {
-    !of.config.compat && !matches!(of.state, StoreState::Live(_))
+    !of.config.compat && !matches!(of.state, StoreState::Live { .. })
 }
 
 /// Whether a store without the mark of an unclean stop has lost that mark: neither did an mqstore writer
@@ -207,8 +212,7 @@ pub fn recover_by_queues(of: Recovered<'_>) -> Result<Option<Recovery>> {
 pub fn find_end_by_queues(of: Recovered<'_>) -> Result<Option<u64>> {
     let files = of.log.files();
     let Some(last) = files.last().filter(|_| of.state == StoreState::Closed) else { return Ok(None) };
-    of.log.set_end(last.end_offset(), 0);
-    let reached = queues::recover_closed(of, last.end_offset())?.dispatch_from;
+    let reached = find_reached_by_queues(of)?;
     if reached < last.file_from_offset() || reached == 0 {
         return Ok(None);
     }
@@ -225,6 +229,16 @@ pub fn find_end_by_queues(of: Recovered<'_>) -> Result<Option<u64>> {
     }
     of.log.set_end(end, 0);
     Ok(Some(reached))
+}
+
+/// Finds up to where queues' files hold the units of every record, wherever the log ends.
+///
+/// # Errors
+/// Where queue or log can't be read.
+pub fn find_reached_by_queues(of: Recovered<'_>) -> Result<u64> {
+    let log_end = of.log.files().last().map_or(0, |last| last.end_offset());
+    of.log.set_end(log_end, 0);
+    Ok(queues::recover_closed(of, log_end)?.dispatch_from)
 }
 
 /// Removes what stands behind the ends that were found, before anything new is written.

@@ -34,15 +34,10 @@ pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
     let min_offset = of.log.min_offset().unwrap_or(0);
     let mut ends = match of.state {
         StoreState::Closed => recover_closed(of, end.log_end)?,
-        StoreState::Live(Some(published)) => {
-            QueueEnds { dispatch_from: published.dispatched, ..recover_closed(of, end.log_end)? }
-        }
-        StoreState::Live(None) => {
-            // Units come in while one queue after the other is read. Those of records before the
-            // last one seen in the first round are all there in the second.
-            let seen = recover_closed(of, end.log_end)?;
-            recover_closed(of, end.log_end)?;
-            seen
+        StoreState::Live { dispatched, .. } => {
+            // Units come in while one queue after the other is read.
+            let found = recover_closed(of, end.log_end)?;
+            QueueEnds { dispatch_from: found.dispatch_from.min(dispatched), ..found }
         }
         StoreState::Crashed => recover_crashed(of, end)?,
     };

@@ -91,18 +91,18 @@ impl Store {
     ) -> Result<Arc<Self>> {
         config.validate()?;
         let config = Arc::new(StoreConfig { message_index_enable: false, ..config });
-        let layout = Layout::read_part(&*fs, &config, part.topics.as_deref())?;
-        check_exists(&*fs, &config, &layout)?;
-        let access = if config.pread { Access::Read } else { Access::MapRead };
-        let parts = load(&config, &fs, &clock, &layout, access, true)?;
-        let (mut gaps, mut writer) = (Vec::new(), None);
+        let live = match part.log_end {
+            Some(_) => None,
+            None => LiveWriter::find(&config, &fs, &clock)?,
+        };
+        let parts = load_to_read(&config, &fs, &clock, part.topics.as_deref(), true)?;
+        let mut gaps = Vec::new();
         match part.log_end {
             Some(log_end) => parts.log.set_end(log_end, 0),
             None => {
-                writer = lock::writer(&*fs, &config.lock_file(), &config.own_dir())?;
                 let of = Recovered {
                     is_remote: fs.is_remote(),
-                    ..recovered(&config, &parts, writer.as_ref(), false)
+                    ..recovered(&config, &parts, live.as_ref(), false)
                 };
                 if recovery::find_end_by_queues(of)?.is_none() {
                     gaps = recovery::recover(of)?.gaps;
@@ -111,7 +111,7 @@ impl Store {
         }
         let mut store = Self::assemble(config, fs, clock, Mode::Read, parts);
         store.notes.gaps = gaps;
-        store.notes.writer = writer.map(|writer| writer.holder);
+        store.notes.writer = live.map(|live| live.holder);
         store.is_part = true;
         store.dispatcher.set_reput_from_offset(store.log.max_offset());
         Ok(Arc::new(store))
@@ -282,11 +282,11 @@ fn load(
 fn recovered<'a>(
     config: &'a StoreConfig,
     parts: &'a Parts,
-    writer: Option<&Writer>,
+    live: Option<&LiveWriter>,
     writable: bool,
 ) -> Recovered<'a> {
-    let state = match writer {
-        Some(writer) => StoreState::Live(writer.published),
+    let state = match live {
+        Some(live) => StoreState::Live { wrote: live.wrote, dispatched: live.dispatched },
         None if parts.notes.closed_cleanly => StoreState::Closed,
         None => StoreState::Crashed,
     };
@@ -369,6 +369,47 @@ fn mark_open(fs: &dyn FileSystem, config: &StoreConfig, lock: &StoreLock) -> Res
     fs.sync_dir(root).map_err(Error::io("sync the folder", root))
 }
 
+/// Who has a store open for writing, asked before its files are listed: what is dispatched later can be in
+/// files that the listing does not have.
+struct LiveWriter {
+    holder: String,
+    wrote: Option<u64>,
+    dispatched: u64,
+}
+
+impl LiveWriter {
+    /// The writer; `None` where nobody has the store open.
+    fn find(
+        config: &Arc<StoreConfig>,
+        fs: &Arc<dyn FileSystem>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Option<Self>> {
+        let writer = lock::writer(&**fs, &config.lock_file(), &config.own_dir())?;
+        let Some(Writer { holder, published }) = writer else { return Ok(None) };
+        if let Some(published) = published {
+            return Ok(Some(Self { holder, wrote: Some(published.wrote), dispatched: published.dispatched }));
+        }
+        // A Java writer tells nothing; how far it has dispatched shows in the files that there are now.
+        let mut live = Self { holder, wrote: None, dispatched: 0 };
+        let parts = load_to_read(config, fs, clock, None, true)?;
+        live.dispatched = recovery::find_reached_by_queues(recovered(config, &parts, Some(&live), false))?;
+        Ok(Some(live))
+    }
+}
+
+fn load_to_read(
+    config: &Arc<StoreConfig>,
+    fs: &Arc<dyn FileSystem>,
+    clock: &Arc<dyn Clock>,
+    topics: Option<&[String]>,
+    is_live: bool,
+) -> Result<Parts> {
+    let layout = Layout::read_part(&**fs, config, topics)?;
+    check_exists(&**fs, config, &layout)?;
+    let access = if config.pread { Access::Read } else { Access::MapRead };
+    load(config, fs, clock, &layout, access, is_live)
+}
+
 fn check_exists(fs: &dyn FileSystem, config: &StoreConfig, layout: &Layout) -> Result<()> {
     let root = &config.store_path_root_dir;
     let reason = if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
@@ -386,19 +427,16 @@ fn open_for_reading(
     fs: Arc<dyn FileSystem>,
     clock: Arc<dyn Clock>,
 ) -> Result<Store> {
-    let layout = Layout::read(&*fs, &config)?;
-    check_exists(&*fs, &config, &layout)?;
-    let writer = lock::writer(&*fs, &config.lock_file(), &config.own_dir())?;
-    let access = if config.pread { Access::Read } else { Access::MapRead };
-    let mut parts = load(&config, &fs, &clock, &layout, access, writer.is_some())?;
-    let of = Recovered { is_remote: fs.is_remote(), ..recovered(&config, &parts, writer.as_ref(), false) };
+    let live = LiveWriter::find(&config, &fs, &clock)?;
+    let mut parts = load_to_read(&config, &fs, &clock, None, live.is_some())?;
+    let of = Recovered { is_remote: fs.is_remote(), ..recovered(&config, &parts, live.as_ref(), false) };
     // From afar the newest files of the log are not read to find its end.
     let by_queues = if of.is_remote { recovery::recover_by_queues(of)? } else { None };
     let recovery = match by_queues {
         Some(recovery) => recovery,
         None => recovery::recover(of)?,
     };
-    parts.notes.writer = writer.map(|writer| writer.holder);
+    parts.notes.writer = live.map(|live| live.holder);
     let mut store = Store::assemble(config, fs, clock, Mode::Read, parts);
     store.notes.gaps.clone_from(&recovery.gaps);
     store.dispatch_missing(&recovery)?;

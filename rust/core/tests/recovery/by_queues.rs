@@ -60,7 +60,7 @@ fn recovery_by_it_dispatches_what_is_behind_the_queues_and_changes_nothing() {
 fn a_store_that_was_not_closed_is_walked_over() {
     let root = tempfile::tempdir().unwrap();
     closed(root.path(), 25);
-    for state in [StoreState::Crashed, StoreState::Live(None)] {
+    for state in [StoreState::Crashed, StoreState::Live { wrote: None, dispatched: 0 }] {
         assert_eq!(find(root.path(), state), None);
     }
 }

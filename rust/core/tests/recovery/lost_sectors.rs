@@ -177,7 +177,7 @@ fn a_reader_goes_on_behind_damage() {
     let mut content = killed.content.clone();
     content[bad + 90] ^= 1;
     std::fs::write(log_file(killed.root.path(), LOG_FILE_SIZE), &content).unwrap();
-    for state in [StoreState::Crashed, StoreState::Closed, StoreState::Live(None)] {
+    for state in [StoreState::Crashed, StoreState::Closed, StoreState::Live { wrote: None, dispatched: 0 }] {
         let parts = Parts::with(config(killed.root.path()));
         let mut of = parts.recovered(state);
         of.writable = false;

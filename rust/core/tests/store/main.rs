@@ -9,6 +9,7 @@ mod ended;
 mod finished;
 mod follow;
 mod get;
+mod live_writer;
 mod open;
 mod put;
 mod query;

@@ -1,0 +1,145 @@
+//! Opening beside a writer that goes on between any two steps of that.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use mqstore_core::clock::ManualClock;
+use mqstore_core::fs::{
+    DirEntry, FileHandle, FileSystem, LockOutcome, Metadata, OpenMode, OsFileSystem, Space,
+};
+use mqstore_core::mmap::region::Region;
+use mqstore_core::store::{Mode, Store};
+
+use crate::stores::{bodies, config, open, put};
+
+/// Files that a writer goes on with whenever the queues' folder was listed.
+struct BusyFileSystem {
+    queues: PathBuf,
+    /// A process that holds the lock as Java does, where it is not an mqstore writer.
+    java: Option<i32>,
+    go_on: Mutex<Box<dyn FnMut() + Send>>,
+}
+
+impl std::fmt::Debug for BusyFileSystem {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("BusyFileSystem").finish_non_exhaustive()
+    }
+}
+
+impl FileSystem for BusyFileSystem {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn FileHandle>> {
+        match self.java {
+            Some(process) if path.ends_with("lock") => Ok(Arc::new(LockOfJava(process))),
+            _ => OsFileSystem.open(path, mode),
+        }
+    }
+
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        let listed = OsFileSystem.read_dir(path);
+        if path.starts_with(&self.queues) {
+            self.go_on.lock().unwrap()();
+        }
+        listed
+    }
+
+    fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
+        OsFileSystem.metadata(path)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        OsFileSystem.create_dir_all(path)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        OsFileSystem.remove_file(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        OsFileSystem.remove_dir(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        OsFileSystem.rename(from, to)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        OsFileSystem.sync_dir(path)
+    }
+
+    fn sync_all(&self, path: &Path) -> io::Result<()> {
+        OsFileSystem.sync_all(path)
+    }
+
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        OsFileSystem.space(path)
+    }
+}
+
+/// The file `lock` beside a Java writer: a reader asks who holds it, and nothing else.
+#[derive(Debug)]
+struct LockOfJava(i32);
+
+#[rustfmt::skip] // what a reader never calls
+impl FileHandle for LockOfJava {
+    fn lock_holder(&self) -> io::Result<Option<LockOutcome>> { Ok(Some(LockOutcome::Held(Some(self.0)))) }
+    fn metadata(&self) -> io::Result<Metadata> { unreachable!() }
+    fn set_len(&self, _: u64) -> io::Result<()> { unreachable!() }
+    fn allocate(&self, _: u64, _: u64) -> io::Result<()> { unreachable!() }
+    fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> { unreachable!() }
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> { unreachable!() }
+    fn sync_data(&self) -> io::Result<()> { unreachable!() }
+    fn next_data(&self, _: u64) -> io::Result<Option<u64>> { unreachable!() }
+    fn next_hole(&self, _: u64) -> io::Result<u64> { unreachable!() }
+    fn map(&self, _: usize, _: bool) -> io::Result<Region> { unreachable!() }
+    fn flush_mapped(&self, _: &Region, _: usize, _: usize) -> io::Result<()> { unreachable!() }
+    fn populate(&self, _: &Region, _: usize, _: usize) -> io::Result<()> { unreachable!() }
+    fn try_lock(&self) -> io::Result<LockOutcome> { unreachable!() }
+}
+
+/// What a reader finds that is opened while a writer puts message after message, each into one more queue, and
+/// writes all of them to the files: what is there in each queue, and what has to be.
+fn read_beside(java: Option<i32>, is_quiet_at: usize) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    let mut count = 0;
+    let mut step = move |writer: &Store| {
+        for queue_id in 0..=count {
+            // More than a queue's file holds in the end.
+            (0..4).for_each(|_| {
+                put(writer, "t", queue_id, format!("{count}").as_bytes(), "");
+            });
+        }
+        writer.reput().unwrap();
+        writer.flush_everything().unwrap();
+        count += 1;
+    };
+    step(&writer);
+    let shared = Arc::clone(&writer.store);
+    let mut steps = 0;
+    let fs = BusyFileSystem {
+        queues: root.path().join("consumequeue"),
+        java,
+        go_on: Mutex::new(Box::new(move || {
+            steps += 1;
+            if steps <= is_quiet_at {
+                step(&shared);
+            }
+        })),
+    };
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let reader = Store::open(config(root.path()), Arc::new(fs), clock, Mode::Read).unwrap();
+    reader.refresh().unwrap();
+    let all = |store: &Store| (0..=20).map(|queue_id| bodies(store, "t", queue_id)).collect();
+    (all(&reader), all(&writer))
+}
+
+#[test]
+fn what_is_dispatched_while_files_are_listed_is_found() {
+    for java in [None, Some(1)] {
+        for is_quiet_at in 0..8 {
+            let (found, there) = read_beside(java, is_quiet_at);
+            assert_eq!(found, there, "{java:?}, {is_quiet_at}");
+        }
+    }
+}
