@@ -16,6 +16,7 @@ import pytest
 
 import mqstore
 from mqstore import DamagedStoreError, GetMessageStatus, MessageExtBrokerInner, MessageIllegalError, PutMessageStatus
+from mqstore.verify import repair, verify
 from tests.command import put_and_kill, run_mqstore
 from tests.compat.java_store import JavaStore
 from tests.compat.naive_model import NaiveModel
@@ -313,3 +314,31 @@ def test_a_prepared_message_is_indexed_once(java: JavaStore, tmp_path: Path) -> 
     run_mqstore("recover", ours, SMALL_FILES)
     assert list(index_entries(store, slots).values()) == [2]
     assert list(index_entries(ours, slots).values()) == [1]
+
+
+def test_a_removed_queue_stays_away_and_what_it_has_since_stays(java: JavaStore, tmp_path: Path) -> None:
+    with mqstore.open(tmp_path / "store", "rw", **SMALL_FILES) as store:
+        store.put_many("a", [b"old %d" % number for number in range(5)], queue_id=0)
+        assert store.clean_unused_topic(set()) == 1
+        store.put_many("a", [b"new %d" % number for number in range(3)], queue_id=0)
+        store.flush()
+        crashed = copy_store(store.path, tmp_path / "crashed")
+    # As where somebody lets a store make its queues anew.
+    shutil.rmtree(crashed / "consumequeue")
+    asked = [json.dumps({"op": "get", "topic": "a", "queueId": 0, "offset": 0, "maxMsgNums": 32})]
+    (answer,) = map(json.loads, java.run("query", copy_store(crashed, tmp_path / "java"), SMALL_FILES, asked))
+    bodies = [base64.b64decode(found["body"]) for found in answer["messages"]]
+    # The new queue's first message has the offset 5 there, the others are in no queue.
+    assert bodies == [*(b"old %d" % number for number in range(5)), b"new 0"]
+    new = [b"new %d" % number for number in range(3)]
+    for compat in (False, True):
+        ours = copy_store(crashed, tmp_path / f"ours-{compat}")
+        for mode in ("r", "rw", "r"):
+            with mqstore.open(ours, mode, compat=compat, **SMALL_FILES) as opened:
+                assert [bytes(found.body) for found in opened.topic("a")] == new
+        _, findings = verify(ours)
+        assert not findings
+    repaired = repair(crashed, tmp_path / "repaired")
+    assert (repaired.lost, repaired.message_count) == ((), 3)
+    with mqstore.open(repaired.path) as opened:
+        assert [bytes(found.body) for found in opened.topic("a")] == new

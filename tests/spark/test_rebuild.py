@@ -99,6 +99,18 @@ def test_an_index_file_that_is_full_at_the_end(spark: SparkSession, tmp_path: Pa
     assert_same(tmp_path / "out", expected)
 
 
+def test_a_removed_queue_stays_away(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL) as store:
+        store.put_many("t", [b"old"] * 30, queue_id=0)
+        store.put_many("u", [b"stays"] * 30, queue_id=0)
+        assert store.clean_unused_topic({"u"}) == 1
+        store.put_many("t", [b"new"] * 20, queue_id=0)
+        assert [bytes(message.body) for message in store.topic("t")] == [b"new"] * 20
+    rebuild(path, tmp_path / "out", spark=spark, range_size=2000, **SMALL)
+    assert_same(tmp_path / "out", path)
+
+
 def test_only_some_topics(spark: SparkSession, tmp_path: Path) -> None:
     store = make_store(tmp_path / "store", count=600)
     expected = queue_contents(rebuilt_by_engine(store, tmp_path / "expected", SMALL))

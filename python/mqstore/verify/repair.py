@@ -156,6 +156,11 @@ def _copy(source: Path, of_source: StoreOptions, made: Path) -> tuple[_Holes, _L
     holes = view.copy_repaired(made / "commitlog")
     if (source / "config").is_dir():
         shutil.copytree(source / "config", made / "config")
+    removed = source / "mqstore" / "removed_queues"
+    if removed.exists():
+        # The log does not say which of its messages are no queue's any more.
+        (made / "mqstore").mkdir()
+        shutil.copy(removed, made / "mqstore")
     return tuple(holes), lost
 
 

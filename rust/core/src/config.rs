@@ -11,6 +11,7 @@ use crate::filter::bit_map::FilterTable;
 use crate::format::cq_unit::CQ_STORE_UNIT_SIZE;
 use crate::format::index::IndexShape;
 use crate::format::message::FIXED_SIZE;
+use crate::removed_queues::RemovedQueues;
 use crate::side_by_side::available_threads_up_to;
 
 /// What opening a store for writing does about valid records behind a damaged one.
@@ -71,6 +72,8 @@ pub struct StoreConfig {
     pub enable_calc_filter_bit_map: bool,
     /// The filters of which it does so.
     pub filters: Arc<FilterTable>,
+    /// Queues whose messages in the log are no longer theirs; what opens the store reads them.
+    pub removed_queues: Arc<RemovedQueues>,
     /// Most timed messages that wait in memory, those that are due first.
     pub max_timed_in_memory: usize,
     /// Whether puts go through locked memory.
@@ -165,6 +168,7 @@ impl StoreConfig {
             max_deliver_distance_ms: i64::MAX,
             enable_calc_filter_bit_map: false,
             filters: Arc::default(),
+            removed_queues: Arc::default(),
             max_timed_in_memory: 1 << 18,
             transient_store_pool_enable: false,
             transient_store_pool_size: 5,

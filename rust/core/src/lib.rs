@@ -28,6 +28,7 @@ pub mod published;
 pub mod ranges;
 pub mod rebuild;
 pub mod recovery;
+pub mod removed_queues;
 pub mod repair;
 pub mod retention;
 pub mod running_flags;

@@ -47,7 +47,7 @@ impl LogView {
         end: Option<u64>,
     ) -> Result<Self> {
         config.validate()?;
-        let config = Arc::new(config);
+        let config = Arc::new(StoreConfig { removed_queues: Arc::default(), ..config });
         let root = &config.store_path_root_dir;
         let missing = |reason: &str| Error::NotFound { path: root.clone(), reason: reason.into() };
         if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
@@ -73,12 +73,15 @@ impl LogView {
         };
         let files = FileQueue::new(Arc::clone(&fs), options, &listing);
         let log = CommitLog::new(Arc::clone(&config), Arc::clone(&clock), files)?;
+        // A list that is not whole is told by who opens the store.
+        config.removed_queues.load(&*fs, &config.own_dir(), log.files())?;
         let mut view = Self { config, fs, clock, log, access, end: 0 };
         view.end = match end {
             Some(end) => end,
             None => view.find_end()?,
         };
         view.log.set_end(view.end, 0);
+        view.config.removed_queues.forget_behind(view.end);
         Ok(view)
     }
 

@@ -1,4 +1,4 @@
-//! Units of queues and extensions, checkpoint, positions, names.
+//! Units of queues and extensions, checkpoint, positions, removed queues, names.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,6 +8,7 @@ use mqstore_core::format::cq_unit::CqUnit;
 use mqstore_core::format::file_name::{from_offset, to_offset};
 use mqstore_core::format::message_id::MessageId;
 use mqstore_core::format::positions::DurablePositions;
+use mqstore_core::format::removed_queues;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(unit) = CqUnit::read(bytes) {
@@ -23,6 +24,9 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Some(positions) = DurablePositions::read(bytes) {
         assert!(bytes.starts_with(&positions.to_bytes()));
+    }
+    if let Some(queues) = removed_queues::read(bytes) {
+        assert_eq!(removed_queues::to_bytes(&queues), bytes);
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
         assert!(to_offset(text).is_none_or(|offset| from_offset(offset) == text));

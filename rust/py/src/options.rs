@@ -90,6 +90,7 @@ impl From<EngineOptions> for StoreConfig {
             max_timed_in_memory: options.max_timed_in_memory,
             enable_calc_filter_bit_map: options.enable_calc_filter_bit_map,
             filters: Arc::new(filters),
+            removed_queues: Arc::default(),
             transient_store_pool_enable: options.transient_store_pool_enable,
             transient_store_pool_size: options.transient_store_pool_size,
             fast_fail_if_no_buffer_in_store_pool: options.fast_fail_if_no_buffer_in_store_pool,

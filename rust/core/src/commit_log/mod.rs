@@ -230,9 +230,25 @@ impl CommitLog {
         self.appender.lock().topic_queues.set(queue, next_offset);
     }
 
-    /// Forgets a queue that was destroyed: its next message starts again at 0.
-    pub fn remove_queue_from_topic_queue_table(&self, queue: topic_queue::QueueRef<'_>) {
-        self.appender.lock().topic_queues.remove(queue);
+    /// Forgets those of some queues that have had no message at their end or behind it: their next messages start
+    /// again at 0. A function is told first which they are, while nobody can put; gives them.
+    ///
+    /// # Errors
+    /// Those of the function; nothing is forgotten then.
+    pub fn remove_queues_from_topic_queue_table<Q>(
+        &self,
+        mut queues: Vec<Q>,
+        end_of: impl for<'q> Fn(&'q Q) -> (topic_queue::QueueRef<'q>, i64),
+        before: impl FnOnce(&[Q]) -> Result<()>,
+    ) -> Result<Vec<Q>> {
+        let mut appender = self.appender.lock();
+        queues.retain(|queue| {
+            let (name, end) = end_of(queue);
+            appender.topic_queues.next_offset(name) <= end
+        });
+        before(&queues)?;
+        queues.iter().for_each(|queue| appender.topic_queues.remove(end_of(queue).0));
+        Ok(queues)
     }
 
     /// The position in its file that an offset has.

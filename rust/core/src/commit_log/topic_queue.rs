@@ -23,6 +23,14 @@ pub struct QueueKey {
     pub queue_id: i32,
 }
 
+impl QueueKey {
+    /// The queue, borrowed.
+    #[must_use]
+    pub fn as_ref(&self) -> QueueRef<'_> {
+        QueueRef { topic: &self.topic, queue_id: self.queue_id }
+    }
+}
+
 impl Hash for QueueRef<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write(self.topic);
@@ -32,7 +40,7 @@ impl Hash for QueueRef<'_> {
 
 impl Hash for QueueKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        QueueRef { topic: &self.topic, queue_id: self.queue_id }.hash(state);
+        self.as_ref().hash(state);
     }
 }
 

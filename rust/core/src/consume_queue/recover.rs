@@ -44,6 +44,15 @@ impl ConsumeQueue {
         Ok(end < written_end || has_orphaned_ext || self.has_half_made())
     }
 
+    /// Lets go of all units, in memory: none of them counts.
+    ///
+    /// # Errors
+    /// Where a file can't be read.
+    pub(crate) fn forget_units(&self) -> Result<()> {
+        let (start, _) = self.bounds();
+        self.set_end(start)
+    }
+
     /// Finds behind which unit none is written, by halving. It begins with steps that grow from the last
     /// file's begin on: halving all of a file would read in many places that hold nothing.
     fn written_end(&self, start: u64, file_end: u64) -> Result<u64> {

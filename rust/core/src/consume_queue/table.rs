@@ -18,6 +18,7 @@ use crate::interrupt;
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::map_budget::MapBudget;
 use crate::mmap::mapped_file::{Access, MappedFile};
+use crate::removed_queues::RemovedQueues;
 use crate::sync::{AtomicUsize, Mutex, Ordering, RwLock};
 
 /// The prefix of light queues' topics.
@@ -238,6 +239,12 @@ impl QueueTable {
         let mut all: Vec<_> = self.queues.read().values().cloned().collect();
         all.sort_by(|a, b| java_string::compare(a.topic(), b.topic()).then(a.queue_id().cmp(&b.queue_id())));
         all
+    }
+
+    /// Queues whose messages in the log are no longer theirs.
+    #[must_use]
+    pub fn removed(&self) -> &RemovedQueues {
+        &self.config.removed_queues
     }
 
     /// How many queues there are.

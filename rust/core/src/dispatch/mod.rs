@@ -159,6 +159,24 @@ impl Dispatcher {
     /// stopped is dispatched again by the next pass, which changes nothing that is there already.
     pub fn pass(&self, targets: DispatchTargets<'_>) -> Result<u64> {
         let _one_at_a_time = self.passing.lock();
+        self.pass_once(targets)
+    }
+
+    /// As [`Dispatcher::pass`]; then calls a function, before anything more is dispatched.
+    ///
+    /// # Errors
+    /// As for [`Dispatcher::pass`]; those of the function.
+    pub(crate) fn pass_and_then<T>(
+        &self,
+        targets: DispatchTargets<'_>,
+        then: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let _one_at_a_time = self.passing.lock();
+        self.pass_once(targets)?;
+        then()
+    }
+
+    fn pass_once(&self, targets: DispatchTargets<'_>) -> Result<u64> {
         let before = self.message_count();
         let mut position = self.reput_from_offset();
         if let Some(min) = targets.log.min_offset()
@@ -328,11 +346,15 @@ pub(crate) fn derive(
             store_timestamp: record.store_timestamp,
             filter_bit_map: has_filters.then(|| config.filters.bit_map_of(record)).flatten(),
         };
-        to.put_unit(QueueRef { topic: record.topic, queue_id: record.queue_id }, new)?;
+        let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
+        if !config.removed_queues.covers(queue, offset) {
+            to.put_unit(queue, new)?;
+        }
         if config.enable_multi_dispatch {
             for (topic, queue_id, cq_offset) in multi_queues(config, record.queue_id, &properties) {
-                if scan::check_topic(topic).is_ok() {
-                    to.put_light_unit(QueueRef { topic, queue_id }, NewUnit { cq_offset, ..new })?;
+                let queue = QueueRef { topic, queue_id };
+                if scan::check_topic(topic).is_ok() && !config.removed_queues.covers(queue, offset) {
+                    to.put_light_unit(queue, NewUnit { cq_offset, ..new })?;
                 }
             }
         }

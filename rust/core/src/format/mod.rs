@@ -17,5 +17,6 @@ pub mod positions;
 pub mod properties;
 pub mod record_crc;
 mod record_fields;
+pub mod removed_queues;
 pub mod sys_flag;
 pub mod timed_progress;

@@ -167,15 +167,22 @@ impl IndexService {
         phy_offset: u64,
         store_timestamp: i64,
     ) -> Result<()> {
-        let mut file = self.writable_file()?;
-        let end = num::from_java_long(file.header().end_phy_offset).unwrap_or(0);
+        let last = self.files.read().last().cloned();
+        let end =
+            last.as_ref().and_then(|last| num::from_java_long(last.header().end_phy_offset)).unwrap_or(0);
         if phy_offset < end {
             return Ok(());
         }
         let known = if phy_offset == end { self.keys_known_of(phy_offset)? } else { 0 };
-        for hash in hashes.skip(known) {
+        let mut hashes = hashes.skip(known).peekable();
+        if known > 0 && hashes.peek().is_none() {
+            // The file that follows a full one is for the next message to make.
+            return Ok(());
+        }
+        let mut file = self.writable_file(last)?;
+        for hash in hashes {
             if file.put_key(hash, phy_offset, store_timestamp)? == PutKey::Full {
-                file = self.writable_file()?;
+                file = self.writable_file(Some(file))?;
                 file.put_key(hash, phy_offset, store_timestamp)?;
             }
         }
@@ -207,11 +214,12 @@ impl IndexService {
     }
 
     /// The last file, or a new one where it is full. Source: `getAndCreateLastIndexFile`.
-    fn writable_file(&self) -> Result<Arc<IndexFile>> {
-        let last = self.files.read().last().cloned();
-        if let Some(last) = last.as_ref().filter(|last| !last.is_write_full() && self.takes_keys(last)) {
-            return Ok(Arc::clone(last));
-        }
+    fn writable_file(&self, last: Option<Arc<IndexFile>>) -> Result<Arc<IndexFile>> {
+        let takes = |last: &Arc<IndexFile>| !last.is_write_full() && self.takes_keys(last);
+        let last = match last {
+            Some(last) if takes(&last) => return Ok(last),
+            last => last,
+        };
         let previous_end = last.as_ref().map(|last| {
             let header = last.header();
             (header.end_phy_offset, header.end_timestamp)

@@ -181,7 +181,7 @@ fn walk_in_parts(of: Recovered<'_>, found: &mut LogEnd, check: Check) -> Result<
         }
         part.last = Some((record.next_offset(offset), record.store_timestamp));
         if is_searched {
-            part.followers.record(offset, record);
+            part.followers.record(&of.config.removed_queues, offset, record);
         }
         Ok(ControlFlow::Continue(()))
     };

@@ -105,7 +105,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         of.state = StoreState::Crashed;
         end = log_end::find(of)?;
     }
-    of.log.set_end(end.log_end, end.last_store_timestamp);
+    set_end(of, &end);
     let QueueEnds { mut dispatch_from, is_cut } = queues::recover(of, &end)?;
     let (mut dropped, mut index_from) = index::recover(of, &end)?;
     let strangers = find_strangers(of, index_from.unwrap_or(dispatch_from).min(dispatch_from), &mut end)?;
@@ -113,7 +113,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         log_end::refuse_unless_told_to_cut(of, first.from, first.fault, first.to)?;
         end.log_end = first.from;
         end.behind = Behind::Remains;
-        of.log.set_end(end.log_end, end.last_store_timestamp);
+        set_end(of, &end);
         dispatch_from = queues::recover(of, &end)?.dispatch_from;
         let (dropped_too, earlier) = index::recover(of, &end)?;
         dropped.splice(0..0, dropped_too);
@@ -121,6 +121,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
     } else {
         end.gaps.extend(&strangers);
     }
+    dispatch_from = dispatch_from_of(of, dispatch_from);
     let has_later_files = of.log.files().last().is_some_and(|last| last.file_from_offset() > end.log_end);
     let has_half_made = of.log.files().has_half_made() || index_from.is_some();
     let flushed_to = match of.state {
@@ -138,6 +139,16 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         behind: end.behind,
         must_trim: end.behind == Behind::Remains || is_cut || has_later_files || has_half_made,
     })
+}
+
+fn set_end(of: Recovered<'_>, end: &LogEnd) {
+    of.log.set_end(end.log_end, end.last_store_timestamp);
+    of.config.removed_queues.forget_behind(end.log_end);
+}
+
+/// Where dispatch begins: with the log's first record where messages of a removed queue are its own again.
+fn dispatch_from_of(of: Recovered<'_>, by_queues: u64) -> u64 {
+    if of.config.removed_queues.is_cut() { of.log.min_offset().unwrap_or(0) } else { by_queues }
 }
 
 /// The records that would be dispatched to where they do not belong.
@@ -189,6 +200,8 @@ const REMOTE_ZEROS: u64 = 8 << 20;
 pub fn recover_by_queues(of: Recovered<'_>) -> Result<Option<Recovery>> {
     let Some(dispatch_from) = find_end_by_queues(of)? else { return Ok(None) };
     let log_end = of.log.max_offset();
+    of.config.removed_queues.forget_behind(log_end);
+    let dispatch_from = dispatch_from_of(of, dispatch_from);
     let end = LogEnd::at(log_end, dispatch_from);
     let (dropped, index_from) = index::recover(of, &end)?;
     Ok(Some(Recovery {

@@ -3,6 +3,7 @@
 use super::log_end::LogEnd;
 use super::{Recovered, StoreState};
 use crate::checkpoint::LastPositions;
+use crate::commit_log::topic_queue::QueueRef;
 use crate::config::StoreConfig;
 use crate::consume_queue::ConsumeQueue;
 use crate::dispatch::multi_queues;
@@ -51,6 +52,12 @@ pub(super) fn recover_closed(of: Recovered<'_>, log_end: u64) -> Result<QueueEnd
     let mut of_damaged = u64::MAX;
     for queue in of.queues.all() {
         interrupt::check()?;
+        if let Some(removed) = half_removed(of, &queue)? {
+            queue.forget_units()?;
+            ends.is_cut = true;
+            of_damaged = of_damaged.min(removed);
+            continue;
+        }
         let is_cut = queue.recover_clean(|unit, index| agrees(of, &queue, unit, index))?;
         ends.is_cut |= is_cut | queue.cut_behind(log_end)?;
         if is_cut {
@@ -72,11 +79,25 @@ fn recover_crashed(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
     let mut dispatch_from = known;
     for queue in of.queues.all() {
         interrupt::check()?;
-        if let Some(earlier) = queue.recover_up_to(known)? {
-            dispatch_from = dispatch_from.min(earlier);
-        }
+        let earlier = match half_removed(of, &queue)? {
+            Some(removed) => {
+                queue.forget_units()?;
+                Some(removed)
+            }
+            None => queue.recover_up_to(known)?,
+        };
+        dispatch_from = earlier.map_or(dispatch_from, |earlier| earlier.min(dispatch_from));
     }
     Ok(QueueEnds { dispatch_from, is_cut: true })
+}
+
+/// Where the last record of a removed queue stands that still has units: something kept its removal from being
+/// finished, or a Java store dispatched its messages again.
+fn half_removed(of: Recovered<'_>, queue: &ConsumeQueue) -> Result<Option<u64>> {
+    let name = QueueRef { topic: queue.topic().as_bytes(), queue_id: queue.queue_id() };
+    let Some(last) = of.config.removed_queues.last_of(name) else { return Ok(None) };
+    let first = queue.units_in_files().first_at(0)?.and_then(|(_, unit)| unit.place());
+    Ok(first.filter(|(offset, _)| *offset <= last).map(|_| last))
 }
 
 /// Whether a unit agrees with the log. One whose record is gone with an expired file cannot be held

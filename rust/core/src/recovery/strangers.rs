@@ -25,6 +25,7 @@ use crate::format::message::{self, Check, Decoded, Record, RecordFault};
 use crate::format::sys_flag;
 use crate::interrupt;
 use crate::num;
+use crate::removed_queues::RemovedQueues;
 
 /// A record and where it says that it stands in its queue.
 #[derive(Debug, Clone, Copy)]
@@ -120,9 +121,12 @@ struct Span {
 
 impl Followers {
     /// Adds the part's next record.
-    pub fn record(&mut self, offset: u64, record: &Record<'_>) {
+    pub fn record(&mut self, removed: &RemovedQueues, offset: u64, record: &Record<'_>) {
         let Some(claim) = Claim::of(offset, record).filter(|_| !self.has_jumps) else { return };
         let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
+        if removed.covers(queue, offset) {
+            return;
+        }
         let Some(span) = self.spans.get_mut(&queue) else {
             self.spans.insert(queue.into(), Span { first: claim, second: None, last: claim });
             return;
@@ -170,7 +174,11 @@ impl Search {
     /// Looks at the next record.
     pub(super) fn record(&mut self, queues: &QueueTable, offset: u64, record: &Record<'_>) -> Result<()> {
         let Some(claim) = Claim::of(offset, record) else { return Ok(()) };
-        self.claim(queues, QueueRef { topic: record.topic, queue_id: record.queue_id }, claim)
+        let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
+        if queues.removed().covers(queue, offset) {
+            return Ok(());
+        }
+        self.claim(queues, queue, claim)
     }
 
     fn claim(&mut self, queues: &QueueTable, queue: QueueRef<'_>, claim: Claim) -> Result<()> {

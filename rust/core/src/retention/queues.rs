@@ -42,8 +42,9 @@ impl Store {
     /// Where a queue can't be read or its files not be removed.
     pub fn clean_expired_consume_queue(&self) -> Result<usize> {
         self.check_writable()?;
+        self.catch_up()?;
         let min_offset = self.min_phy_offset();
-        self.destroy_queues(|queue| {
+        self.destroy_queues(&self.queues().all(), |queue| {
             let last = queue.max_offset_in_queue().checked_sub(1).map(|last| queue.unit(last));
             Ok(match last.transpose()?.flatten() {
                 Some(unit) => !holds_waiting(queue) && unit.place().is_some() && unit.end() <= min_offset,
@@ -59,7 +60,8 @@ impl Store {
     /// Where files can't be removed.
     pub fn clean_unused_topic(&self, used: &HashSet<String>) -> Result<usize> {
         self.check_writable()?;
-        self.destroy_queues(|queue| {
+        self.catch_up()?;
+        self.destroy_queues(&self.queues().all(), |queue| {
             let topic = queue.topic();
             let stays = used.contains(topic)
                 || holds_waiting(queue)
@@ -67,18 +69,6 @@ impl Store {
                 || topic.starts_with(LMQ_PREFIX);
             Ok(!stays)
         })
-    }
-
-    fn destroy_queues(&self, goes: impl Fn(&ConsumeQueue) -> Result<bool>) -> Result<usize> {
-        self.catch_up()?;
-        let mut count = 0;
-        for queue in self.queues().all() {
-            if goes(&queue)? {
-                self.destroy_queue(&queue)?;
-                count += 1;
-            }
-        }
-        Ok(count)
     }
 
     /// Where the first message stands in the log that is at an offset of its queue or behind it, of

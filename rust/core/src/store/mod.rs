@@ -15,6 +15,7 @@ mod put;
 mod put_many;
 pub mod query;
 pub mod query_keys;
+mod removal;
 mod replication;
 mod services;
 mod witness;

@@ -24,6 +24,7 @@ use crate::poison::Poison;
 use crate::published::Published;
 use crate::recovery::layout::Layout;
 use crate::recovery::{self, Recovered, Recovery, StoreState};
+use crate::removed_queues;
 use crate::running_flags::RunningFlags;
 use crate::schedule::timed::TimedMessages;
 use crate::stats::StoreStats;
@@ -71,7 +72,7 @@ impl Store {
         mode: Mode,
     ) -> Result<Arc<Self>> {
         config.validate()?;
-        let config = Arc::new(config);
+        let config = Arc::new(StoreConfig { removed_queues: Arc::default(), ..config });
         let store = match mode {
             Mode::Read => open_for_reading(config, fs, clock),
             Mode::ReadWrite => open_for_writing(config, fs, clock),
@@ -90,7 +91,8 @@ impl Store {
         part: &Part,
     ) -> Result<Arc<Self>> {
         config.validate()?;
-        let config = Arc::new(StoreConfig { message_index_enable: false, ..config });
+        let config =
+            Arc::new(StoreConfig { message_index_enable: false, removed_queues: Arc::default(), ..config });
         let live = match part.log_end {
             Some(_) => None,
             None => LiveWriter::find(&config, &fs, &clock)?,
@@ -168,7 +170,8 @@ impl Store {
         if let Some(index) = &self.index {
             index.delete(&index.files())?;
         }
-        for path in [self.config.abort_file(), self.config.store_checkpoint()] {
+        let removed_queues = removed_queues::path(&self.config.own_dir());
+        for path in [self.config.abort_file(), self.config.store_checkpoint(), removed_queues] {
             match self.fs.remove_file(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(Error::io("remove", path)(error));
@@ -259,6 +262,7 @@ fn load(
     let log = CommitLog::new(Arc::clone(config), Arc::clone(clock), files)?;
     let queues = QueueTable::new(Arc::clone(config), Arc::clone(fs), access, &layout.queues)?;
     let mut notes = Notes { strays: layout.faults.clone(), ..Notes::default() };
+    notes.strays.extend(config.removed_queues.load(&**fs, &config.own_dir(), log.files())?);
     let abort = config.abort_file();
     notes.closed_cleanly = fs.metadata(&abort).map_err(Error::io("look at", &abort))?.is_none();
     let index = if config.message_index_enable {
@@ -351,6 +355,7 @@ fn open_for_writing(
     store.lock = Mutex::new(Some(lock));
     store.notes.gaps.clone_from(&recovery.gaps);
     store.dispatch_missing(&recovery)?;
+    store.finish_removals()?;
     store.flush_everything()?;
     Ok(store)
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::Store;
 use crate::commit_log::{FlushOutcome, GroupCommit};
-use crate::consume_queue::ConsumeQueue;
 use crate::error::Result;
 use crate::format::index::IndexHeader;
 use crate::format::positions::DurablePositions;
@@ -130,20 +129,6 @@ impl Store {
             self.checkpoint.set_positions(DurablePositions { log, queues: derived, index: derived });
         }
         self.checkpoint.flush()
-    }
-
-    /// Removes a queue with its files; the next message that goes to it is its number 0.
-    ///
-    /// # Errors
-    /// Where there is no such queue's file to remove.
-    pub fn destroy_queue(&self, queue: &std::sync::Arc<ConsumeQueue>) -> Result<()> {
-        self.check_writable()?;
-        let key = crate::commit_log::topic_queue::QueueRef {
-            topic: queue.topic().as_bytes(),
-            queue_id: queue.queue_id(),
-        };
-        self.log.remove_queue_from_topic_queue_table(key);
-        self.queues.destroy(queue)
     }
 
     /// Sees what a live writer has added since the store was opened or last refreshed.

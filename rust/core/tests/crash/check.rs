@@ -17,7 +17,8 @@ use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Mode, Store};
 
 use crate::configs::Configs;
-use crate::workload::{Acknowledged, Put};
+use crate::removals::Removals;
+use crate::workload::{Acknowledged, Put, name_of};
 
 /// What is known of a store at a moment.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +31,8 @@ pub(crate) struct Known {
     pub(crate) tried: HashMap<String, Put>,
     /// What the files of the folder `config` can hold.
     pub(crate) configs: Configs,
+    /// Queues that were removed.
+    pub(crate) removals: Removals,
 }
 
 /// A message as a store has it.
@@ -99,7 +102,7 @@ pub(crate) fn check_store(store: &Arc<Store>, known: &Known) -> Vec<Found> {
         let found = found.unwrap_or_else(|| panic!("{promised:?} is lost"));
         assert_eq!((found.offset, found.queue_offset), (promised.offset, promised.queue_offset));
     }
-    check_queues(store, &found);
+    check_queues(store, &known.removals.left(store, &found));
     for found in &found {
         for key in known.tried[&found.name].keys() {
             let (topic, key) = (found.topic.as_bytes(), key.as_bytes());
@@ -121,8 +124,7 @@ fn messages(store: &Store, known: &Known) -> Vec<Found> {
     while position < store.max_phy_offset() {
         let log = store.log();
         let end = scan(log.files(), position, store.max_phy_offset(), Check::BodyCrc, |offset, record, _| {
-            let name = record.body.split(|&byte| byte == b'|').next().unwrap();
-            let name = String::from_utf8(name.to_vec()).unwrap();
+            let name = name_of(record.body);
             let put = known.tried.get(&name).unwrap_or_else(|| panic!("{name} was never put"));
             assert_eq!(put.body(), record.body);
             assert_eq!(put.properties(), record.properties);
@@ -149,7 +151,7 @@ fn messages(store: &Store, known: &Known) -> Vec<Found> {
     found
 }
 
-/// Each queue has a unit for each message of the log, in order, and no others.
+/// Each queue has a unit for each message that is left in it, in order, and no others.
 fn check_queues(store: &Store, found: &[Found]) {
     let mut expected: BTreeMap<(String, i32), BTreeMap<u64, (u64, u32)>> = BTreeMap::new();
     for found in found {

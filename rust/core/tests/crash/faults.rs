@@ -9,8 +9,8 @@ use crate::check::{Known, check};
 use crate::disk::{Moments, RecordedDisk};
 use crate::faulty::{Call, FAULTS, Fault, FaultyFileSystem};
 use crate::image;
-use crate::lives::{repeatable, try_step};
-use crate::workload::{ALL, Driven, KINDS, Kind, Step, config, steps};
+use crate::lives::{end_step, repeatable, try_step};
+use crate::workload::{ALL, Driven, KINDS, Kind, Mix, Step, config, steps};
 use crate::{scratch, setting};
 
 const STEPS: usize = 45;
@@ -82,9 +82,10 @@ pub(crate) fn drive(
     };
     // Reading fails too, and says so; what is known is what is known.
     let mut acknowledged = disk.known().promised;
-    for step in steps(life, STEPS, &ALL, random) {
+    for step in steps(life, STEPS, &Mix { remove_queue: 4, ..ALL }, random) {
         now_ms += random.i64(0..3);
-        disk.know(|known| try_step(known, &step));
+        let last = driven.last_removed_by(&step);
+        disk.know(|known| try_step(known, &step, last));
         let kept_from = driven.kept_from(&step);
         acknowledged.retain(|done| done.offset >= kept_from);
         disk.know(|known| known.promised.retain(|done| done.offset >= kept_from));
@@ -96,9 +97,7 @@ pub(crate) fn drive(
                 assert!(outcome.refusal.is_some() && outcome.done.is_empty(), "a failed flush is final");
             }
             acknowledged.extend(outcome.done);
-            if let Step::Config(name, content) = &step {
-                disk.know(|known| known.configs.end(name, content));
-            }
+            disk.know(|known| end_step(known, &step));
         }
         let flushed = driven.store.log().flushed_offset();
         disk.know(|known| {

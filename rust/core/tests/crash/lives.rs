@@ -10,6 +10,7 @@ use crate::check::{Known, check, check_store};
 use crate::configs::Configs;
 use crate::disk::{Capture, Moments, RecordedDisk};
 use crate::image;
+use crate::removals::Last;
 use crate::sample::Sample;
 use crate::workload::{Driven, Step};
 use crate::{scratch, setting};
@@ -76,11 +77,21 @@ pub(crate) fn begin(disk: &RecordedDisk<Known>, config: StoreConfig, now_ms: i64
     driven
 }
 
-/// What a step may leave counts from its begin on.
-pub(crate) fn try_step(known: &mut Known, step: &Step) {
+/// What a step may leave counts from its begin on; a queue that it removes has this last message.
+pub(crate) fn try_step(known: &mut Known, step: &Step, last: Option<Last>) {
     match step {
+        Step::RemoveQueue(topic, queue_id) => known.removals.begin(topic, *queue_id, last),
         Step::Put(puts) => known.tried.extend(puts.iter().map(|put| (put.name.clone(), put.clone()))),
         Step::Config(name, content) => known.configs.begin(name, content),
+        _ => {}
+    }
+}
+
+/// What a step was to leave is there once it is done.
+pub(crate) fn end_step(known: &mut Known, step: &Step) {
+    match step {
+        Step::Config(name, content) => known.configs.end(name, content),
+        Step::RemoveQueue(topic, queue_id) => known.removals.end(topic, *queue_id),
         _ => {}
     }
 }

@@ -23,6 +23,7 @@ mod image;
 mod lives;
 mod power_cuts;
 mod quota;
+mod removals;
 mod retention_faults;
 mod role_change;
 mod sample;

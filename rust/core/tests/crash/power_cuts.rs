@@ -10,8 +10,8 @@ use mqstore_core::format::index::IndexShape;
 
 use crate::check::Known;
 use crate::disk::{Capture, Moments, RecordedDisk};
-use crate::lives::{Case, Extent, Totals, begin, repeatable, run, try_step};
-use crate::workload::{ALL, Acknowledged, KINDS, Kind, Mix, Step, config, steps};
+use crate::lives::{Case, Extent, Totals, begin, end_step, repeatable, run, try_step};
+use crate::workload::{ALL, Acknowledged, KINDS, Kind, Mix, config, steps};
 
 const STEPS: usize = 60;
 /// Before one in so many steps the process is killed, and another opens the store.
@@ -59,7 +59,8 @@ impl Case for Scripted {
                 driven = begin(&disk, self.config(root, random), now_ms);
                 acknowledged = disk.known().promised;
             }
-            disk.know(|known| try_step(known, &step));
+            let last = driven.last_removed_by(&step);
+            disk.know(|known| try_step(known, &step, last));
             let kept_from = driven.kept_from(&step);
             acknowledged.retain(|done: &Acknowledged| done.offset >= kept_from);
             disk.know(|known| known.promised.retain(|done| done.offset >= kept_from));
@@ -72,9 +73,7 @@ impl Case for Scripted {
                 if self.kind == Kind::Synchronous {
                     assert_eq!(known.promised.len(), acknowledged.len(), "each put waits for its flush");
                 }
-                if let Step::Config(name, content) = &step {
-                    known.configs.end(name, content);
-                }
+                end_step(known, &step);
             });
         }
         if random.u8(..3) == 0 {
@@ -115,6 +114,17 @@ fn keys_are_found_after_a_power_cut_while_index_files_roll() {
             config.index_shape = IndexShape { hash_slot_num: 3, index_num: 7 };
             config.mapped_file_size_commit_log = 16_384;
         },
+    });
+}
+
+#[test]
+fn a_removed_queue_stays_away_after_a_power_cut_and_what_it_had_since_stays() {
+    run_all(1, Extent { lives: 3, images: 1, nested_one_in: 50 }, |kind| Scripted {
+        name: "queue removal",
+        kind,
+        mix: Mix { remove_queue: 20, retention: 3, ..ALL },
+        moments: Moments { below: Some(("removed_queues", 4)), one_in: 40 },
+        change: |_| {},
     });
 }
 

@@ -26,7 +26,7 @@ fn fill(root: &Path, kind: Kind) -> (Known, Vec<Acknowledged>) {
     for number in 0..MESSAGES {
         let topic = TOPICS[number % TOPICS.len()];
         let step = Step::Put(vec![Put { name: format!("0.{number}"), topic, queue_id: 0, key_count: 1 }]);
-        try_step(&mut known, &step);
+        try_step(&mut known, &step, None);
         done.extend(driven.make(&step, &*fs, NOW_MS + number as i64).unwrap().done);
     }
     driven.store.close().unwrap();

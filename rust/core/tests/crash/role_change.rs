@@ -119,7 +119,8 @@ impl Case for Changing {
                     acknowledged.extend(whole.cloned());
                 }
                 _ => {
-                    disk.know(|known| try_step(known, &step));
+                    let last = driven.last_removed_by(&step);
+                    disk.know(|known| try_step(known, &step, last));
                     acknowledged.extend(driven.make(&step, &*fs, now_ms).unwrap().done);
                 }
             }

@@ -8,13 +8,17 @@ use std::time::Duration;
 use mqstore_core::clock::ManualClock;
 use mqstore_core::commit_log::{Appended, Wait};
 use mqstore_core::config::{StoreConfig, WalkedParts};
+use mqstore_core::consume_queue::ConsumeQueue;
 use mqstore_core::error::Result;
 use mqstore_core::format::host::Host;
 use mqstore_core::format::index::IndexShape;
 use mqstore_core::fs::FileSystem;
 use mqstore_core::retention::Expiry;
 use mqstore_core::status::PutMessageStatus;
+use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Mode, NewMessage, Properties, PutRefusal, PutStep, Store};
+
+use crate::removals::Last;
 
 /// The topics.
 pub(crate) const TOPICS: [&str; 2] = ["orders", "payments"];
@@ -87,6 +91,12 @@ impl Put {
     }
 }
 
+/// The name that a body says.
+pub(crate) fn name_of(body: &[u8]) -> String {
+    let name = body.split(|&byte| byte == b'|').next().unwrap();
+    String::from_utf8(name.to_vec()).unwrap()
+}
+
 fn message<'a>(put: &'a Put, body: &'a [u8], properties: &'a [u8]) -> NewMessage<'a> {
     let host = Host { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), port: 0 };
     NewMessage {
@@ -135,6 +145,8 @@ pub(crate) enum Step {
     Config(&'static str, Vec<u8>),
     /// The log's first file goes, and what queues and index have of it.
     Retention,
+    /// A queue goes, though the log has its messages.
+    RemoveQueue(&'static str, i32),
 }
 
 /// How often a life has each step, in so many of all.
@@ -150,6 +162,7 @@ pub(crate) struct Mix {
     pub(crate) end_file: u32,
     pub(crate) config: u32,
     pub(crate) retention: u32,
+    pub(crate) remove_queue: u32,
     /// Most keys of a message.
     pub(crate) most_keys: usize,
 }
@@ -166,6 +179,7 @@ pub(crate) const ALL: Mix = Mix {
     end_file: 2,
     config: 4,
     retention: 1,
+    remove_queue: 0,
     most_keys: 3,
 };
 
@@ -199,7 +213,7 @@ impl<'a> Script<'a> {
 
     fn step(&mut self, at: usize) -> Step {
         let mix = self.mix;
-        let make: [(u32, Make<'a>); 10] = [
+        let make: [(u32, Make<'a>); 11] = [
             (mix.put, |script, _| Step::Put(vec![script.put()])),
             (mix.put_many, |script, _| {
                 let size = script.random.usize(2..9);
@@ -213,6 +227,10 @@ impl<'a> Script<'a> {
             (mix.end_file, |_, _| Step::EndFile),
             (mix.config, Self::config),
             (mix.retention, |_, _| Step::Retention),
+            (mix.remove_queue, |script, _| {
+                let topic = TOPICS[script.random.usize(..TOPICS.len())];
+                Step::RemoveQueue(topic, script.random.i32(0..QUEUES))
+            }),
         ];
         let mut turn = self.random.u32(..make.iter().map(|(weight, _)| weight).sum::<u32>());
         for (weight, make) in make {
@@ -283,6 +301,11 @@ impl Driven {
                 self.store.log().allocate_pass(Duration::ZERO)?;
             }
             Step::Retention => self.delete_first_file()?,
+            Step::RemoveQueue(topic, queue_id) => {
+                if let Some(queue) = self.dispatched_queue(topic, *queue_id)? {
+                    self.store.destroy_queue(&queue)?;
+                }
+            }
             Step::Config(name, content) => {
                 let path = config_path(self.store.path(), name);
                 mqstore_core::config_file::replace(fs, &path, content)?;
@@ -295,6 +318,27 @@ impl Driven {
     pub(crate) fn kept_from(&self, step: &Step) -> u64 {
         let first = self.store.log().files().first().filter(|_| matches!(step, Step::Retention));
         first.map_or(0, |first| first.end_offset())
+    }
+
+    /// The last message of the queue that a step removes.
+    pub(crate) fn last_removed_by(&self, step: &Step) -> Option<Last> {
+        let Step::RemoveQueue(topic, queue_id) = step else { return None };
+        // What can't be read is not removed; but some calls fail once for each file.
+        (0..8).find_map(|_| self.last_of(topic, *queue_id))
+    }
+
+    fn last_of(&self, topic: &str, queue_id: i32) -> Option<Last> {
+        let queue = self.dispatched_queue(topic, queue_id).ok()??;
+        let unit = queue.unit(queue.max_offset_in_queue().checked_sub(1)?).ok()??;
+        let (offset, size) = unit.place()?;
+        let record = self.store.log().get_message(offset, size).ok()??;
+        Some((offset, name_of(decode_record(&record)?.body)))
+    }
+
+    fn dispatched_queue(&self, topic: &str, queue_id: i32) -> Result<Option<Arc<ConsumeQueue>>> {
+        self.store.log().commit(0)?;
+        self.store.reput()?;
+        Ok(self.store.find_consume_queue(topic, queue_id))
     }
 
     fn delete_first_file(&self) -> Result<()> {

@@ -19,6 +19,7 @@ mod message_id;
 mod positions;
 mod properties;
 mod record_crc;
+mod removed_queues;
 mod sys_flag;
 mod timed_progress;
 

@@ -14,4 +14,5 @@ mod open;
 mod put;
 mod query;
 mod query_keys;
+mod removal;
 mod witness;

@@ -1,0 +1,186 @@
+//! Queues that were removed while the log still has their messages.
+//!
+//! The log says nothing of a removal, and the queue that is used again begins at 0. So whoever dispatches
+//! the log once more, after a crash or in a rebuild, has to know which records were the removed queue's:
+//! those up to its last one. 4.9.3 does not: the old messages come back and the new ones, whose
+//! offsets the queue has already, are in no queue any more.
+
+use std::path::{Path, PathBuf};
+
+use hashbrown::HashMap;
+
+use crate::commit_log::topic_queue::{QueueKey, QueueRef};
+use crate::config_file;
+use crate::error::Result;
+use crate::format::java_string;
+use crate::format::message::{self, Check, Decoded};
+use crate::format::removed_queues::{self as format, LastMessage, RemovedQueue};
+use crate::fs::FileSystem;
+use crate::mmap::file_queue::{FileQueue, Stray};
+use crate::num;
+use crate::sync::{AtomicBool, Ordering, RwLock};
+
+/// The removed queues of a store.
+#[derive(Debug, Default)]
+pub struct RemovedQueues {
+    removals: RwLock<Removals>,
+    /// Whether there is one: mostly there is none, and each record is asked about.
+    is_any: AtomicBool,
+    /// Whether one was on the list whose last record the log has no more, or the list is not whole.
+    is_cut: AtomicBool,
+}
+
+/// The last messages that queues had when they were removed, oldest first. All of them count: a crash can
+/// take the last one, whose queue had been removed before.
+type Removals = HashMap<QueueKey, Vec<LastMessage>>;
+
+/// Where a store keeps them.
+#[must_use]
+pub fn path(own_dir: &Path) -> PathBuf {
+    own_dir.join("removed_queues")
+}
+
+impl RemovedQueues {
+    /// Reads a store's. One whose last record is not in the log does not count: the log was cut before it, and
+    /// what was put since may stand there. Gives the file where it is not whole: nothing in it counts then.
+    ///
+    /// # Errors
+    /// Where the file is there and can't be read, or the log can't be.
+    pub fn load(&self, fs: &dyn FileSystem, own_dir: &Path, log: &FileQueue) -> Result<Option<Stray>> {
+        let path = path(own_dir);
+        let Some(bytes) = config_file::read(fs, &path)? else { return Ok(None) };
+        let Some(mut queues) = format::read(&bytes) else {
+            self.is_cut.store(true, Ordering::Release);
+            let expected = "a list of removed queues that is whole".into();
+            return Ok(Some(Stray { path, expected, found: "one with other bytes".into() }));
+        };
+        queues.sort_by_key(|queue| queue.last.physical_offset);
+        let mut removals = Removals::new();
+        for queue in queues {
+            if log.min_offset().is_some_and(|min| queue.last.physical_offset < min) {
+                continue;
+            }
+            if is_in_log(log, &queue.last)? {
+                let key = QueueKey { topic: queue.topic.into(), queue_id: queue.queue_id };
+                removals.entry(key).or_default().push(queue.last);
+            } else {
+                self.is_cut.store(true, Ordering::Release);
+            }
+        }
+        self.set(removals);
+        Ok(None)
+    }
+
+    fn set(&self, removals: Removals) {
+        self.is_any.store(!removals.is_empty(), Ordering::Release);
+        *self.removals.write() = removals;
+    }
+
+    /// Whether a queue was removed behind the record at an offset of the log, so that this one is not in it.
+    #[inline]
+    #[must_use]
+    pub fn covers(&self, queue: QueueRef<'_>, offset: u64) -> bool {
+        self.is_any.load(Ordering::Acquire) && self.last_of(queue).is_some_and(|last| offset <= last)
+    }
+
+    /// Where the last record of a queue stands that was removed.
+    #[must_use]
+    pub fn last_of(&self, queue: QueueRef<'_>) -> Option<u64> {
+        let topic = java_string::decode(queue.topic);
+        let queue = QueueRef { topic: topic.as_bytes(), queue_id: queue.queue_id };
+        self.removals.read().get(&queue)?.last().map(|last| last.physical_offset)
+    }
+
+    /// The queues.
+    #[must_use]
+    pub fn queues(&self) -> Vec<QueueKey> {
+        self.removals.read().keys().cloned().collect()
+    }
+
+    /// Forgets removals whose last record the log has no more: it was cut before it.
+    pub fn forget_behind(&self, log_end: u64) {
+        if self.is_any.load(Ordering::Acquire) {
+            let before = self.removals.read().clone();
+            let after = retain(before.clone(), |last| last.physical_offset < log_end);
+            self.is_cut.fetch_or(after != before, Ordering::AcqRel);
+            self.set(after);
+        }
+    }
+
+    /// Whether some are forgotten: what the log has of their messages belongs to the queues again, and has to
+    /// be dispatched.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::Acquire)
+    }
+
+    /// Adds removals, and brings the list to the disk without those whose records are gone with the log's first
+    /// files.
+    ///
+    /// # Errors
+    /// Where the file can't be written; nothing has changed then.
+    pub fn add(
+        &self,
+        fs: &dyn FileSystem,
+        own_dir: &Path,
+        added: Vec<(QueueKey, LastMessage)>,
+        min_offset: u64,
+    ) -> Result<()> {
+        let mut removals = self.removals.read().clone();
+        for (queue, last) in added {
+            removals.entry(queue).or_default().push(last);
+        }
+        let removals = retain(removals, |last| last.physical_offset >= min_offset);
+        config_file::swap(fs, &path(own_dir), &to_bytes(&removals))?;
+        self.set(removals);
+        Ok(())
+    }
+
+    /// Brings the list to the disk, where there is one that says something else.
+    ///
+    /// # Errors
+    /// Where the file can't be read or written.
+    pub fn write_back(&self, fs: &dyn FileSystem, own_dir: &Path) -> Result<()> {
+        let path = path(own_dir);
+        let bytes = to_bytes(&self.removals.read());
+        match config_file::read(fs, &path)? {
+            Some(found) if found != bytes => config_file::swap(fs, &path, &bytes),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn retain(mut removals: Removals, stays: impl Fn(&LastMessage) -> bool) -> Removals {
+    removals.retain(|_, of_queue| {
+        of_queue.retain(&stays);
+        !of_queue.is_empty()
+    });
+    removals
+}
+
+/// The list in the log's order; light queues can have the same last message.
+fn to_bytes(removals: &Removals) -> Vec<u8> {
+    let of_queue = |(key, of_queue): (&QueueKey, &Vec<LastMessage>)| {
+        let removed = |&last| RemovedQueue { topic: key.topic.to_vec(), queue_id: key.queue_id, last };
+        of_queue.iter().map(removed).collect::<Vec<_>>()
+    };
+    let mut queues: Vec<_> = removals.iter().flat_map(of_queue).collect();
+    queues.sort_unstable_by(|a, b| {
+        let order = |queue: &RemovedQueue| (queue.last.physical_offset, queue.queue_id);
+        order(a).cmp(&order(b)).then_with(|| a.topic.cmp(&b.topic))
+    });
+    format::to_bytes(&queues)
+}
+
+fn is_in_log(log: &FileQueue, last: &LastMessage) -> Result<bool> {
+    let Some(file) = log.find(last.physical_offset) else { return Ok(false) };
+    let bytes = file.slice(last.physical_offset - file.file_from_offset(), u64::from(last.size))?;
+    Ok(match message::decode(&bytes, Check::Structure) {
+        Ok(Decoded::Message(record)) => {
+            record.physical_offset == num::java_long(last.physical_offset)
+                && record.total_size == last.size
+                && record.store_timestamp == last.store_timestamp
+        }
+        _ => false,
+    })
+}

@@ -1,0 +1,115 @@
+//! Removing queues whose messages may still be in the log.
+
+use std::sync::Arc;
+
+use super::Store;
+use crate::commit_log::topic_queue::{QueueKey, QueueRef};
+use crate::consume_queue::ConsumeQueue;
+use crate::error::Result;
+use crate::format::message::{self, Check, Decoded};
+use crate::format::removed_queues::LastMessage;
+use crate::num;
+
+/// A queue that is to be removed, where its next message would stand, and its last one where the log has it.
+struct Going<'a> {
+    queue: &'a Arc<ConsumeQueue>,
+    end: i64,
+    last: Option<LastMessage>,
+}
+
+impl Going<'_> {
+    fn name(&self) -> QueueRef<'_> {
+        QueueRef { topic: self.queue.topic().as_bytes(), queue_id: self.queue.queue_id() }
+    }
+
+    fn next(&self) -> (QueueRef<'_>, i64) {
+        (self.name(), self.end)
+    }
+}
+
+impl Store {
+    /// Removes a queue with its files; the next message that goes to it is its number 0.
+    ///
+    /// # Errors
+    /// As for [`Store::destroy_queues`].
+    pub fn destroy_queue(&self, queue: &Arc<ConsumeQueue>) -> Result<()> {
+        // It stays where a message has come in meanwhile, which is in it then.
+        while self.destroy_queues(std::slice::from_ref(queue), |_| Ok(true))? == 0 {}
+        Ok(())
+    }
+
+    /// Removes those queues with their files of which a function says so; the next message that goes to one is
+    /// its number 0. Gives how many. What they had stays away, though the log may be dispatched again.
+    ///
+    /// # Errors
+    /// Those of the function, where nothing has changed. Where the list of removed queues can't be written, or a
+    /// file not be removed: the next opening removes what the list names.
+    pub fn destroy_queues(
+        &self,
+        queues: &[Arc<ConsumeQueue>],
+        goes: impl Fn(&ConsumeQueue) -> Result<bool>,
+    ) -> Result<usize> {
+        self.check_writable()?;
+        self.log.commit(0)?;
+        self.dispatcher.pass_and_then(self.targets(), || {
+            let mut going = Vec::new();
+            for queue in queues {
+                if goes(queue)? {
+                    going.push(Going { queue, end: self.end_of(queue), last: self.last_message(queue)? });
+                }
+            }
+            // One that has had a message since stays.
+            let remember = |going: &[Going<'_>]| self.remember(going);
+            let going = self.log.remove_queues_from_topic_queue_table(going, Going::next, remember)?;
+            let outcome = going.iter().try_for_each(|going| self.queues.destroy(going.queue));
+            // Files that stay, with others' units in them by then, are for a recovery to go through.
+            self.derived_poison.watch("remove", outcome)?;
+            Ok(going.len())
+        })
+    }
+
+    /// Where a queue's next message would stand if all of its messages are dispatched.
+    fn end_of(&self, queue: &ConsumeQueue) -> i64 {
+        // What stands behind the confirm offset is not dispatched, for how long nobody knows.
+        if self.config.duplication_enable { i64::MAX } else { num::java_long(queue.max_offset_in_queue()) }
+    }
+
+    /// Puts queues of which the log has messages on the list of removed ones.
+    fn remember(&self, going: &[Going<'_>]) -> Result<()> {
+        let listed = |going: &Going<'_>| going.last.map(|last| (QueueKey::from(going.name()), last));
+        let removed: Vec<_> = going.iter().filter_map(listed).collect();
+        if removed.is_empty() {
+            return Ok(());
+        }
+        let min_offset = self.log.min_offset().unwrap_or(0);
+        self.config.removed_queues.add(&*self.fs, &self.config.own_dir(), removed, min_offset)
+    }
+
+    /// The last message of a queue, where the log has it.
+    fn last_message(&self, queue: &ConsumeQueue) -> Result<Option<LastMessage>> {
+        let Some(last) = queue.max_offset_in_queue().checked_sub(1) else { return Ok(None) };
+        let Some((physical_offset, size)) = queue.unit(last)?.and_then(|unit| unit.place()) else {
+            return Ok(None);
+        };
+        let Some(bytes) = self.log.get_message(physical_offset, size)? else { return Ok(None) };
+        Ok(match message::decode(&bytes, Check::Structure) {
+            Ok(Decoded::Message(record)) => {
+                Some(LastMessage { physical_offset, size, store_timestamp: record.store_timestamp })
+            }
+            _ => None,
+        })
+    }
+
+    /// Removes what something left of removed queues, and what the list has that the log has not.
+    pub(super) fn finish_removals(&self) -> Result<()> {
+        let removed = &self.config.removed_queues;
+        for key in removed.queues() {
+            if let Some(queue) =
+                self.queues.get(key.as_ref()).filter(|queue| queue.max_offset_in_queue() == 0)
+            {
+                self.queues.destroy(&queue)?;
+            }
+        }
+        removed.write_back(&*self.fs, &self.config.own_dir())
+    }
+}

@@ -1,0 +1,165 @@
+//! Queues that are removed while the log has their messages, and are used again.
+
+use std::path::Path;
+
+use mqstore_core::config::{OnDamage, StoreConfig};
+use mqstore_core::store::Store;
+
+use crate::stores::{bodies, config, crash, log_file, open, open_with, patch, put, read, tree};
+
+fn puts(store: &Store, life: &str, count: usize) -> Vec<String> {
+    let body = |number| format!("{life} {number}");
+    (0..count).for_each(|number| {
+        put(store, "t", 0, body(number).as_bytes(), "");
+        put(store, "other", 0, b"stays", "");
+    });
+    (0..count).map(body).collect()
+}
+
+fn remove(store: &Store) {
+    store.reput().unwrap();
+    store.destroy_queue(&store.find_consume_queue("t", 0).unwrap()).unwrap();
+}
+
+fn list(root: &Path) -> std::path::PathBuf {
+    root.join("mqstore").join("removed_queues")
+}
+
+/// What the queue holds, whoever opens the store.
+fn check(root: &Path, expected: &[String]) {
+    let others = bodies(&read(root), "other", 0).len();
+    for _ in 0..2 {
+        assert_eq!(bodies(&read(root), "t", 0), expected);
+        let store = open(root);
+        assert_eq!(bodies(&store, "t", 0), expected);
+        assert_eq!(
+            store.find_consume_queue("t", 0).is_some(),
+            !expected.is_empty(),
+            "it exists with messages"
+        );
+        assert_eq!(bodies(&store, "other", 0).len(), others);
+        crash(store);
+    }
+    open(root).close().unwrap();
+    std::fs::remove_dir_all(root.join("consumequeue")).unwrap();
+    assert_eq!(bodies(&read(root), "t", 0), expected, "dispatched anew");
+}
+
+#[test]
+fn what_was_removed_stays_away_and_what_came_then_stays() {
+    for (before, after) in [(5, 0), (5, 1), (5, 3), (5, 5), (5, 40), (1, 3), (40, 3)] {
+        for (flush_removed, flush_new, close) in
+            [(false, false, false), (true, false, false), (true, true, false), (true, true, true)]
+        {
+            let root = tempfile::tempdir().unwrap();
+            let store = open(root.path());
+            puts(&store, "old", before);
+            if flush_removed {
+                store.reput().unwrap();
+                store.flush_everything().unwrap();
+            }
+            remove(&store);
+            let expected = puts(&store, "new", after);
+            assert_eq!(bodies(&store, "t", 0), expected);
+            if flush_new {
+                store.flush_everything().unwrap();
+            }
+            if close {
+                store.close().unwrap();
+            }
+            crash(store);
+            check(root.path(), &expected);
+        }
+    }
+}
+
+#[test]
+fn a_queue_is_removed_again_and_again() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let mut expected = Vec::new();
+    for life in 0..4 {
+        if life > 0 {
+            remove(&store);
+        }
+        expected = puts(&store, &format!("life {life}"), 3 + life);
+    }
+    crash(store);
+    check(root.path(), &expected);
+}
+
+#[test]
+fn a_removal_that_was_broken_off_is_finished() {
+    for clean in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        puts(&store, "old", 25);
+        store.reput().unwrap();
+        store.flush_everything().unwrap();
+        let folder = root.path().join("consumequeue/t/0");
+        let files = tree(&folder);
+        remove(&store);
+        if clean {
+            store.close().unwrap();
+        }
+        crash(store);
+        std::fs::create_dir_all(&folder).unwrap();
+        for (path, content) in files {
+            std::fs::write(path, content.unwrap()).unwrap();
+        }
+        check(root.path(), &[]);
+        assert!(!folder.exists());
+    }
+}
+
+#[test]
+fn a_list_is_forgotten_with_the_log() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let old = puts(&store, "old", 30);
+    store.reput().unwrap();
+    remove(&store);
+    store.close().unwrap();
+    // The log is cut in front of the last message; others come to where it stood.
+    let last_file = log_file(root.path(), 4096);
+    patch(&last_file, 0, |bytes| bytes[..16].fill(1));
+    let cutting = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+    let store = open_with(cutting);
+    let kept = bodies(&store, "t", 0);
+    assert_eq!(kept, old[..kept.len()], "what there is of them is theirs again: the removal was cut off too");
+    assert!(!kept.is_empty() && kept.len() < 30);
+    let expected = [kept, puts(&store, "new", 30)].concat();
+    crash(store);
+    check(root.path(), &expected);
+}
+
+#[test]
+fn a_list_that_is_not_whole_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    puts(&store, "old", 3);
+    remove(&store);
+    crash(store);
+    patch(&list(root.path()), 20, |bytes| bytes[0] ^= 1);
+    let reader = read(root.path());
+    assert_eq!(bodies(&reader, "t", 0).len(), 3, "nothing in it counts");
+    assert_eq!(reader.notes().strays.iter().filter(|stray| stray.path == list(root.path())).count(), 1);
+}
+
+#[test]
+fn what_retention_took_leaves_the_list() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    puts(&store, "old", 3);
+    remove(&store);
+    let short = std::fs::metadata(list(root.path())).unwrap().len();
+    puts(&store, "new", 40);
+    store.reput().unwrap();
+    store.log().files().delete(&store.log().files().files()[..1]).unwrap();
+    let other = store.find_consume_queue("other", 0).unwrap();
+    store.destroy_queue(&other).unwrap();
+    // "other" is there in place of "t".
+    assert_eq!(std::fs::metadata(list(root.path())).unwrap().len(), short + 4);
+    store.destroy().unwrap();
+    assert!(!list(root.path()).exists());
+}
