@@ -18,7 +18,7 @@ use crate::format::removed_queues::{self as format, LastMessage, RemovedQueue};
 use crate::fs::FileSystem;
 use crate::mmap::file_queue::{FileQueue, Stray};
 use crate::num;
-use crate::sync::{AtomicBool, Ordering, RwLock};
+use crate::sync::{AtomicBool, AtomicU32, Ordering, RwLock};
 
 /// The removed queues of a store.
 #[derive(Debug, Default)]
@@ -28,6 +28,9 @@ pub struct RemovedQueues {
     is_any: AtomicBool,
     /// Whether one was on the list whose last record the log has no more, or the list is not whole.
     is_cut: AtomicBool,
+    /// CRC-32 of the file as it was read last, unless it named a record that a reader beside the writer had yet
+    /// to see.
+    read_crc: AtomicU32,
 }
 
 /// The last messages that queues had when they were removed, oldest first. All of them count: a crash can
@@ -56,6 +59,7 @@ impl RemovedQueues {
         };
         queues.sort_by_key(|queue| queue.last.physical_offset);
         let mut removals = Removals::new();
+        let mut is_cut = false;
         for queue in queues {
             if log.min_offset().is_some_and(|min| queue.last.physical_offset < min) {
                 continue;
@@ -64,11 +68,34 @@ impl RemovedQueues {
                 let key = QueueKey { topic: queue.topic.into(), queue_id: queue.queue_id };
                 removals.entry(key).or_default().push(queue.last);
             } else {
-                self.is_cut.store(true, Ordering::Release);
+                is_cut = true;
             }
+        }
+        if is_cut {
+            self.is_cut.store(true, Ordering::Release);
+        } else {
+            self.read_crc.store(crc32fast::hash(&bytes), Ordering::Release);
         }
         self.set(removals);
         Ok(None)
+    }
+
+    /// Reads a store's again, which somebody else writes. Gives the queues that were removed since.
+    ///
+    /// # Errors
+    /// As for [`RemovedQueues::load`].
+    pub fn reload(&self, fs: &dyn FileSystem, own_dir: &Path, log: &FileQueue) -> Result<Vec<QueueKey>> {
+        let Some(bytes) = config_file::read(fs, &path(own_dir))? else { return Ok(Vec::new()) };
+        if crc32fast::hash(&bytes) == self.read_crc.load(Ordering::Acquire) {
+            return Ok(Vec::new());
+        }
+        let before = self.removals.read().clone();
+        self.load(fs, own_dir, log)?;
+        let after = self.removals.read();
+        let is_new = |(queue, of_queue): &(&QueueKey, &Vec<LastMessage>)| {
+            before.get(*queue).and_then(|of_queue| of_queue.last()) != of_queue.last()
+        };
+        Ok(after.iter().filter(is_new).map(|(queue, _)| queue.clone()).collect())
     }
 
     fn set(&self, removals: Removals) {

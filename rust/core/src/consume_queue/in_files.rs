@@ -3,17 +3,12 @@
 
 use std::sync::Arc;
 
-use super::{ConsumeQueue, UNIT};
+use super::{ConsumeQueue, FIRST_CHUNK, MAX_CHUNK, UNIT};
 use crate::error::Result;
 use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
 use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::slice::Slice;
 use crate::num;
-
-/// Units that are read first from a place on, and most that are read at a time: what is not written of a file
-/// costs as much to read as what is.
-const FIRST_CHUNK: u64 = 64;
-const MAX_CHUNK: u64 = 16 << 10;
 
 /// The units in a queue's files.
 #[derive(Debug)]
@@ -38,11 +33,11 @@ impl UnitsInFiles {
     }
 
     /// Units from an index on, up to the end of their file at the most.
-    fn read(&self, index: u64, count: u64) -> Result<Option<Slice>> {
+    fn read(&self, index: u64, count: usize) -> Result<Option<Slice>> {
         let Some(offset) = index.checked_mul(UNIT) else { return Ok(None) };
         let at = self.files.partition_point(|file| file.end_offset() <= offset);
         let Some(file) = self.files.get(at).filter(|file| file.contains(offset)) else { return Ok(None) };
-        file.slice(offset - file.file_from_offset(), count * UNIT).map(Some)
+        file.slice(offset - file.file_from_offset(), num::offset(count) * UNIT).map(Some)
     }
 
     /// The first unit for a record that stands at a place in the log or behind it, and its index. Of files

@@ -31,6 +31,10 @@ use store_times::TimeSamples;
 use tailed_files::{Found, TailedFiles};
 
 const UNIT: u64 = CQ_STORE_UNIT_SIZE as u64;
+/// Units that are read first from a place on, and most that are read at a time. Most queues are short, and what
+/// is not written of a file costs as much to read as what is.
+const FIRST_CHUNK: usize = 64;
+const MAX_CHUNK: usize = 16 << 10;
 /// A tail of this size is written to the files at once.
 const SPILL_SIZE: usize = 16 << 10;
 

@@ -7,7 +7,7 @@
 
 use super::lookup::first_not_before;
 use super::tailed_files::Changed;
-use super::{ConsumeQueue, UNIT};
+use super::{ConsumeQueue, FIRST_CHUNK, MAX_CHUNK, UNIT};
 use crate::error::Result;
 use crate::format::cq_ext_unit::is_ext_addr;
 use crate::format::cq_unit::CqUnit;
@@ -16,10 +16,6 @@ use crate::sync::Ordering;
 
 /// How many of the newest files are read unit by unit after an unclean stop, as in 4.9.3.
 const CHECKED_FILE_COUNT: u64 = 3;
-/// Units that are read first of a queue, and most that are read at a time. Most queues are short, and what is
-/// not written of a file costs as much to read as what is.
-const FIRST_CHUNK: usize = 64;
-const MAX_CHUNK: usize = 16 << 10;
 
 impl ConsumeQueue {
     /// After a clean stop: finds the end, then takes units off it until one agrees with

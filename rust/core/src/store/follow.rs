@@ -37,9 +37,21 @@ impl Store {
         if new_end > end {
             self.log.set_end(new_end, timestamp);
         }
+        self.follow_removals()?;
         if self.log.min_offset() != min_before {
             let min_offset = self.log.min_offset().unwrap_or(0);
             self.queues.all().iter().try_for_each(|queue| queue.correct_min_offset(min_offset))?;
+        }
+        Ok(())
+    }
+
+    /// Lets go of queues that the writer has removed: what it put to them since is dispatched anew.
+    fn follow_removals(&self) -> Result<()> {
+        let removed = &self.config.removed_queues;
+        for key in removed.reload(&*self.fs, &self.config.own_dir(), self.log.files())? {
+            if let Some(queue) = self.queues.get(key.as_ref()) {
+                self.queues.destroy(&queue)?;
+            }
         }
         Ok(())
     }

@@ -57,3 +57,27 @@ fn a_reader_lets_go_of_files_that_retention_took() {
     assert!(found.len() < 60 && found.last() == Some(&59));
     assert_eq!(crate::stores::bodies_of(&kept), [format!("{:0>80}", 0)]);
 }
+
+#[test]
+fn a_reader_follows_a_queue_that_is_removed_and_used_again() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    fill(&writer, 0..5);
+    let reader = read(root.path());
+    for life in 1..4 {
+        writer.reput().unwrap();
+        writer.destroy_queue(&writer.find_consume_queue("t", 0).unwrap()).unwrap();
+        if life == 2 {
+            reader.refresh().unwrap();
+            assert_eq!(numbers(&reader), [0_usize; 0]);
+        }
+        let expected: Vec<_> = (life * 10..life * 10 + 15).collect();
+        fill(&writer, life * 10..life * 10 + 15);
+        reader.refresh().unwrap();
+        assert_eq!(numbers(&reader), expected);
+        fill(&writer, 99..100);
+        reader.refresh().unwrap();
+        assert_eq!(numbers(&reader), [&expected[..], &[99]].concat());
+        assert_eq!(reader.rejected_count(), 0);
+    }
+}
