@@ -119,6 +119,9 @@ pub struct WalkedParts {
     pub size: u64,
     /// How many threads there are; below two of them the log is not divided.
     pub thread_count: usize,
+    /// How much memory may be taken for what recovery derives of them, until dispatch puts it where it belongs.
+    /// What it has no room for is walked again.
+    pub derived_size: usize,
 }
 
 impl Default for WalkedParts {
@@ -127,7 +130,9 @@ impl Default for WalkedParts {
         const MAX_THREADS: usize = 8;
         // Enough that handing a part over costs nothing beside it, and little enough that a store of some
         // megabytes already keeps all threads busy.
-        Self { size: 8 << 20, thread_count: available_threads_up_to(MAX_THREADS) }
+        // Enough for what some twenty million records give.
+        let derived_size = 256 << 20;
+        Self { size: 8 << 20, thread_count: available_threads_up_to(MAX_THREADS), derived_size }
     }
 }
 

@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::format::message::{Check, Record};
 use crate::interrupt;
 use crate::mmap::file_queue::FileQueue;
+use crate::num;
 
 /// Parts for each thread that are walked ahead of the one whose turn it is.
 const AHEAD: usize = 2;
@@ -60,7 +61,7 @@ pub fn walk<T: Default + Send>(
     visit: impl Fn(&mut T, u64, &Record<'_>) -> Result<ControlFlow<()>> + Sync,
     mut take: impl FnMut(Range<u64>, T) -> Result<()>,
 ) -> Result<u64> {
-    let WalkedParts { size: part_size, thread_count } = walk.parts;
+    let WalkedParts { size: part_size, thread_count, .. } = walk.parts;
     let part_size = part_size.max(1);
     let size = walk.to.saturating_sub(walk.from);
     if thread_count < 2 || size < part_size.saturating_mul(2) || !walk.files.is_mapped() {
@@ -76,7 +77,10 @@ pub fn walk<T: Default + Send>(
     in_order(
         thread_count,
         &ranges,
-        |range| walk.part(range, &visit),
+        |range| {
+            walk.fetch_ahead_of(range);
+            walk.part(range, &visit)
+        },
         |range, walked| {
             if at >= range.end {
                 return Ok(ControlFlow::Continue(()));
@@ -94,6 +98,20 @@ pub fn walk<T: Default + Send>(
 }
 
 impl Walk<'_> {
+    /// Asks for the part to be read that comes after those which are walked meanwhile: the disk is at work then
+    /// while they are, and with more than one request.
+    fn fetch_ahead_of(&self, range: &Range<u64>) {
+        let between = num::offset(self.parts.thread_count - 1).saturating_mul(self.parts.size);
+        let mut at = range.end.saturating_add(between);
+        let end = at.saturating_add(self.parts.size).min(self.to);
+        while at < end {
+            let Some(file) = self.files.find(at) else { return };
+            // Where that fails, reading it will tell.
+            let _best_effort = file.fetch_range(at - file.file_from_offset(), end - at);
+            at = file.end_offset();
+        }
+    }
+
     /// Walks a part from the first bytes that look like a record; `None` where there are none.
     fn part<T: Default>(
         &self,

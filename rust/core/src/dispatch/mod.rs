@@ -4,6 +4,7 @@
 //! find out what the records give, and one puts it where it belongs. Source: `ReputMessageService`,
 //! `CommitLogDispatcherBuildConsumeQueue` and `CommitLogDispatcherBuildIndex`.
 
+mod ahead;
 mod staged;
 
 use std::ops::ControlFlow;
@@ -27,7 +28,9 @@ use crate::index::IndexService;
 use crate::num;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering};
 
-use staged::Staged;
+pub use ahead::DerivedAhead;
+pub(crate) use ahead::{is_known_ahead, stage};
+pub(crate) use staged::Staged;
 
 /// Where delayed messages wait.
 pub const SCHEDULE_TOPIC: &[u8] = b"SCHEDULE_TOPIC_XXXX";
@@ -158,8 +161,7 @@ impl Dispatcher {
     /// Where the log can't be read, or queue or index can't be written: the record at which it
     /// stopped is dispatched again by the next pass, which changes nothing that is there already.
     pub fn pass(&self, targets: DispatchTargets<'_>) -> Result<u64> {
-        let _one_at_a_time = self.passing.lock();
-        self.pass_once(targets)
+        self.pass_with(targets, DerivedAhead::default())
     }
 
     /// As [`Dispatcher::pass`]; then calls a function, before anything more is dispatched.
@@ -172,11 +174,11 @@ impl Dispatcher {
         then: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         let _one_at_a_time = self.passing.lock();
-        self.pass_once(targets)?;
+        self.pass_once(targets, DerivedAhead::default())?;
         then()
     }
 
-    fn pass_once(&self, targets: DispatchTargets<'_>) -> Result<u64> {
+    fn pass_once(&self, targets: DispatchTargets<'_>, ahead: DerivedAhead) -> Result<u64> {
         let before = self.message_count();
         let mut position = self.reput_from_offset();
         if let Some(min) = targets.log.min_offset()
@@ -186,10 +188,10 @@ impl Dispatcher {
             self.set_reput_from_offset(position);
         }
         let end = self.limit(targets);
-        let outcome = self.walk_in_parts(targets, position, end).and_then(|position| {
-            let mut last = LastQueue::default();
-            self.walk(targets, position, end, &mut last)
-        });
+        let outcome = self
+            .put_ahead(targets, ahead, position, end)
+            .and_then(|position| self.walk_in_parts(targets, position, end))
+            .and_then(|position| self.walk(targets, position, end, &mut LastQueue::default()));
         if let Some(index) = targets.index {
             index.write_header();
         }
@@ -216,9 +218,10 @@ impl Dispatcher {
             parts: targets.config.walked_parts,
         };
         let derive = |staged: &mut Staged, offset: u64, record: &Record<'_>| {
-            staged.begin(offset, record);
-            if !self.is_stranger(offset) {
-                derive(targets.config, offset, record, staged)?;
+            if self.is_stranger(offset) {
+                staged.begin(offset, record);
+            } else {
+                stage(targets.config, offset, record, staged)?;
             }
             Ok(ControlFlow::Continue(()))
         };

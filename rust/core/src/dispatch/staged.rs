@@ -1,5 +1,19 @@
 //! What dispatch makes of a part of the log, kept until the parts before it are dispatched.
+//!
+//! What recovery derives of a whole log is kept at once, so it is packed, into some ten bytes a record and four a
+//! key. Items follow each other, each a number of which the lowest three bits are its kind, and more numbers,
+//! seven bits a byte, the lowest first. What may be negative has its sign in the lowest bit.
+//!
+//! | kind | item       | rest of the first number | numbers behind it                                      |
+//! |------|------------|--------------------------|--------------------------------------------------------|
+//! | 0    | record     | its size                 | bytes between it and the one before, time since that's |
+//! | 1, 2 | unit       | the queue's place        | queue offset less the expected one, tags code          |
+//! | 3    | keys       | how many hashes          |                                                        |
+//!
+//! A unit of kind 2 is of a further queue that the record names; with 4 added to its kind a unit has a filter bit map.
 
+use std::ops::Range;
+use std::slice;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -8,51 +22,128 @@ use super::{Derived, Dispatcher, ToStore};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::consume_queue::{ConsumeQueue, NewUnit};
 use crate::error::Result;
+use crate::filter::bit_map::FilterBitMap;
+use crate::format::cq_unit::CqUnit;
 use crate::format::message::Record;
+use crate::num;
 
 /// Entries of the index whose slots the processor is told to fetch ahead.
 const PREFETCHED: usize = 16;
 
+const KIND_BITS: u32 = 3;
+const RECORD: u64 = 0;
+const UNIT: u64 = 1;
+const LIGHT_UNIT: u64 = 2;
+const KEYS: u64 = 3;
+const WITH_BIT_MAP: u64 = 4;
+
 /// Units and keys of the records of a part, in the log's order.
 #[derive(Debug, Default)]
-pub(super) struct Staged {
+pub(crate) struct Staged {
     queues: Vec<QueueKey>,
     known: HashMap<QueueKey, usize>,
-    records: Vec<StagedRecord>,
-    units: Vec<StagedUnit>,
+    items: Vec<u8>,
     hashes: Vec<u32>,
+    bit_maps: Vec<FilterBitMap>,
+    before: Before,
 }
 
-#[derive(Debug)]
-struct StagedRecord {
+/// What the next item is counted from.
+#[derive(Debug, Default)]
+struct Before {
+    record: Place,
+    /// By the queue: behind its last unit.
+    cq_offsets: Vec<i64>,
+}
+
+/// A record's place, and when it was stored.
+#[derive(Debug, Default, Clone, Copy)]
+struct Place {
     offset: u64,
-    next_offset: u64,
+    size: u64,
     store_timestamp: i64,
-    unit_count: usize,
-    hash_count: usize,
-    /// Whether the index is told of it.
-    is_indexed: bool,
 }
 
-#[derive(Debug)]
-struct StagedUnit {
-    /// Its place in the part's queues.
-    queue: usize,
-    new: NewUnit,
-    is_light: bool,
+enum Item {
+    Record(Place),
+    Unit {
+        queue: usize,
+        new: NewUnit,
+        is_light: bool,
+    },
+    /// Of the hashes these.
+    Keys(Range<usize>),
+}
+
+impl Place {
+    const fn end(&self) -> u64 {
+        self.offset.wrapping_add(self.size)
+    }
+}
+
+impl Before {
+    /// The offset that a queue's next unit is expected to have.
+    fn cq_offset(&self, queue: usize) -> i64 {
+        self.cq_offsets.get(queue).copied().unwrap_or(0)
+    }
+
+    fn set_cq_offset(&mut self, queue: usize, cq_offset: i64) {
+        if self.cq_offsets.len() <= queue {
+            self.cq_offsets.resize(queue + 1, 0);
+        }
+        if let Some(expected) = self.cq_offsets.get_mut(queue) {
+            *expected = cq_offset.wrapping_add(1);
+        }
+    }
 }
 
 impl Staged {
     /// Begins with a record, of which what is put from now on comes.
-    pub(super) fn begin(&mut self, offset: u64, record: &Record<'_>) {
-        self.records.push(StagedRecord {
-            offset,
-            next_offset: record.next_offset(offset),
-            store_timestamp: record.store_timestamp,
-            unit_count: 0,
-            hash_count: 0,
-            is_indexed: false,
-        });
+    pub(crate) fn begin(&mut self, offset: u64, record: &Record<'_>) {
+        let size = u64::from(record.total_size);
+        self.begin_at(Place { offset, size, store_timestamp: record.store_timestamp });
+    }
+
+    fn begin_at(&mut self, place: Place) {
+        let before = std::mem::replace(&mut self.before.record, place);
+        self.write(place.size << KIND_BITS | RECORD);
+        self.write(place.offset.wrapping_sub(before.end()));
+        self.write_signed(place.store_timestamp.wrapping_sub(before.store_timestamp));
+    }
+
+    /// Bytes of memory that it takes once it is [`Staged::packed`].
+    pub(crate) fn size(&self) -> usize {
+        let queues = self.queues.iter().map(|queue| size_of::<QueueKey>() + queue.topic.len()).sum::<usize>();
+        self.items.len()
+            + size_of_val(self.hashes.as_slice())
+            + size_of_val(self.bit_maps.as_slice())
+            + queues
+    }
+
+    /// Lets go of what only further records would need.
+    pub(crate) fn packed(mut self) -> Self {
+        (self.known, self.before) = Default::default();
+        self.queues.shrink_to_fit();
+        self.items.shrink_to_fit();
+        self.hashes.shrink_to_fit();
+        self.bit_maps.shrink_to_fit();
+        self
+    }
+
+    fn write(&mut self, mut number: u64) {
+        loop {
+            let [.., lowest] = number.to_be_bytes();
+            number >>= 7;
+            if number == 0 {
+                self.items.push(lowest);
+                return;
+            }
+            self.items.push(lowest | 0x80);
+        }
+    }
+
+    fn write_signed(&mut self, number: i64) {
+        self.write(((number << 1) ^ (number >> 63)).cast_unsigned());
     }
 
     fn queue(&mut self, queue: QueueRef<'_>) -> usize {
@@ -64,54 +155,143 @@ impl Staged {
         self.queues.len() - 1
     }
 
-    fn put(&mut self, queue: QueueRef<'_>, new: NewUnit, is_light: bool) {
+    fn put(&mut self, queue: QueueRef<'_>, new: NewUnit, kind: u64) {
+        debug_assert_eq!(
+            (num::from_java_long(new.unit.physical_offset), new.store_timestamp),
+            (Some(self.before.record.offset), self.before.record.store_timestamp),
+            "a unit is that of the record which was begun with"
+        );
         let queue = self.queue(queue);
-        self.units.push(StagedUnit { queue, new, is_light });
-        if let Some(record) = self.records.last_mut() {
-            record.unit_count += 1;
-        }
+        let kind = if new.filter_bit_map.is_some() { kind | WITH_BIT_MAP } else { kind };
+        self.bit_maps.extend(new.filter_bit_map);
+        let expected = self.before.cq_offset(queue);
+        self.before.set_cq_offset(queue, new.cq_offset);
+        self.write(num::offset(queue) << KIND_BITS | kind);
+        self.write_signed(new.cq_offset.wrapping_sub(expected));
+        self.write_signed(new.unit.tags_code);
+    }
+
+    fn items(&self) -> Items<'_> {
+        let bit_maps = self.bit_maps.iter();
+        Items { bytes: self.items.iter(), bit_maps, hash_count: 0, before: Before::default() }
     }
 
     /// Puts all of it into a store.
     ///
     /// # Errors
     /// As for [`Dispatcher::pass`]; the dispatcher stands before the record at which it stopped.
-    pub(super) fn put_into(self, dispatcher: &Dispatcher, store: &ToStore<'_>) -> Result<()> {
+    pub(super) fn put_into(&self, dispatcher: &Dispatcher, store: &ToStore<'_>) -> Result<()> {
         let mut queues: Vec<Option<Arc<ConsumeQueue>>> = vec![None; self.queues.len()];
-        let mut units = self.units.into_iter();
-        let mut hashes = self.hashes.as_slice();
-        for record in self.records {
-            for StagedUnit { queue, new, is_light } in units.by_ref().take(record.unit_count) {
-                let Some((key, found)) = self.queues.get(queue).zip(queues.get_mut(queue)) else { continue };
-                let at = QueueRef { topic: &key.topic, queue_id: key.queue_id };
-                let found = match found {
-                    Some(found) => found,
-                    None => found.insert(store.targets.queues.get_or_make(at)?),
-                };
-                if is_light { store.put_light(at, found, new)? } else { store.put(at, found, new)? }
-            }
-            let (own, rest) = hashes.split_at_checked(record.hash_count).unwrap_or_default();
-            if let (Some(index), true) = (store.targets.index, record.is_indexed) {
-                if let Some(&ahead) = rest.get(PREFETCHED) {
-                    index.prefetch_slot(ahead);
+        let mut record: Option<Place> = None;
+        for item in self.items() {
+            match item {
+                Item::Record(next) => {
+                    if let Some(done) = record.replace(next) {
+                        dispatcher.reached(done.end(), done.store_timestamp);
+                    }
                 }
-                index.build_index(own.iter().copied(), record.offset, record.store_timestamp)?;
+                Item::Unit { queue, new, is_light } => {
+                    let Some((key, found)) = self.queues.get(queue).zip(queues.get_mut(queue)) else {
+                        continue;
+                    };
+                    let at = QueueRef { topic: &key.topic, queue_id: key.queue_id };
+                    let found = match found {
+                        Some(found) => found,
+                        None => found.insert(store.targets.queues.get_or_make(at)?),
+                    };
+                    if is_light { store.put_light(at, found, new)? } else { store.put(at, found, new)? }
+                }
+                Item::Keys(range) => {
+                    if let Some((index, record)) = store.targets.index.zip(record) {
+                        if let Some(&ahead) = self.hashes.get(range.end + PREFETCHED) {
+                            index.prefetch_slot(ahead);
+                        }
+                        let own = self.hashes.get(range).unwrap_or_default();
+                        index.build_index(own.iter().copied(), record.offset, record.store_timestamp)?;
+                    }
+                }
             }
-            hashes = rest;
-            dispatcher.reached(record.next_offset, record.store_timestamp);
+        }
+        if let Some(done) = record {
+            dispatcher.reached(done.end(), done.store_timestamp);
         }
         Ok(())
     }
 }
 
+/// What was put, in that order.
+struct Items<'a> {
+    bytes: slice::Iter<'a, u8>,
+    bit_maps: slice::Iter<'a, FilterBitMap>,
+    hash_count: usize,
+    before: Before,
+}
+
+impl Items<'_> {
+    fn read(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let byte = *self.bytes.next()?;
+            number |= u64::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        Some(number)
+    }
+
+    fn read_signed(&mut self) -> Option<i64> {
+        let number = self.read()?;
+        Some((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
+    }
+}
+
+impl Iterator for Items<'_> {
+    type Item = Item;
+
+    fn next(&mut self) -> Option<Item> {
+        let first = self.read()?;
+        let (kind, rest) = (first & ((1 << KIND_BITS) - 1), first >> KIND_BITS);
+        match kind {
+            RECORD => {
+                let offset = self.before.record.end().wrapping_add(self.read()?);
+                let store_timestamp = self.before.record.store_timestamp.wrapping_add(self.read_signed()?);
+                self.before.record = Place { offset, size: rest, store_timestamp };
+                Some(Item::Record(self.before.record))
+            }
+            KEYS => {
+                let begin = self.hash_count;
+                self.hash_count += num::index(rest);
+                Some(Item::Keys(begin..self.hash_count))
+            }
+            unit => {
+                let (queue, difference, tags_code) =
+                    (num::index(rest), self.read_signed()?, self.read_signed()?);
+                let cq_offset = self.before.cq_offset(queue).wrapping_add(difference);
+                self.before.set_cq_offset(queue, cq_offset);
+                let Place { offset, size, store_timestamp } = self.before.record;
+                let unit_of_record = CqUnit {
+                    physical_offset: num::java_long(offset),
+                    size: num::java_int(num::index(size)),
+                    tags_code,
+                };
+                let filter_bit_map =
+                    if unit & WITH_BIT_MAP == 0 { None } else { self.bit_maps.next().copied() };
+                let new = NewUnit { unit: unit_of_record, cq_offset, store_timestamp, filter_bit_map };
+                Some(Item::Unit { queue, new, is_light: unit & !WITH_BIT_MAP == LIGHT_UNIT })
+            }
+        }
+    }
+}
+
 impl Derived for Staged {
     fn put_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
-        self.put(queue, new, false);
+        self.put(queue, new, UNIT);
         Ok(())
     }
 
     fn put_light_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
-        self.put(queue, new, true);
+        self.put(queue, new, LIGHT_UNIT);
         Ok(())
     }
 
@@ -123,10 +303,90 @@ impl Derived for Staged {
     ) -> Result<()> {
         let before = self.hashes.len();
         self.hashes.extend(hashes);
-        if let Some(record) = self.records.last_mut() {
-            record.hash_count = self.hashes.len() - before;
-            record.is_indexed = true;
-        }
+        self.write(num::offset(self.hashes.len() - before) << KIND_BITS | KEYS);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A number of any length.
+    fn any(random: &mut fastrand::Rng) -> i64 {
+        random.i64(..) >> random.u32(..64)
+    }
+
+    #[test]
+    fn what_is_put_comes_out_again() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..200 {
+            let mut staged = Staged::default();
+            let mut expected = Vec::new();
+            let mut offset = any(&mut random).cast_unsigned() >> 1;
+            for _ in 0..random.usize(..20) {
+                let place = Place {
+                    offset,
+                    size: u64::from(random.u32(..1 << 31)),
+                    store_timestamp: any(&mut random),
+                };
+                staged.begin_at(place);
+                expected.push(format!("{place:?}"));
+                for _ in 0..random.usize(..3) {
+                    let queue_id = random.i32(..3);
+                    let is_light = random.bool();
+                    let new = NewUnit {
+                        unit: CqUnit {
+                            physical_offset: num::java_long(offset),
+                            size: num::java_int(num::index(place.size)),
+                            tags_code: any(&mut random),
+                        },
+                        cq_offset: any(&mut random),
+                        store_timestamp: place.store_timestamp,
+                        filter_bit_map: random.bool().then(|| [random.u8(..); 14]),
+                    };
+                    let queue = QueueRef { topic: b"t", queue_id };
+                    let put = if is_light { Staged::put_light_unit } else { Staged::put_unit };
+                    assert!(put(&mut staged, queue, new).is_ok());
+                    expected.push(format!("{queue_id} {new:?} {is_light}"));
+                }
+                let hashes: Vec<u32> = (0..random.usize(..3)).map(|_| random.u32(..)).collect();
+                assert!(staged.put_keys(hashes.iter().copied(), offset, place.store_timestamp).is_ok());
+                expected.push(format!("{hashes:?}"));
+                // A blank can stand between two records.
+                offset = (place.end() + random.u64(..2) * random.u64(..1 << 30)) & (u64::MAX >> 1);
+            }
+            let staged = staged.packed();
+            let found = staged.items().map(|item| match item {
+                Item::Record(place) => format!("{place:?}"),
+                Item::Unit { queue, new, is_light } => {
+                    let queue_id = staged.queues.get(queue).map_or(-1, |queue| queue.queue_id);
+                    format!("{queue_id} {new:?} {is_light}")
+                }
+                Item::Keys(range) => format!("{:?}", staged.hashes.get(range).unwrap_or_default()),
+            });
+            assert_eq!(found.collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn an_ordinary_record_takes_little() {
+        let mut staged = Staged::default();
+        for number in 0..1000 {
+            let place = Place { offset: number * 1200, size: 1200, store_timestamp: 1_700_000_000_000 };
+            staged.begin_at(place);
+            let unit =
+                CqUnit { physical_offset: num::java_long(place.offset), size: 1200, tags_code: 1 << 30 };
+            let new = NewUnit {
+                unit,
+                cq_offset: num::java_long(number / 8),
+                store_timestamp: place.store_timestamp,
+                filter_bit_map: None,
+            };
+            let queue = QueueRef { topic: b"t", queue_id: num::java_int(num::index(number % 8)) };
+            assert!(staged.put_unit(queue, new).is_ok());
+            assert!(staged.put_keys([7].into_iter(), place.offset, place.store_timestamp).is_ok());
+        }
+        assert!(staged.size() < 17 * 1000, "{} bytes", staged.size());
     }
 }

@@ -224,6 +224,22 @@ impl MappedFile {
         Ok(())
     }
 
+    /// Asks for a range to be read, unless nothing is written there.
+    ///
+    /// # Errors
+    /// Where it can't be opened or mapped, or its holes not be found.
+    pub fn fetch_range(self: &Arc<Self>, position: u64, len: u64) -> Result<()> {
+        let (region, handle) = (self.region()?, self.handle()?);
+        let end = position.saturating_add(len).min(self.present_size);
+        let data = handle.next_data(position).map_err(Error::io("look for data in", &self.path))?;
+        match data.filter(|&data| data < end) {
+            Some(data) => region
+                .will_need(num::index(data), num::index(end - data))
+                .map_err(Error::io("read ahead in", &self.path)),
+            None => Ok(()),
+        }
+    }
+
     fn register(self: &Arc<Self>) {
         if let Some(budget) = &self.budget {
             budget.opened(self);

@@ -8,8 +8,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::strangers::{Followers, Search};
-use super::{Recovered, StoreState, may_have_strangers};
+use super::ahead::{self, Told, Wanted};
+use super::{Recovered, StoreState};
 use crate::checkpoint::LastPositions;
 use crate::commit_log::CommitLog;
 use crate::commit_log::in_parts;
@@ -46,8 +46,8 @@ pub struct LogEnd {
     pub gaps: Vec<Gap>,
     /// What stands behind the end.
     pub behind: Behind,
-    /// What the walk told of strangers, where it was a walk without gaps and they were to be looked for.
-    pub search: Option<Search>,
+    /// What the walk told beside.
+    pub told: Told,
 }
 
 /// What stands behind the log's end, up to the end of its last file.
@@ -63,9 +63,10 @@ pub enum Behind {
 
 impl LogEnd {
     /// An end that is known without a walk, or is that of one that has not seen a record yet.
-    pub(super) const fn at(log_end: u64, walked_from: u64) -> Self {
+    pub(super) fn at(log_end: u64, walked_from: u64) -> Self {
         let behind = Behind::Unknown;
-        Self { log_end, last_store_timestamp: 0, walked_from, gaps: Vec::new(), behind, search: None }
+        let (gaps, told) = (Vec::new(), Told::default());
+        Self { log_end, last_store_timestamp: 0, walked_from, gaps, behind, told }
     }
 }
 
@@ -102,7 +103,7 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
     let files = of.log.files();
     let check = if of.config.check_crc_on_recover { Check::BodyCrc } else { Check::Structure };
     let mut found = LogEnd::at(walked_from, walked_from);
-    found.search = has_much_to_dispatch(of).then(Search::default);
+    found.told = Told::before_walk(of);
     let last_file = all.last().map_or(walked_from, |last| last.file_from_offset());
     let mut position = walk_in_parts(of, &mut found, check)?;
     loop {
@@ -112,7 +113,7 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
             }
             found.log_end = record.next_offset(offset);
             found.last_store_timestamp = record.store_timestamp;
-            if let Some(search) = &mut found.search {
+            if let Some(search) = &mut found.told.search {
                 search.record(of.queues, offset, record)?;
             }
             Ok(ControlFlow::Continue(()))
@@ -144,15 +145,9 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
             return Ok(found);
         }
         found.gaps.push(Gap { from: bad, to: next, fault });
-        found.search = None;
+        found.told.search = None;
         position = next;
     }
-}
-
-/// Whether what the walk comes by is dispatched again, and strangers among it have to be looked for.
-fn has_much_to_dispatch(of: Recovered<'_>) -> bool {
-    let is_again = of.state == StoreState::Crashed || of.queues.queue_count() == 0;
-    is_again && may_have_strangers(of)
 }
 
 /// What a part of the walk gave.
@@ -160,7 +155,7 @@ fn has_much_to_dispatch(of: Recovered<'_>) -> bool {
 struct Part {
     /// Where its last record ends, and that record's store time.
     last: Option<(u64, i64)>,
-    followers: Followers,
+    ahead: ahead::Part,
 }
 
 /// Walks on several threads as far as the log is without a bad record, and gives where that is.
@@ -174,22 +169,20 @@ fn walk_in_parts(of: Recovered<'_>, found: &mut LogEnd, check: Check) -> Result<
         check,
         parts: of.config.walked_parts,
     };
-    let is_searched = found.search.is_some();
+    let wanted = Wanted::of(of, &found.told);
     let visit = |part: &mut Part, offset: u64, record: &Record<'_>| {
         if has_lost_properties(of, offset, record) {
             return Ok(ControlFlow::Break(()));
         }
         part.last = Some((record.next_offset(offset), record.store_timestamp));
-        if is_searched {
-            part.followers.record(&of.config.removed_queues, offset, record);
-        }
+        wanted.record(&mut part.ahead, offset, record)?;
         Ok(ControlFlow::Continue(()))
     };
     in_parts::walk(walk, visit, |range, part: Part| {
         if let Some(last) = part.last {
             (found.log_end, found.last_store_timestamp) = last;
         }
-        found.search.as_mut().map_or(Ok(()), |search| search.part(of.log, of.queues, range, part.followers))
+        wanted.take(&mut found.told, range, part.ahead)
     })
 }
 

@@ -5,6 +5,7 @@
 //! going on would lose something. Only then is what is left behind the end removed, by a store that
 //! is opened for writing; one that is only read keeps all of it in memory.
 
+pub mod ahead;
 pub mod index;
 pub mod layout;
 pub mod log_end;
@@ -19,7 +20,7 @@ use crate::commit_log::CommitLog;
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::config::StoreConfig;
 use crate::consume_queue::table::QueueTable;
-use crate::dispatch::Gap;
+use crate::dispatch::{DerivedAhead, Gap};
 use crate::error::Result;
 use crate::format::message::Check;
 use crate::format::positions::DurablePositions;
@@ -91,6 +92,8 @@ pub struct Recovery {
     pub behind: Behind,
     /// Whether what is behind the ends may hold old bytes that have to go.
     pub must_trim: bool,
+    /// What dispatch makes of the records, as far as that is known by now.
+    pub derived: DerivedAhead,
 }
 
 /// Finds out what a store holds. Ends are set in memory; nothing on the disk is changed.
@@ -108,7 +111,12 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
     set_end(of, &end);
     let QueueEnds { mut dispatch_from, is_cut } = queues::recover(of, &end)?;
     let (mut dropped, mut index_from) = index::recover(of, &end)?;
-    let strangers = find_strangers(of, index_from.unwrap_or(dispatch_from).min(dispatch_from), &mut end)?;
+    let from = index_from.unwrap_or(dispatch_from).min(dispatch_from);
+    let strangers = find_strangers(of, from, &mut end)?;
+    // Neither strangers nor which removals count was known while the log was walked.
+    if !strangers.is_empty() || of.config.removed_queues.is_cut() {
+        end.told.derived = DerivedAhead::default();
+    }
     if let Some(first) = strangers.first().filter(|_| of.writable) {
         log_end::refuse_unless_told_to_cut(of, first.from, first.fault, first.to)?;
         end.log_end = first.from;
@@ -138,6 +146,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         dropped,
         behind: end.behind,
         must_trim: end.behind == Behind::Remains || is_cut || has_later_files || has_half_made,
+        derived: end.told.derived,
     })
 }
 
@@ -151,16 +160,22 @@ fn dispatch_from_of(of: Recovered<'_>, by_queues: u64) -> u64 {
     if of.config.removed_queues.is_cut() { of.log.min_offset().unwrap_or(0) } else { by_queues }
 }
 
-/// The records that would be dispatched to where they do not belong.
+/// The records that would be dispatched to where they do not belong, and on the way what dispatch makes of the others.
 fn find_strangers(of: Recovered<'_>, from: u64, end: &mut LogEnd) -> Result<Vec<Gap>> {
     if !may_have_strangers(of) {
         return Ok(Vec::new());
     }
     let from = from.max(of.log.min_offset().unwrap_or(0));
-    match end.search.take().filter(|_| from == end.walked_from) {
-        Some(search) => search.finish(of.config, of.log, of.queues),
-        None => strangers::find(of.config, of.log, of.queues, from, end.log_end),
+    if let Some(search) = end.told.search.take().filter(|_| from == end.walked_from) {
+        return search.finish(of.config, of.log, of.queues);
     }
+    end.told.derived = DerivedAhead::default();
+    let found = if end.gaps.is_empty() { ahead::find_strangers(of, from, end.log_end)? } else { None };
+    let Some((found, derived)) = found else {
+        return strangers::find(of.config, of.log, of.queues, from, end.log_end);
+    };
+    end.told.derived = derived;
+    Ok(found)
 }
 
 /// Whether they are looked for: 4.9.3's queues close gaps, so that their units do not stand where records say.
@@ -214,6 +229,7 @@ pub fn recover_by_queues(of: Recovered<'_>) -> Result<Option<Recovery>> {
         dropped,
         behind: end.behind,
         must_trim: false,
+        derived: DerivedAhead::default(),
     }))
 }
 

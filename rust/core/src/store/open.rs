@@ -220,13 +220,13 @@ impl Store {
     }
 
     /// Dispatches what recovery says, and lets the queues' next offsets follow from it.
-    pub(super) fn dispatch_missing(&mut self, recovery: &Recovery) -> Result<()> {
+    pub(super) fn dispatch_missing(&mut self, recovery: Recovery) -> Result<()> {
         let from =
             recovery.index_from.map_or(recovery.dispatch_from, |index| index.min(recovery.dispatch_from));
         self.notes.dispatched_from = from;
         self.dispatcher.set_strangers(&recovery.gaps);
         self.dispatcher.set_reput_from_offset(from);
-        self.dispatcher.pass(self.targets())?;
+        self.dispatcher.pass_with(self.targets(), recovery.derived)?;
         self.recover_topic_queue_table()
     }
 
@@ -354,7 +354,7 @@ fn open_for_writing(
     store.published = Some(published);
     store.lock = Mutex::new(Some(lock));
     store.notes.gaps.clone_from(&recovery.gaps);
-    store.dispatch_missing(&recovery)?;
+    store.dispatch_missing(recovery)?;
     store.finish_removals()?;
     store.flush_everything()?;
     Ok(store)
@@ -444,6 +444,6 @@ fn open_for_reading(
     parts.notes.writer = live.map(|live| live.holder);
     let mut store = Store::assemble(config, fs, clock, Mode::Read, parts);
     store.notes.gaps.clone_from(&recovery.gaps);
-    store.dispatch_missing(&recovery)?;
+    store.dispatch_missing(recovery)?;
     Ok(store)
 }

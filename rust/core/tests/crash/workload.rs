@@ -54,7 +54,7 @@ pub(crate) fn config(root: &Path, kind: Kind) -> StoreConfig {
         transient_store_pool_enable: kind == Kind::Transient,
         transient_store_pool_size: 3,
         sync_flush: kind == Kind::Synchronous,
-        walked_parts: WalkedParts { size: 1024, thread_count: 2 },
+        walked_parts: WalkedParts { size: 1024, thread_count: 2, derived_size: 2048 },
         ..StoreConfig::new(root)
     }
 }

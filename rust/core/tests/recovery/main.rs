@@ -5,6 +5,7 @@
 #[path = "../stores/mod.rs"]
 mod stores;
 
+mod ahead;
 mod by_queues;
 mod index;
 mod layout;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::config::StoreConfig;
 use mqstore_core::format::cq_unit::CqUnit;
+use mqstore_core::recovery::ahead::Told;
 use mqstore_core::recovery::log_end::{Behind, LogEnd};
 use mqstore_core::recovery::{StoreState, queues};
 use mqstore_core::store::Store;
@@ -50,7 +51,8 @@ fn found(config: StoreConfig, known: u64) -> (u64, [u64; 2]) {
     let log_end = parts.log.files().last().unwrap().end_offset();
     parts.log.set_end(log_end, 0);
     let (gaps, behind) = (Vec::new(), Behind::Unknown);
-    let end = LogEnd { log_end, last_store_timestamp: 0, walked_from: known, gaps, behind, search: None };
+    let told = Told::default();
+    let end = LogEnd { log_end, last_store_timestamp: 0, walked_from: known, gaps, behind, told };
     let ends = queues::recover(parts.recovered(StoreState::Crashed), &end).unwrap();
     let count = |topic: &str| {
         let queue = parts.queues.get_decoded(QueueRef { topic: topic.as_bytes(), queue_id: 0 });

@@ -40,7 +40,8 @@ pub fn config(root: &Path) -> StoreConfig {
 
 /// Several threads walk, on a machine with one processor too. A scheduler of tests knows none but its own.
 pub fn walked_parts(size: u64) -> WalkedParts {
-    WalkedParts { size, thread_count: if cfg!(feature = "shuttle") { 1 } else { 3 } }
+    let thread_count = if cfg!(feature = "shuttle") { 1 } else { 3 };
+    WalkedParts { size, thread_count, derived_size: 2048 }
 }
 
 /// A store with a clock that stands at 1,000,000 ms.

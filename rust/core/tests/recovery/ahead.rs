@@ -1,0 +1,128 @@
+//! What recovery's walk gives to dispatch, which then does not go over the same bytes again.
+
+use std::ops::Range;
+use std::path::Path;
+
+use mqstore_core::config::{OnDamage, StoreConfig, WalkedParts};
+use mqstore_core::index::KeyQuery;
+use mqstore_core::recovery::{StoreState, recover};
+use mqstore_core::store::Store;
+
+use crate::parts::Parts;
+use crate::stores::{
+    Opened, config, crash, fill, log_file, numbers, open, open_with, patch, read, walked_parts,
+};
+
+const COUNT: usize = 100;
+
+/// A store of a hundred messages of one queue in several log files, as it was left by `end`.
+fn left(root: &Path, end: impl FnOnce(Opened)) {
+    let store = open(root);
+    fill(&store, 0..COUNT);
+    store.reput().unwrap();
+    end(store);
+}
+
+fn closed(opened: Opened) {
+    opened.store.close().unwrap();
+    drop(opened);
+}
+
+fn forget_derived(root: &Path) {
+    for folder in ["consumequeue", "index"] {
+        std::fs::remove_dir_all(root.join(folder)).unwrap();
+    }
+}
+
+fn with_room(root: &Path, derived_size: usize) -> StoreConfig {
+    StoreConfig { walked_parts: WalkedParts { derived_size, ..walked_parts(512) }, ..config(root) }
+}
+
+fn found(store: &Store, key: &str) -> usize {
+    let query = KeyQuery { topic: b"t", key: key.as_bytes(), max_num: 9, begin: 0, end: i64::MAX };
+    store.query_message(&query).unwrap().len()
+}
+
+/// What is derived, and up to where the log goes.
+fn derived(root: &Path, derived_size: usize, state: StoreState) -> (Option<Range<u64>>, u64) {
+    let parts = Parts::with(with_room(root, derived_size));
+    let recovery = recover(parts.recovered(state)).unwrap();
+    (recovery.derived.range(), recovery.log_end)
+}
+
+#[test]
+fn all_that_is_dispatched_again_is_derived_in_the_walk() {
+    let root = tempfile::tempdir().unwrap();
+    left(root.path(), crash);
+    let (range, log_end) = derived(root.path(), 1 << 20, StoreState::Crashed);
+    assert!(log_end > 4 * 4096, "the walk for the log's end begins behind the first file");
+    assert_eq!(range, Some(0..log_end));
+    let root = tempfile::tempdir().unwrap();
+    left(root.path(), closed);
+    assert_eq!(derived(root.path(), 1 << 20, StoreState::Closed).0, None, "nothing is dispatched again");
+    forget_derived(root.path());
+    assert_eq!(derived(root.path(), 1 << 20, StoreState::Closed).0, Some(0..log_end));
+}
+
+#[test]
+fn no_more_is_derived_than_there_is_room_for() {
+    let root = tempfile::tempdir().unwrap();
+    left(root.path(), crash);
+    assert_eq!(derived(root.path(), 0, StoreState::Crashed).0, None);
+    let (all, log_end) = derived(root.path(), 1 << 20, StoreState::Crashed);
+    let (some, _) = derived(root.path(), 500, StoreState::Crashed);
+    let (some, all) = (some.unwrap(), all.unwrap());
+    assert_eq!(some.start, all.start);
+    assert!(some.end < log_end, "{some:?} of {all:?}");
+}
+
+#[test]
+fn a_store_is_the_same_however_much_of_it_was_derived_in_the_walk() {
+    for is_crashed in [true, false] {
+        for room in [0, 300, 1000, 1 << 20] {
+            let root = tempfile::tempdir().unwrap();
+            left(root.path(), if is_crashed { crash } else { closed });
+            if !is_crashed {
+                forget_derived(root.path());
+            }
+            let store = open_with(with_room(root.path(), room));
+            assert_eq!(numbers(&store), (0..COUNT).collect::<Vec<_>>(), "room for {room}");
+            assert!((0..COUNT).all(|number| found(&store, &format!("k{number}")) == 1), "room for {room}");
+            assert_eq!(store.dispatcher().message_count(), COUNT as u64, "room for {room}");
+            assert_eq!(store.dispatch_behind_bytes(), 0);
+        }
+    }
+}
+
+/// Which records are strangers is only known behind the walk.
+#[test]
+fn nothing_derived_is_kept_of_a_log_with_a_stranger() {
+    const QUEUE_OFFSET_AT: u64 = 20;
+    let root = tempfile::tempdir().unwrap();
+    left(root.path(), crash);
+    let queue = read(root.path()).find_consume_queue("t", 0).unwrap();
+    let stranger = queue.unit(7).unwrap().unwrap().physical_offset.cast_unsigned();
+    patch(&log_file(root.path(), 0), stranger + QUEUE_OFFSET_AT + 6, |at| at[0] ^= 1);
+    let reader = read(root.path());
+    let expected: Vec<_> = (0..COUNT).filter(|&number| number != 7).collect();
+    assert_eq!(numbers(&reader), expected);
+    assert_eq!(reader.dispatcher().message_count(), COUNT as u64);
+}
+
+/// The walk left out what a removal says, whose last record is cut off with the damage before it.
+#[test]
+fn nothing_derived_is_kept_where_a_removal_no_longer_counts() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..COUNT);
+    store.reput().unwrap();
+    let queue = store.find_consume_queue("t", 0).unwrap();
+    let bad = queue.unit(COUNT as u64 / 2).unwrap().unwrap().physical_offset.cast_unsigned();
+    store.destroy_queue(&queue).unwrap();
+    drop(queue);
+    crash(store);
+    assert_eq!(numbers(&read(root.path())), []);
+    patch(&log_file(root.path(), bad / 4096 * 4096), bad % 4096 + 100, |at| at[0] ^= 1);
+    let store = open_with(StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) });
+    assert_eq!(numbers(&store), (0..COUNT / 2).collect::<Vec<_>>());
+}
