@@ -111,10 +111,12 @@ bench-spark: $(VENV)/engine-release
 	$(BIN)/python benches/spark/sink.py --folder $(BENCH_FOLDER) $(if $(SHORT),--size 0.02 --rounds 1)
 	$(BIN)/python benches/spark/rebuild.py --folder $(BENCH_FOLDER) $(if $(SHORT),--sizes 0.02,--sizes 1 2 4 8)
 
-# How costs grow with a store: with its queues, with its size. The largest takes 25 GiB of the folder.
+# How costs grow with a store: with its queues, with its size, where its files come from the disk. The largest takes 25 GiB
+# of the folder.
 bench-scale: $(VENV)/engine-release
 	$(BIN)/python benches/scale/queues.py --folder $(BENCH_FOLDER) $(if $(SHORT),--queues 1 100 --messages 3200)
 	$(BIN)/python benches/scale/sizes.py --folder $(BENCH_FOLDER) $(if $(SHORT),--factor 0.002)
+	$(BIN)/python benches/scale/cold.py --folder $(BENCH_FOLDER) $(if $(SHORT),--messages 10000)
 
 # mqstore and the real store side by side; docs/performance.md has a whole run.
 COMPARE ?= --rounds 5
