@@ -179,6 +179,35 @@ def test_a_queue_of_blank_units_gets_its_messages(java: JavaStore, tmp_path: Pat
     assert ours.messages_of("a", 0) == dict(enumerate(offsets[first:], first))
 
 
+def test_zeros_that_a_power_cut_leaves_in_an_older_queue_file_are_dispatched_again(
+    java: JavaStore, tmp_path: Path
+) -> None:
+    # Half a queue file of 256 units are whole sectors.
+    options = SMALL_FILES | {"mappedFileSizeConsumeQueue": "5120"}
+    store = tmp_path / "store"
+    lines = [message(f"{number:04}", tags="TagA") for number in range(5 * 256)]
+    run_mqstore("put", store, options, lines)
+    # As a power cut leaves it before queues and checkpoint were flushed: 4.9.3 looks at a queue's last three files.
+    (store / "abort").touch()
+    (store / "checkpoint").unlink()
+    shutil.rmtree(store / "mqstore")
+    oldest = store / "consumequeue/a/0" / f"{0:020}"
+    oldest.write_bytes(oldest.read_bytes()[:2560].ljust(5120, b"\0"))
+    get = {"op": "get", "topic": "a", "queueId": 0, "offset": 128, "maxMsgNums": 32, "subscription": "TagA"}
+    with_java = copy_store(store, tmp_path / "java")
+    (answer,) = map(json.loads, java.run("query", with_java, options, [json.dumps(get)]))
+    assert (answer["status"], answer["messages"], answer["nextBeginOffset"]) == ("NO_MATCHED_MESSAGE", [], 256)
+    units = with_java.joinpath("consumequeue/a/0", f"{0:020}").read_bytes()
+    assert not any(units[2560:])
+    for compat in (False, True):
+        ours = copy_store(store, tmp_path / f"ours-{compat}")
+        for mode in ("r", "rw", "r"):
+            with mqstore.open(ours, mode, compat=compat, **options) as opened:
+                assert bodies(opened) == [f"{number:04}" for number in range(5 * 256)]
+        _, findings = verify(ours, **options)
+        assert not findings
+
+
 # ---- what cannot be stored -----------------------------------------------------------------------
 
 
