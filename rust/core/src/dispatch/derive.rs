@@ -1,0 +1,150 @@
+//! What dispatch makes of one record: the rules, wherever the outcome goes. Source:
+//! `CommitLogDispatcherBuildConsumeQueue`, `CommitLogDispatcherBuildIndex` and `multiDispatchLmqQueue`.
+
+use super::{SCHEDULE_TOPIC, TIMED_TOPIC};
+use crate::commit_log::scan::check_topic;
+use crate::commit_log::topic_queue::QueueRef;
+use crate::config::StoreConfig;
+use crate::consume_queue::NewUnit;
+use crate::consume_queue::table::LMQ_PREFIX;
+use crate::error::Result;
+use crate::format::cq_unit::CqUnit;
+use crate::format::index::TopicHash;
+use crate::format::java_string::hash_code;
+use crate::format::message::Record;
+use crate::format::properties::DispatchProperties;
+use crate::format::sys_flag;
+use crate::num;
+
+/// Takes what dispatch makes of records: a store's queues and index, or what a rebuild stages.
+pub(crate) trait Derived {
+    /// A unit of the record's own queue.
+    fn put_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()>;
+    /// A unit of a further queue that the record names, which has no part in the extension.
+    fn put_light_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()>;
+    /// The hashes of the record's keys, none for a record that is not indexed: every record is told,
+    /// since a full index file is followed by a new one at the next record, whatever its keys.
+    fn put_keys(
+        &mut self,
+        hashes: impl Iterator<Item = u32>,
+        offset: u64,
+        store_timestamp: i64,
+    ) -> Result<()>;
+}
+
+/// What dispatch makes of one record: the rules, wherever the outcome goes.
+pub(crate) fn derive(
+    config: &StoreConfig,
+    offset: u64,
+    record: &Record<'_>,
+    to: &mut impl Derived,
+) -> Result<()> {
+    let properties = DispatchProperties::of(record.properties);
+    if sys_flag::enters_consume_queue(record.sys_flag) {
+        let unit = CqUnit {
+            physical_offset: num::java_long(offset),
+            size: num::java_int(record.total_size as usize),
+            tags_code: tags_code(config, record, &properties),
+        };
+        let has_filters = config.enable_calc_filter_bit_map && config.enable_consume_queue_ext;
+        let new = NewUnit {
+            unit,
+            cq_offset: record.queue_offset,
+            store_timestamp: record.store_timestamp,
+            filter_bit_map: has_filters.then(|| config.filters.bit_map_of(record)).flatten(),
+        };
+        let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
+        if !config.removed_queues.covers(queue, offset) {
+            to.put_unit(queue, new)?;
+        }
+        if config.enable_multi_dispatch {
+            for (topic, queue_id, cq_offset) in multi_queues(config, record.queue_id, &properties) {
+                let queue = QueueRef { topic, queue_id };
+                if check_topic(topic).is_ok() && !config.removed_queues.covers(queue, offset) {
+                    to.put_light_unit(queue, NewUnit { cq_offset, ..new })?;
+                }
+            }
+        }
+    }
+    let hashes = if sys_flag::enters_index(record.sys_flag) {
+        let topic = TopicHash::of(record.topic);
+        Some(properties.index_keys().map(move |key| topic.key(key)))
+    } else {
+        None
+    };
+    to.put_keys(hashes.into_iter().flatten(), offset, record.store_timestamp)
+}
+
+/// What a unit holds beside place and size: the tag's hash, or in the topics of messages that wait
+/// the time of delivery. Source: `CommitLog.checkMessageAndReturnSize`.
+#[must_use]
+pub fn tags_code(config: &StoreConfig, record: &Record<'_>, properties: &DispatchProperties<'_>) -> i64 {
+    let due_ms = match record.topic {
+        SCHEDULE_TOPIC => {
+            let level = properties.delay.and_then(parse::<i32>);
+            let level = level.map(|level| level.min(config.max_delay_level())).filter(|&level| level > 0);
+            level.map(|level| config.deliver_timestamp(level, record.store_timestamp))
+        }
+        // 4.9.3 knows nothing of this topic.
+        TIMED_TOPIC if !config.compat => properties.deliver_at.and_then(parse),
+        _ => None,
+    };
+    due_ms.unwrap_or_else(|| tags_hash(properties))
+}
+
+/// Whether a unit can have a tags code: timed messages that 4.9.3 dispatched have their tag's hash.
+#[must_use]
+pub fn tags_code_fits(
+    config: &StoreConfig,
+    record: &Record<'_>,
+    properties: &DispatchProperties<'_>,
+    found: i64,
+) -> bool {
+    found == tags_code(config, record, properties)
+        || (record.topic == TIMED_TOPIC && found == tags_hash(properties))
+}
+
+fn tags_hash(properties: &DispatchProperties<'_>) -> i64 {
+    properties.tags.map_or(0, |tags| i64::from(hash_code(tags)))
+}
+
+/// A property that is a number.
+pub(crate) fn parse<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// The further queues of a message: topic, queue, offset. Empty where the two properties do not
+/// agree. Source: `multiDispatchLmqQueue`.
+#[must_use]
+pub fn multi_queues<'a>(
+    config: &StoreConfig,
+    queue_id: i32,
+    properties: &DispatchProperties<'a>,
+) -> Vec<(&'a [u8], i32, i64)> {
+    let (Some(names), Some(offsets)) = (properties.multi_dispatch, properties.multi_queue_offset) else {
+        return Vec::new();
+    };
+    let names = split_java(names);
+    let offsets: Vec<i64> = split_java(offsets).into_iter().filter_map(parse).collect();
+    if names.len() != offsets.len() {
+        return Vec::new();
+    }
+    let queue_id_of = |name: &[u8]| if is_light(config, name) { 0 } else { queue_id };
+    names.into_iter().zip(offsets).map(|(name, offset)| (name, queue_id_of(name), offset)).collect()
+}
+
+/// Whether a queue named in a message is a light queue, which has the number 0 alone.
+#[must_use]
+pub fn is_light(config: &StoreConfig, name: &[u8]) -> bool {
+    config.enable_lmq && name.starts_with(LMQ_PREFIX.as_bytes())
+}
+
+/// Java's `split(",")`: empty parts at the end do not count.
+#[must_use]
+pub fn split_java(text: &[u8]) -> Vec<&[u8]> {
+    let mut parts: Vec<&[u8]> = text.split(|&byte| byte == b',').collect();
+    while parts.last().is_some_and(|last| last.is_empty()) {
+        parts.pop();
+    }
+    parts
+}
