@@ -255,8 +255,12 @@ impl TailedFiles {
         Ok(())
     }
 
-    /// Removes files from the disk that lie wholly before an offset, the newest aside.
+    /// Removes files from the disk that lie wholly before an offset, the newest aside; none in a store that is
+    /// only read.
     pub(crate) fn delete_before(&self, offset: u64) -> Result<usize> {
+        if self.memory_only {
+            return Ok(0);
+        }
         let files = self.files.files();
         let (_, older) = files.split_last().map_or((None, &[][..]), |(last, older)| (Some(last), older));
         let mut count = 0;

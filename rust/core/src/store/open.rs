@@ -227,6 +227,10 @@ impl Store {
         self.dispatcher.set_strangers(&recovery.gaps);
         self.dispatcher.set_reput_from_offset(from);
         self.dispatcher.pass_with(self.targets(), recovery.derived)?;
+        if self.mode == Mode::ReadWrite {
+            // The newest file of an extension stays, which has to be there to be the newest.
+            self.queues.spill_all()?;
+        }
         self.recover_topic_queue_table()
     }
 

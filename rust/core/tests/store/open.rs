@@ -1,5 +1,6 @@
 //! Opening and closing: what is written by whom.
 
+use mqstore_core::config::StoreConfig;
 use mqstore_core::error::Error;
 use mqstore_core::store::Mode;
 
@@ -27,6 +28,37 @@ fn reading_writes_nothing_whatever_the_state() {
         reader.close().unwrap();
         assert_eq!(tree(root.path()), before, "clean {clean}, pread {pread}");
     }
+}
+
+/// The first log file is gone, and of the messages behind it the units were in memory alone.
+#[test]
+fn what_goes_of_an_extension_goes_at_once_and_never_by_reading() {
+    let root = tempfile::tempdir().unwrap();
+    let ext = || StoreConfig {
+        enable_consume_queue_ext: true,
+        mapped_file_size_consume_queue_ext: 400,
+        ..config(root.path())
+    };
+    let store = open_with(ext());
+    fill(&store, 0..20);
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    fill(&store, 20..35);
+    crash(store);
+    std::fs::remove_file(log_file(root.path(), 0)).unwrap();
+    let before = tree(root.path());
+    let left = numbers(&try_open(ext(), Mode::Read).unwrap());
+    assert_eq!(left, (left[0]..35).collect::<Vec<_>>());
+    assert!(left[0] >= 20);
+    assert!(tree(root.path()) == before, "a reader has changed something");
+    let folder = root.path().join("consumequeue_ext");
+    assert!(folder.join("t/0/00000000000000000000").exists());
+    for _ in 0..2 {
+        open_with(ext()).close().unwrap();
+        let files = tree(&folder).into_values().filter(Option::is_some).count();
+        assert_eq!((files, folder.join("t/0/00000000000000000400").exists()), (1, true));
+    }
+    assert_eq!(numbers(&try_open(ext(), Mode::Read).unwrap()), left);
 }
 
 #[test]
@@ -100,7 +132,7 @@ fn a_store_made_with_other_options_keeps_its_sizes() {
     let store = open(root.path());
     fill(&store, 0..40);
     store.close().unwrap();
-    let mut other = mqstore_core::config::StoreConfig::new(root.path());
+    let mut other = StoreConfig::new(root.path());
     other.index_shape = mqstore_core::format::index::IndexShape { hash_slot_num: 11, index_num: 50 };
     let store = open_with(other);
     fill(&store, 40..80);
