@@ -3,7 +3,6 @@
 //! larger than memory.
 
 use std::ops::{ControlFlow, Range};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::strangers::{Followers, Search};
 use super::{Recovered, StoreState, may_have_strangers};
@@ -11,6 +10,7 @@ use crate::commit_log::in_parts;
 use crate::dispatch::{DerivedAhead, Gap, Staged, is_known_ahead, stage};
 use crate::error::Result;
 use crate::format::message::{Check, Record};
+use crate::sync::{AtomicBool, Ordering};
 
 /// What a walk told so far.
 #[derive(Debug, Default)]
