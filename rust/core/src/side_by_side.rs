@@ -7,6 +7,17 @@ use std::thread;
 
 use parking_lot::Mutex;
 
+use crate::error::Result;
+use crate::interrupt;
+
+/// Fewer things than this are not worth a thread.
+const MANY: usize = 256;
+/// Threads for work that waits for the disk: it does many things at a time, whatever the cores are.
+const WAITING_THREADS: usize = 8;
+/// Things that a thread takes at a time, and that are begun before the caller can break off.
+const THINGS_OF_JOB: usize = 16;
+const THINGS_AT_ONCE: usize = 4096;
+
 /// The processor's cores, and no more than the memory has use for.
 #[must_use]
 pub fn available_threads() -> usize {
@@ -48,4 +59,34 @@ pub(crate) fn side_by_side<Job: Send, Done: Send>(
     });
     done.sort_unstable_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, done)| done).collect()
+}
+
+/// What becomes of each of many things for which files are looked at, in their order. One after the other where
+/// reading may go by way of Python.
+///
+/// # Errors
+/// The first one's in their order.
+pub(crate) fn each_of_many<Thing: Sync, Done: Send>(
+    things: &[Thing],
+    is_remote: bool,
+    work: impl Fn(&Thing) -> Result<Done> + Sync,
+) -> Result<Vec<Done>> {
+    let is_alone = things.len() < MANY || is_remote || cfg!(feature = "shuttle");
+    let mut all = Vec::with_capacity(things.len());
+    if is_alone {
+        for thing in things {
+            interrupt::check()?;
+            all.push(work(thing)?);
+        }
+        return Ok(all);
+    }
+    for at_once in things.chunks(THINGS_AT_ONCE) {
+        interrupt::check()?;
+        let jobs = at_once.chunks(THINGS_OF_JOB).collect();
+        let done = |things: &[Thing]| things.iter().map(&work).collect::<Result<Vec<Done>>>();
+        for done in side_by_side(jobs, WAITING_THREADS, done) {
+            all.extend(done?);
+        }
+    }
+    Ok(all)
 }

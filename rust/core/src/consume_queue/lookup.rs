@@ -125,10 +125,15 @@ impl ConsumeQueue {
             let state = self.state.lock();
             (state.units.start() / UNIT, state.units.end() / UNIT)
         };
-        let mut low = first_not_before(start, end, |index| {
+        let is_before = |index| -> Result<Option<bool>> {
             let place = self.unit(index)?.and_then(|unit| unit.place());
             Ok(place.map(|(offset, _)| offset < phy_offset))
-        })?;
+        };
+        // Mostly it is the first one, and many queues are asked.
+        if start < end && is_before(start)? == Some(false) {
+            return Ok(start);
+        }
+        let mut low = first_not_before(start, end, is_before)?;
         // Blank units before the first that has a message belong to no message.
         while low < end && self.unit(low)?.is_some_and(|unit| unit.is_blank()) {
             low += 1;
@@ -142,19 +147,42 @@ impl ConsumeQueue {
     /// # Errors
     /// Where the queue can't be read.
     pub fn correct_min_offset(&self, min_phy_offset: u64) -> Result<()> {
-        let first = if self.compat {
-            self.first_unit_at_compat(min_phy_offset)?
-        } else {
-            Some(self.first_unit_at(min_phy_offset)?)
-        };
-        let Some(first) = first else { return Ok(()) };
-        self.min_offset.store(first, crate::sync::Ordering::Release);
-        if let Some(unit) = self.unit(first)?
+        let first = self.find_min_offset(min_phy_offset)?;
+        if self.state.lock().ext.is_some()
+            && let Some(unit) = first.map_or(Ok(None), |first| self.unit(first))?
             && let Some(ext) = &self.state.lock().ext
         {
             ext.truncate_by_min_address(unit.tags_code)?;
         }
         Ok(())
+    }
+
+    /// As [`ConsumeQueue::correct_min_offset`], in memory alone: the extension's files stay.
+    ///
+    /// # Errors
+    /// Where the queue can't be read.
+    pub(crate) fn find_min_offset(&self, min_phy_offset: u64) -> Result<Option<u64>> {
+        let first = if self.compat {
+            self.first_unit_at_compat(min_phy_offset)?
+        } else {
+            Some(self.first_unit_at(min_phy_offset)?)
+        };
+        if let Some(first) = first {
+            self.min_offset.store(first, crate::sync::Ordering::Release);
+        }
+        Ok(first)
+    }
+
+    /// As [`ConsumeQueue::correct_min_offset`], once the store is opened: recovery found the first offset, which
+    /// what was dispatched since can change, as the extension's end.
+    ///
+    /// # Errors
+    /// Where the queue can't be read.
+    pub(crate) fn correct_min_offset_once_dispatched(&self, min_phy_offset: u64) -> Result<()> {
+        if self.dispatched_size() == 0 && self.state.lock().ext.is_none() {
+            return Ok(());
+        }
+        self.correct_min_offset(min_phy_offset)
     }
 
     /// As 4.9.3 finds it: in the first file alone, blank units counting as messages at offset 0.

@@ -5,7 +5,6 @@
 //! held against the log. Source for what 4.9.3 trusts: `ConsumeQueue.recover` and
 //! `truncateDirtyLogicFiles`.
 
-use super::lookup::first_not_before;
 use super::tailed_files::Changed;
 use super::{ConsumeQueue, FIRST_CHUNK, MAX_CHUNK, UNIT};
 use crate::error::Result;
@@ -27,6 +26,8 @@ impl ConsumeQueue {
     pub(crate) fn recover_clean(&self, agrees: impl Fn(&CqUnit, u64) -> Result<bool>) -> Result<bool> {
         let (start, file_end) = self.bounds();
         let written_end = self.written_end(start, file_end)?;
+        // Zeros can hide what is written behind them.
+        let goes_on = self.raw_units(written_end, FIRST_CHUNK)?.iter().any(CqUnit::is_written);
         let mut end = written_end;
         while end > start {
             let Some(last) = self.unit(end - 1)? else { break };
@@ -37,7 +38,7 @@ impl ConsumeQueue {
         }
         let has_orphaned_ext = end == start && self.has_ext();
         self.set_end(end)?;
-        Ok(end < written_end || has_orphaned_ext || self.has_half_made())
+        Ok(end < written_end || goes_on || has_orphaned_ext || self.has_half_made())
     }
 
     /// Lets go of all units, in memory: none of them counts.
@@ -50,7 +51,8 @@ impl ConsumeQueue {
     }
 
     /// Finds behind which unit none is written, by halving. It begins with steps that grow from the last
-    /// file's begin on: halving all of a file would read in many places that hold nothing.
+    /// file's begin on: halving all of a file would read in many places that hold nothing. What is left in the end is
+    /// read in one piece.
     fn written_end(&self, start: u64, file_end: u64) -> Result<u64> {
         let is_written =
             |index| -> Result<bool> { Ok(self.unit(index)?.is_some_and(|unit| unit.is_written())) };
@@ -68,7 +70,12 @@ impl ConsumeQueue {
             low += step + 1;
             step *= 2;
         }
-        first_not_before(low, high, |index| is_written(index).map(Some))
+        while low + (FIRST_CHUNK as u64) < high {
+            let middle = low + (high - low) / 2;
+            if is_written(middle)? { low = middle + 1 } else { high = middle }
+        }
+        let rest = self.raw_units(low, num::index(high - low))?;
+        Ok(low + num::offset(rest.iter().take_while(|unit| unit.is_written()).count()))
     }
 
     fn has_ext(&self) -> bool {
@@ -181,6 +188,16 @@ impl ConsumeQueue {
             Some(ext) => ext.truncate_by_max_address(last_address, changed),
             None => Ok(()),
         }
+    }
+
+    /// Removes the files that were kept to be written again, where nothing was. Adds what has to be synced then.
+    ///
+    /// # Errors
+    /// Where a file can't be removed.
+    pub(crate) fn discard_spares(&self, changed: &mut Changed) -> Result<()> {
+        let mut state = self.state.lock();
+        state.units.discard_spare(changed)?;
+        state.ext.as_mut().map_or(Ok(()), |ext| ext.units.discard_spare(changed))
     }
 
     fn last_ext_address(&self, end: u64, state: &super::State) -> Result<Option<i64>> {

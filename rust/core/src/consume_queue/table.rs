@@ -13,12 +13,13 @@ use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::format::java_string;
-use crate::fs::FileSystem;
+use crate::fs::{DirEntry, FileSystem};
 use crate::interrupt;
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::map_budget::MapBudget;
 use crate::mmap::mapped_file::{Access, MappedFile};
 use crate::removed_queues::RemovedQueues;
+use crate::side_by_side::each_of_many;
 use crate::sync::{AtomicUsize, Mutex, Ordering, RwLock};
 
 /// The prefix of light queues' topics.
@@ -66,8 +67,10 @@ impl QueueListing {
     /// Where a folder can't be read.
     pub fn read(fs: &dyn FileSystem, root: &Path, topics: Option<&[String]>) -> Result<Self> {
         let mut listing = Self::default();
-        for (topic, queue_id, folder) in queue_folders(fs, root, topics)? {
-            let files = Listing::read_derived(fs, &folder)?;
+        let folders = queue_folders(fs, root, topics)?;
+        let all_files =
+            each_of_many(&folders, fs.is_remote(), |(_, _, folder)| Listing::read_derived(fs, folder))?;
+        for ((topic, queue_id, _), files) in folders.into_iter().zip(all_files) {
             listing.file_size = listing.file_size.or(files.file_size());
             listing.queues.insert((topic, queue_id), files);
         }
@@ -104,21 +107,19 @@ fn queue_folders(
     root: &Path,
     topics: Option<&[String]>,
 ) -> Result<Vec<(String, i32, PathBuf)>> {
-    let mut found = Vec::new();
     if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
-        return Ok(found);
+        return Ok(Vec::new());
     }
-    for topic in topic_folders(fs, root, topics)? {
-        let folder = root.join(&topic);
-        for queue in fs.read_dir(&folder).map_err(Error::io("list", &folder))? {
-            let queue_id =
-                queue.name.parse().ok().filter(|queue_id: &i32| queue_id.to_string() == queue.name);
-            if let (true, Some(queue_id)) = (queue.is_dir, queue_id) {
-                found.push((topic.clone(), queue_id, folder.join(&queue.name)));
-            }
-        }
-    }
-    Ok(found)
+    let found = each_of_many(&topic_folders(fs, root, topics)?, fs.is_remote(), |topic| {
+        let folder = root.join(topic);
+        let entries = fs.read_dir(&folder).map_err(Error::io("list", &folder))?;
+        let of_queue = |entry: DirEntry| {
+            let queue_id = entry.name.parse().ok().filter(|id: &i32| id.to_string() == entry.name)?;
+            entry.is_dir.then(|| (topic.clone(), queue_id, folder.join(&entry.name)))
+        };
+        Ok(entries.into_iter().filter_map(of_queue).collect::<Vec<_>>())
+    })?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// The names of topics' folders. Of those that are asked for each is looked at: there can be many others.
@@ -374,6 +375,21 @@ impl QueueTable {
             interrupt::check()?;
             queue.trim(&mut changed)
         })?;
+        self.sync_changed(changed)
+    }
+
+    /// Removes the files that [`QueueTable::trim`] kept to be written again, where nothing was dispatched to them,
+    /// and brings that to the disk.
+    ///
+    /// # Errors
+    /// Where a file can't be removed, or a folder not be synced.
+    pub fn discard_spares(&self) -> Result<()> {
+        let mut changed = Changed::default();
+        self.all().iter().try_for_each(|queue| queue.discard_spares(&mut changed))?;
+        self.sync_changed(changed)
+    }
+
+    fn sync_changed(&self, changed: Changed) -> Result<()> {
         let Changed { files, mut folders } = changed;
         if files.len() + folders.len() > SYNC_ALL_ABOVE {
             return self.sync_all();

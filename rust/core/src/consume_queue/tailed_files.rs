@@ -25,6 +25,9 @@ pub(crate) struct TailedFiles {
     memory_only: bool,
     /// Files that are there and that such a store does not believe, oldest first.
     disbelieved: Vec<Arc<MappedFile>>,
+    /// The file that begins at the end, where recovery left nothing in it: all zeros, and no part of the files until
+    /// something is written there again. To remove it and make it anew costs a file system far more.
+    spare: Option<Arc<MappedFile>>,
 }
 
 /// Files and folders that were changed, and are not on the disk yet.
@@ -46,7 +49,15 @@ pub(crate) enum Found {
 impl TailedFiles {
     pub(crate) fn new(files: FileQueue, memory_only: bool) -> Self {
         let in_files = files.last().map_or(0, |last| last.end_offset());
-        Self { files, in_files, tail: Vec::new(), flushed: in_files, memory_only, disbelieved: Vec::new() }
+        Self {
+            files,
+            in_files,
+            tail: Vec::new(),
+            flushed: in_files,
+            memory_only,
+            disbelieved: Vec::new(),
+            spare: None,
+        }
     }
 
     pub(crate) fn files(&self) -> &FileQueue {
@@ -115,9 +126,13 @@ impl TailedFiles {
             return Ok(false);
         }
         let mut done = 0;
-        while let Some(rest) = self.tail.get(done..).filter(|rest| !rest.is_empty()) {
+        while done < self.tail.len() {
             let at = self.in_files + num::offset(done);
-            match self.write(at, rest) {
+            let written = self.file_to_write(at).and_then(|file| {
+                let rest = self.tail.get(done..).unwrap_or_default();
+                write(&file, at, rest)
+            });
+            match written {
                 Ok(count) => done += count,
                 Err(error) => {
                     self.spilled(done);
@@ -137,20 +152,24 @@ impl TailedFiles {
         }
     }
 
-    fn write(&self, at: u64, bytes: &[u8]) -> Result<usize> {
-        let file = match self.files.find(at) {
-            Some(file) => file,
-            None => {
-                let file = self.files.create(at - at % self.file_size())?;
-                self.files.push(Arc::clone(&file));
-                file
-            }
+    fn file_to_write(&mut self, at: u64) -> Result<Arc<MappedFile>> {
+        if let Some(file) = self.files.find(at) {
+            return Ok(file);
+        }
+        let file_from_offset = at - at % self.file_size();
+        let file = match self.spare.take_if(|spare| spare.file_from_offset() == file_from_offset) {
+            Some(spare) => spare,
+            None => self.files.create(file_from_offset)?,
         };
-        let count = bytes.len().min(num::index(file.end_offset() - at));
-        let bytes = bytes.get(..count).unwrap_or_default();
-        let position = at - file.file_from_offset();
-        file.handle()?.write_at(bytes, position).map_err(Error::io("write", file.path()))?;
-        Ok(count)
+        self.files.push(Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// Removes the file that was kept to be written again, where nothing was. Adds what has to be synced then.
+    pub(crate) fn discard_spare(&mut self, changed: &mut Changed) -> Result<()> {
+        let Some(spare) = self.spare.take() else { return Ok(()) };
+        changed.folders.extend(self.files.paths().cloned());
+        spare.delete()
     }
 
     /// The files with bytes that are not on the disk yet, and the offset up to which they would be.
@@ -221,14 +240,17 @@ impl TailedFiles {
         if self.memory_only {
             return Ok(());
         }
-        let later = self.files_from(end);
+        let mut later = self.files_from(end);
+        let is_whole = |file: &Arc<MappedFile>| file.present_size() == file.file_size();
+        self.spare = later.pop_if(|oldest| oldest.file_from_offset() == end && is_whole(oldest));
+        self.files.forget(self.spare.as_slice());
         if !later.is_empty() || self.files.has_half_made() {
             self.files.remove_half_made()?;
             self.files.delete(&later)?;
             // Back after a power cut they would be believed where the positions have moved on.
             changed.folders.extend(self.files.paths().cloned());
         }
-        if let Some(last) = self.files.last()
+        if let Some(last) = self.spare.clone().or_else(|| self.files.last())
             && last.zero_from(end - last.file_from_offset())?
         {
             changed.files.push(last);
@@ -277,4 +299,13 @@ impl TailedFiles {
         self.set_end(0);
         if self.memory_only { Ok(()) } else { self.files.delete(&files) }
     }
+}
+
+/// Writes what goes into a file, and gives how much that was.
+fn write(file: &Arc<MappedFile>, at: u64, bytes: &[u8]) -> Result<usize> {
+    let count = bytes.len().min(num::index(file.end_offset() - at));
+    let bytes = bytes.get(..count).unwrap_or_default();
+    let position = at - file.file_from_offset();
+    file.handle()?.write_at(bytes, position).map_err(Error::io("write", file.path()))?;
+    Ok(count)
 }

@@ -10,11 +10,16 @@ use super::slice::Slice;
 use crate::error::{Error, Result};
 use crate::fs::{FileHandle, FileSystem, OpenMode};
 use crate::num;
-use crate::sync::{AtomicBool, Ordering, RwLock};
+use crate::sync::{AtomicBool, AtomicU32, Ordering, RwLock};
 use crate::zeros::is_zero;
 
 /// A file is short where less than this part of it is written.
 const SHORT_PART: u64 = 16;
+/// Of files that may be closed any time one is read so often before it is mapped, and so many bytes at a time at
+/// most: to map, touch and unmap one costs as much as some ten reads, and of many files most are closed again
+/// after one or two.
+const READS_BEFORE_MAP: u32 = 8;
+const MAX_READ_BEFORE_MAP: u64 = 32 << 10;
 
 /// How the bytes of a file are reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +52,8 @@ pub struct MappedFile {
     access: Access,
     fs: Arc<dyn FileSystem>,
     open: RwLock<Opened>,
+    /// Reads since it was opened, while it is not mapped.
+    read_count: AtomicU32,
     /// Set by use while it is open, cleared by the budget's hand as it passes. Opening it does not
     /// count: what is opened for one use would push out what is used all the time.
     used: AtomicBool,
@@ -78,6 +85,7 @@ impl MappedFile {
             access,
             fs,
             open: RwLock::default(),
+            read_count: AtomicU32::new(0),
             used: AtomicBool::new(false),
             budget,
         })
@@ -254,11 +262,11 @@ impl MappedFile {
     pub fn slice(self: &Arc<Self>, position: u64, len: u64) -> Result<Slice> {
         let position = position.min(self.present_size);
         let len = len.min(self.present_size - position);
-        let (at, len) = (num::index(position), num::index(len));
-        if self.access != Access::Read {
-            let region = self.region()?;
+        if let Some(region) = self.region_for(len)? {
+            let (at, len) = (num::index(position), num::index(len));
             return Ok(Slice::mapped(region, at, len).unwrap_or_else(|| Slice::read([])));
         }
+        let len = num::index(len);
         let mut bytes = vec![0; len];
         let count = self.handle()?.read_at(&mut bytes, position).map_err(Error::io("read", &self.path))?;
         if count < len {
@@ -269,6 +277,19 @@ impl MappedFile {
             });
         }
         Ok(Slice::read(bytes))
+    }
+
+    /// The mapping to take so many bytes from; `None` where they are to be read.
+    fn region_for(self: &Arc<Self>, len: u64) -> Result<Option<Arc<Region>>> {
+        if self.access == Access::Read {
+            return Ok(None);
+        }
+        let is_read_first =
+            self.budget.is_some() && len <= MAX_READ_BEFORE_MAP && self.open.read().region.is_none();
+        if is_read_first && self.read_count.fetch_add(1, Ordering::Relaxed) < READS_BEFORE_MAP {
+            return Ok(None);
+        }
+        self.region().map(Some)
     }
 
     /// Bytes as [`MappedFile::slice`] gives them, as a place in a window that others of this file may
@@ -370,6 +391,7 @@ impl MappedFile {
     /// Closes it until it is used again. Slices of it stay valid.
     pub fn close(&self) {
         *self.open.write() = Opened::default();
+        self.read_count.store(0, Ordering::Relaxed);
         self.used.store(false, Ordering::Relaxed);
     }
 

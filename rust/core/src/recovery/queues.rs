@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::format::message::{self, Check, Decoded, Record};
 use crate::format::properties::DispatchProperties;
-use crate::interrupt;
 use crate::num;
+use crate::side_by_side::each_of_many;
 
 /// What was found of the queues.
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,24 +47,34 @@ pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
 
 /// Dispatch begins where the last record ends that has a unit; earlier for a queue that lost files.
 pub(super) fn recover_closed(of: Recovered<'_>, log_end: u64) -> Result<QueueEnds> {
-    let mut ends = QueueEnds::default();
-    let mut of_damaged = u64::MAX;
-    for queue in of.queues.all() {
-        interrupt::check()?;
-        if let Some(removed) = forget_removed(of, &queue)? {
-            ends.is_cut = true;
-            of_damaged = of_damaged.min(removed);
-            continue;
-        }
-        let is_cut = queue.recover_clean(|unit, index| agrees(of, &queue, unit, index))?;
-        ends.is_cut |= is_cut | queue.cut_behind(log_end)?;
-        if is_cut {
-            of_damaged = of_damaged.min(queue.reached());
-        }
-        ends.dispatch_from = ends.dispatch_from.max(queue.reached());
+    let all = each_of_many(&of.queues.all(), of.is_remote, |queue| {
+        let found = recover_closed_queue(of, queue, log_end)?;
+        queue.find_min_offset(of.log.min_offset().unwrap_or(0))?;
+        Ok(found)
+    })?;
+    let reached = all.iter().map(|found| found.reached).max().unwrap_or(0);
+    let of_damaged = all.iter().filter_map(|found| found.of_damaged).min().unwrap_or(u64::MAX);
+    Ok(QueueEnds { dispatch_from: reached.min(of_damaged), is_cut: all.iter().any(|found| found.is_cut) })
+}
+
+/// What was found of one queue.
+#[derive(Debug, Default)]
+struct ClosedEnd {
+    /// Behind the last record that has a unit.
+    reached: u64,
+    /// Where its messages are looked for again, where it lost some.
+    of_damaged: Option<u64>,
+    is_cut: bool,
+}
+
+fn recover_closed_queue(of: Recovered<'_>, queue: &ConsumeQueue, log_end: u64) -> Result<ClosedEnd> {
+    if let Some(removed) = forget_removed(of, queue)? {
+        return Ok(ClosedEnd { reached: 0, of_damaged: Some(removed), is_cut: true });
     }
-    ends.dispatch_from = ends.dispatch_from.min(of_damaged);
-    Ok(ends)
+    let lost = queue.recover_clean(|unit, index| agrees(of, queue, unit, index))?;
+    let is_cut = lost | queue.cut_behind(log_end)?;
+    let reached = queue.reached();
+    Ok(ClosedEnd { reached, of_damaged: lost.then_some(reached), is_cut })
 }
 
 /// Gives up to where the queues are known to be whole.
@@ -74,15 +84,15 @@ fn recover_crashed(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
         LastPositions::Lost => 0,
         LastPositions::Known(positions) => positions.queues.min(end.walked_from),
     };
-    let mut dispatch_from = known;
-    for queue in of.queues.all() {
-        interrupt::check()?;
-        let earlier = match forget_removed(of, &queue)? {
+    let earlier = each_of_many(&of.queues.all(), of.is_remote, |queue| {
+        let earlier = match forget_removed(of, queue)? {
             None => queue.recover_up_to(known)?,
             removed => removed,
         };
-        dispatch_from = earlier.map_or(dispatch_from, |earlier| earlier.min(dispatch_from));
-    }
+        queue.find_min_offset(of.log.min_offset().unwrap_or(0))?;
+        Ok(earlier)
+    })?;
+    let dispatch_from = earlier.into_iter().flatten().fold(known, u64::min);
     Ok(QueueEnds { dispatch_from, is_cut: true })
 }
 

@@ -228,6 +228,7 @@ impl Store {
         if self.mode == Mode::ReadWrite {
             // The newest file of an extension stays, which has to be there to be the newest.
             self.queues.spill_all()?;
+            self.queues.discard_spares()?;
         }
         self.recover_topic_queue_table()
     }
@@ -238,7 +239,7 @@ impl Store {
         let min_offset = self.log.min_offset().unwrap_or(0);
         for queue in self.queues.all() {
             self.log.set_next_queue_offset(queue.name(), num::java_long(queue.max_offset_in_queue()));
-            queue.correct_min_offset(min_offset)?;
+            queue.correct_min_offset_once_dispatched(min_offset)?;
         }
         Ok(())
     }
@@ -313,8 +314,8 @@ fn open_for_writing(
     fs: Arc<dyn FileSystem>,
     clock: Arc<dyn Clock>,
 ) -> Result<Store> {
-    let layout = Layout::read(&*fs, &config)?;
-    layout.check_for_writing(&*fs, &config)?;
+    // What can be told without looking at each queue, before anything is made.
+    Layout::read_part(&*fs, &config, Some(&[]))?.check_for_writing(&*fs, &config)?;
     let root = &config.store_path_root_dir;
     make_folder(&*fs, root)?;
     let lock = StoreLock::take(&*fs, &config.lock_file(), &config.own_dir())?;

@@ -1,12 +1,13 @@
 //! Where a queue ends when a store is opened.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use mqstore_core::format::cq_unit::CqUnit;
 
 use mqstore_core::config::StoreConfig;
 
-use crate::stores::{config, crash, fill, numbers, open, open_with, patch, read};
+use crate::stores::{config, crash, fill, numbers, open, open_with, patch, put, read};
 
 fn queue_file(root: &Path, file_from_offset: u64) -> std::path::PathBuf {
     root.join("consumequeue/t/0").join(format!("{file_from_offset:020}"))
@@ -134,4 +135,47 @@ fn the_end_of_a_long_queue_is_found_wherever_it_is() {
             store.close().unwrap();
         }
     }
+}
+
+/// Zeros in the last file hide what stands behind them: it is dispatched again.
+#[test]
+fn units_that_read_as_zeros_before_others_are_made_again_after_a_close() {
+    for damaged in [10, 11, 13] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        fill(&store, 0..15);
+        // Another queue reaches further.
+        put(&store, "other", 0, b"last", "");
+        store.close().unwrap();
+        patch(&queue_file(root.path(), 200), (damaged - 10) * 20, |at| at[..20].fill(0));
+        assert_eq!(numbers(&read(root.path())), (0..15).collect::<Vec<_>>(), "{damaged}");
+        let store = open(root.path());
+        assert_eq!(numbers(&store), (0..15).collect::<Vec<_>>(), "{damaged}");
+    }
+}
+
+/// A file that recovery leaves nothing in is written again, and is removed where nothing is dispatched to it.
+#[test]
+fn a_file_that_recovery_empties_is_kept_where_its_units_come_again() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..15);
+    put(&store, "shorter", 0, b"kept", "");
+    let lost = put(&store, "lost", 0, b"lost", "").wrote_offset;
+    put(&store, "shorter", 0, b"lost", "");
+    store.close().unwrap();
+    let whole = crate::stores::tree(&root.path().join("consumequeue/t"));
+    patch(&crate::stores::log_file(root.path(), 0), lost, |at| at.fill(0));
+    std::fs::remove_file(root.path().join("mqstore/positions")).unwrap();
+    ended_unclean(root.path());
+    let first = std::fs::File::open(queue_file(root.path(), 0)).unwrap();
+    let store = open(root.path());
+    assert_eq!(numbers(&store), (0..15).collect::<Vec<_>>());
+    store.close().unwrap();
+    assert_eq!(crate::stores::tree(&root.path().join("consumequeue/t")), whole);
+    assert_eq!(first.metadata().unwrap().nlink(), 1, "it is the same file");
+    let file_of = |topic| root.path().join("consumequeue").join(topic).join("0/00000000000000000000");
+    assert!(!file_of("lost").exists());
+    let shorter = std::fs::read(file_of("shorter")).unwrap();
+    assert!(shorter[..20].iter().any(|&byte| byte != 0) && shorter[20..].iter().all(|&byte| byte == 0));
 }

@@ -20,6 +20,8 @@ fn no_more_files_are_open_than_the_budget_has() {
     for round in 0..3 {
         for file in files.iter() {
             slices.push(file.slice(round, 1).unwrap());
+            file.region().unwrap();
+            slices.push(file.slice(round, 1).unwrap());
             assert!(budget.open_count() <= 5);
         }
     }
@@ -27,7 +29,7 @@ fn no_more_files_are_open_than_the_budget_has() {
     assert!((1..=5).contains(&mapped), "{mapped} files are mapped");
     // What was given out stays, whatever was closed since.
     for (at, slice) in slices.iter().enumerate() {
-        assert_eq!(usize::from(slice[0]), at % 50);
+        assert_eq!(usize::from(slice[0]), at / 2 % 50);
     }
 }
 
@@ -45,6 +47,29 @@ fn a_file_that_is_used_again_and_again_is_spared() {
         cold.slice(0, 1).unwrap();
     }
     assert!(Arc::ptr_eq(&region, &hot.region().unwrap()), "it was never closed");
+}
+
+/// Most of many files are closed again after a read or two, for which no mapping is worth its cost.
+#[test]
+fn a_file_of_many_is_mapped_once_it_was_read_often_or_much() {
+    let root = tempfile::tempdir().unwrap();
+    let size = 100_000;
+    let budget = Some(MapBudget::new(1));
+    let options = FileQueueOptions { budget, file_size: size, ..options(root.path(), Access::MapWrite) };
+    let queue = queue_with(options);
+    let [often, much] = [0, size].map(|from| queue.create(from).unwrap());
+    often.handle().unwrap().write_at(b"message", 50_000).unwrap();
+    let mut is_mapped = Vec::new();
+    for _ in 0..2 {
+        is_mapped.extend((0..10).map(|_| {
+            let slice = often.slice(50_000, 7).unwrap();
+            assert_eq!(&*slice, b"message");
+            often.held_count() > 0
+        }));
+        let slice = much.slice(0, size).unwrap();
+        assert_eq!((slice.len(), much.held_count()), (100_000, 1), "it is mapped, and the other one closed");
+    }
+    assert_eq!(is_mapped, [[false; 8].as_slice(), &[true; 2], &[false; 8], &[true; 2]].concat());
 }
 
 #[test]
