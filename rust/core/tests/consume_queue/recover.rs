@@ -7,7 +7,7 @@ use mqstore_core::format::cq_unit::CqUnit;
 
 use mqstore_core::config::StoreConfig;
 
-use crate::stores::{config, crash, fill, numbers, open, open_with, patch, put, read};
+use crate::stores::{bodies, config, crash, fill, numbers, open, open_with, patch, put, read};
 
 fn queue_file(root: &Path, file_from_offset: u64) -> std::path::PathBuf {
     root.join("consumequeue/t/0").join(format!("{file_from_offset:020}"))
@@ -178,4 +178,36 @@ fn a_file_that_recovery_empties_is_kept_where_its_units_come_again() {
     assert!(!file_of("lost").exists());
     let shorter = std::fs::read(file_of("shorter")).unwrap();
     assert!(shorter[..20].iter().any(|&byte| byte != 0) && shorter[20..].iter().all(|&byte| byte == 0));
+}
+
+/// Of many queues several are looked at at a time.
+#[test]
+fn many_queues_open_as_few_do() {
+    const QUEUE_COUNT: i32 = 300;
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    for number in 0..3 {
+        for queue_id in 0..QUEUE_COUNT {
+            put(&store, "t", queue_id, format!("{queue_id} {number}").as_bytes(), "");
+        }
+    }
+    store.close().unwrap();
+    let whole = crate::stores::tree(&root.path().join("consumequeue"));
+    for clean in [true, false] {
+        if !clean {
+            std::fs::remove_file(root.path().join("mqstore/positions")).unwrap();
+            ended_unclean(root.path());
+        }
+        let damaged = root.path().join("consumequeue/t/270/00000000000000000000");
+        patch(&damaged, 20, |at| at[..20].fill(0));
+        for store in [read(root.path()), open(root.path())] {
+            assert!(store.notes().dispatched_from < store.max_phy_offset(), "clean: {clean}");
+            for queue_id in 0..QUEUE_COUNT {
+                let expected = [0, 1, 2].map(|number| format!("{queue_id} {number}"));
+                assert_eq!(bodies(&store, "t", queue_id), expected, "clean: {clean}");
+            }
+            store.close().unwrap();
+        }
+        assert_eq!(crate::stores::tree(&root.path().join("consumequeue")), whole);
+    }
 }
