@@ -214,6 +214,30 @@ def test_zeros_that_a_power_cut_leaves_in_an_older_queue_file_are_dispatched_aga
         assert not findings
 
 
+def test_a_queue_that_lost_its_end_gets_it_again(java: JavaStore, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    # The other queue has the log's last message, from which 4.9.3 tells that all is dispatched.
+    run_mqstore("put", store, SMALL_FILES, [message(f"{number}", queueId=number % 2) for number in range(80)])
+    queue = store / "consumequeue/a/0" / f"{0:020}"
+    units = queue.read_bytes()
+    get = json.dumps({"op": "get", "topic": "a", "queueId": 0, "offset": 29, "maxMsgNums": 32})
+    for name, left in (("zeros", b"\0"), ("garbage", b"\x99")):
+        queue.write_bytes((units[: 30 * UNIT_SIZE] + left * 10 * UNIT_SIZE).ljust(len(units), b"\0"))
+        with_java = copy_store(store, tmp_path / f"{name}-java")
+        (put,) = map(json.loads, java.run("put", with_java, SMALL_FILES, [message("80", queueId=0)]))
+        (answer,) = map(json.loads, java.run("query", with_java, SMALL_FILES, [get]))
+        # Ten messages are in no queue any more, and another one has their first one's offset.
+        assert (put["status"], put["logicsOffset"]) == ("PUT_OK", 30)
+        assert [base64.b64decode(found["body"]) for found in answer["messages"]] == [b"58", b"80"]
+        for compat in (False, True):
+            ours = copy_store(store, tmp_path / f"{name}-ours-{compat}")
+            for mode in ("r", "rw", "r"):
+                with mqstore.open(ours, mode, compat=compat, **SMALL_FILES) as opened:
+                    assert bodies(opened) == [f"{2 * number}" for number in range(40)]
+            _, findings = verify(ours, **SMALL_FILES)
+            assert not findings
+
+
 # ---- what cannot be stored -----------------------------------------------------------------------
 
 
