@@ -3,7 +3,6 @@
 //! larger than memory.
 
 use std::ops::{ControlFlow, Range};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::short_queues::LastRecords;
 use super::strangers::{Followers, Search};
@@ -12,6 +11,7 @@ use crate::commit_log::in_parts;
 use crate::dispatch::{DerivedAhead, Gap, Staged, is_known_ahead, stage};
 use crate::error::Result;
 use crate::format::message::{Check, Record};
+use crate::sync::{AtomicBool, Ordering};
 
 /// What a walk told so far.
 #[derive(Debug, Default)]
