@@ -52,10 +52,16 @@ impl RemovedQueues {
     pub fn load(&self, fs: &dyn FileSystem, own_dir: &Path, log: &FileQueue) -> Result<Option<Stray>> {
         let path = path(own_dir);
         let Some(bytes) = config_file::read(fs, &path)? else { return Ok(None) };
-        let Some(mut queues) = format::read(&bytes) else {
+        let expected = "a list of removed queues that is whole".into();
+        let stray = Stray { path, expected, found: "one with other bytes".into() };
+        Ok((!self.take(&bytes, log)?).then_some(stray))
+    }
+
+    /// Goes by a list from now on; gives whether it is whole.
+    fn take(&self, bytes: &[u8], log: &FileQueue) -> Result<bool> {
+        let Some(mut queues) = format::read(bytes) else {
             self.is_cut.store(true, Ordering::Release);
-            let expected = "a list of removed queues that is whole".into();
-            return Ok(Some(Stray { path, expected, found: "one with other bytes".into() }));
+            return Ok(false);
         };
         queues.sort_by_key(|queue| queue.last.physical_offset);
         let mut removals = Removals::new();
@@ -74,10 +80,10 @@ impl RemovedQueues {
         if is_cut {
             self.is_cut.store(true, Ordering::Release);
         } else {
-            self.read_crc.store(crc32fast::hash(&bytes), Ordering::Release);
+            self.read_crc.store(crc32fast::hash(bytes), Ordering::Release);
         }
         self.set(removals);
-        Ok(None)
+        Ok(true)
     }
 
     /// Reads a store's again, which somebody else writes. Gives the queues that were removed since.
@@ -90,7 +96,7 @@ impl RemovedQueues {
             return Ok(Vec::new());
         }
         let before = self.removals.read().clone();
-        self.load(fs, own_dir, log)?;
+        self.take(&bytes, log)?;
         let after = self.removals.read();
         let is_new = |(queue, of_queue): &(&QueueKey, &Vec<LastMessage>)| {
             before.get(*queue).and_then(|of_queue| of_queue.last()) != of_queue.last()
@@ -107,12 +113,16 @@ impl RemovedQueues {
     #[inline]
     #[must_use]
     pub fn covers(&self, queue: QueueRef<'_>, offset: u64) -> bool {
-        self.is_any.load(Ordering::Acquire) && self.last_of(queue).is_some_and(|last| offset <= last)
+        self.last_of(queue).is_some_and(|last| offset <= last)
     }
 
     /// Where the last record of a queue stands that was removed.
+    #[inline]
     #[must_use]
     pub fn last_of(&self, queue: QueueRef<'_>) -> Option<u64> {
+        if !self.is_any.load(Ordering::Acquire) {
+            return None;
+        }
         let topic = java_string::decode(queue.topic);
         let queue = QueueRef { topic: topic.as_bytes(), queue_id: queue.queue_id };
         self.removals.read().get(&queue)?.last().map(|last| last.physical_offset)

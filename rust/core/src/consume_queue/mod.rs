@@ -13,6 +13,7 @@ mod unit_reader;
 
 use std::sync::Arc;
 
+use crate::commit_log::topic_queue::QueueRef;
 use crate::error::Result;
 use crate::filter::bit_map::FilterBitMap;
 use crate::format::cq_ext_unit::{CqExtUnit, is_ext_addr};
@@ -121,6 +122,12 @@ impl ConsumeQueue {
     #[must_use]
     pub const fn queue_id(&self) -> i32 {
         self.queue_id
+    }
+
+    /// Topic and number.
+    #[must_use]
+    pub const fn name(&self) -> QueueRef<'_> {
+        QueueRef { topic: self.topic.as_bytes(), queue_id: self.queue_id }
     }
 
     /// Index of the first unit whose message is still in the log.

@@ -427,8 +427,7 @@ impl QueueTable {
     /// # Errors
     /// Where a file can't be removed.
     pub fn destroy(&self, queue: &Arc<ConsumeQueue>) -> Result<()> {
-        let key = QueueRef { topic: queue.topic().as_bytes(), queue_id: queue.queue_id() };
-        self.queues.write().remove(&key);
+        self.queues.write().remove(&queue.name());
         if queue.topic().starts_with(LMQ_PREFIX) {
             self.lmq_count.fetch_sub(1, Ordering::Relaxed);
         }

@@ -194,7 +194,7 @@ impl Staged {
                     let Some((key, found)) = self.queues.get(queue).zip(queues.get_mut(queue)) else {
                         continue;
                     };
-                    let at = QueueRef { topic: &key.topic, queue_id: key.queue_id };
+                    let at = key.as_ref();
                     let found = match found {
                         Some(found) => found,
                         None => found.insert(store.targets.queues.get_or_make(at)?),

@@ -3,7 +3,6 @@
 use super::log_end::LogEnd;
 use super::{Recovered, StoreState, short_queues};
 use crate::checkpoint::LastPositions;
-use crate::commit_log::topic_queue::QueueRef;
 use crate::config::StoreConfig;
 use crate::consume_queue::ConsumeQueue;
 use crate::dispatch::multi_queues;
@@ -53,8 +52,7 @@ pub(super) fn recover_closed(of: Recovered<'_>, log_end: u64) -> Result<QueueEnd
     let mut of_damaged = u64::MAX;
     for queue in of.queues.all() {
         interrupt::check()?;
-        if let Some(removed) = half_removed(of, &queue)? {
-            queue.forget_units()?;
+        if let Some(removed) = forget_removed(of, &queue)? {
             ends.is_cut = true;
             of_damaged = of_damaged.min(removed);
             continue;
@@ -90,25 +88,25 @@ fn recover_crashed(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
     let mut dispatch_from = known;
     for queue in of.queues.all() {
         interrupt::check()?;
-        let earlier = match half_removed(of, &queue)? {
-            Some(removed) => {
-                queue.forget_units()?;
-                Some(removed)
-            }
+        let earlier = match forget_removed(of, &queue)? {
             None => queue.recover_up_to(known)?,
+            removed => removed,
         };
         dispatch_from = earlier.map_or(dispatch_from, |earlier| earlier.min(dispatch_from));
     }
     Ok(QueueEnds { dispatch_from, is_cut: true })
 }
 
-/// Where the last record of a removed queue stands that still has units: something kept its removal from being
-/// finished, or a Java store dispatched its messages again.
-fn half_removed(of: Recovered<'_>, queue: &ConsumeQueue) -> Result<Option<u64>> {
-    let name = QueueRef { topic: queue.topic().as_bytes(), queue_id: queue.queue_id() };
-    let Some(last) = of.config.removed_queues.last_of(name) else { return Ok(None) };
+/// Lets go of the units of a removed queue that still has some: something kept its removal from being finished, or
+/// a Java store dispatched its messages again. Gives where its last record stands, behind which others may be its.
+fn forget_removed(of: Recovered<'_>, queue: &ConsumeQueue) -> Result<Option<u64>> {
+    let Some(last) = of.config.removed_queues.last_of(queue.name()) else { return Ok(None) };
     let first = queue.units_in_files().first_at(0)?.and_then(|(_, unit)| unit.place());
-    Ok(first.filter(|(offset, _)| *offset <= last).map(|_| last))
+    if first.is_none_or(|(offset, _)| offset > last) {
+        return Ok(None);
+    }
+    queue.forget_units()?;
+    Ok(Some(last))
 }
 
 /// Whether a unit agrees with the log. One whose record is gone with an expired file cannot be held

@@ -159,7 +159,7 @@ impl Search {
             return Ok(());
         }
         for (key, span) in followers.spans {
-            let queue = QueueRef { topic: &key.topic, queue_id: key.queue_id };
+            let queue = key.as_ref();
             self.claim(queues, queue, span.first)?;
             let Some(second) = span.second else { continue };
             self.claim(queues, queue, second)?;
@@ -298,7 +298,7 @@ impl Order {
     fn out_of_reach(&self, rule: PlaceRule, queues: &QueueTable, key: &QueueKey) -> Option<Claim> {
         let (claim, end) = match self.first {
             Some(first) => {
-                let queue = queues.get_decoded(QueueRef { topic: &key.topic, queue_id: key.queue_id });
+                let queue = queues.get_decoded(key.as_ref());
                 (first, queue.map(|queue| queue.max_offset_in_queue()).filter(|&end| end > 0))
             }
             None => (self.pending?, num::from_java_long(self.expected())),
@@ -309,7 +309,7 @@ impl Order {
 
 /// Whether the files of a record's queue have its unit.
 fn has_its_unit(queues: &QueueTable, key: &QueueKey, claim: &Claim) -> Result<bool> {
-    let queue = queues.get_decoded(QueueRef { topic: &key.topic, queue_id: key.queue_id });
+    let queue = queues.get_decoded(key.as_ref());
     let (Some(queue), Some(index)) = (queue, num::from_java_long(claim.queue_offset)) else {
         return Ok(false);
     };

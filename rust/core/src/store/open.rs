@@ -9,7 +9,6 @@ use super::{Notes, Store};
 use crate::checkpoint::{LastPositions, StoreCheckpoint};
 use crate::clock::Clock;
 use crate::commit_log::CommitLog;
-use crate::commit_log::topic_queue::QueueRef;
 use crate::config::StoreConfig;
 use crate::consume_queue::table::QueueTable;
 use crate::dispatch::Dispatcher;
@@ -91,8 +90,7 @@ impl Store {
         part: &Part,
     ) -> Result<Arc<Self>> {
         config.validate()?;
-        let config =
-            Arc::new(StoreConfig { message_index_enable: false, removed_queues: Arc::default(), ..config });
+        let config = without_index(config);
         let live = match part.log_end {
             Some(_) => None,
             None => LiveWriter::find(&config, &fs, &clock)?,
@@ -239,8 +237,7 @@ impl Store {
     fn recover_topic_queue_table(&self) -> Result<()> {
         let min_offset = self.log.min_offset().unwrap_or(0);
         for queue in self.queues.all() {
-            let key = QueueRef { topic: queue.topic().as_bytes(), queue_id: queue.queue_id() };
-            self.log.set_next_queue_offset(key, num::java_long(queue.max_offset_in_queue()));
+            self.log.set_next_queue_offset(queue.name(), num::java_long(queue.max_offset_in_queue()));
             queue.correct_min_offset(min_offset)?;
         }
         Ok(())
@@ -400,10 +397,16 @@ impl LiveWriter {
         }
         // A Java writer tells nothing; how far it has dispatched shows in the files that there are now.
         let mut live = Self { holder, wrote: None, dispatched: 0 };
-        let parts = load_to_read(config, fs, clock, None, true)?;
-        live.dispatched = recovery::find_reached_by_queues(recovered(config, &parts, Some(&live), false))?;
+        let config = without_index(StoreConfig::clone(config));
+        let parts = load_to_read(&config, fs, clock, None, true)?;
+        live.dispatched = recovery::find_reached_by_queues(recovered(&config, &parts, Some(&live), false))?;
         Ok(Some(live))
     }
+}
+
+/// The options of what reads log and queues alone.
+fn without_index(config: StoreConfig) -> Arc<StoreConfig> {
+    Arc::new(StoreConfig { message_index_enable: false, removed_queues: Arc::default(), ..config })
 }
 
 fn load_to_read(

@@ -18,12 +18,8 @@ struct Going<'a> {
 }
 
 impl Going<'_> {
-    fn name(&self) -> QueueRef<'_> {
-        QueueRef { topic: self.queue.topic().as_bytes(), queue_id: self.queue.queue_id() }
-    }
-
     fn next(&self) -> (QueueRef<'_>, i64) {
-        (self.name(), self.end)
+        (self.queue.name(), self.end)
     }
 }
 
@@ -76,7 +72,7 @@ impl Store {
 
     /// Puts queues of which the log has messages on the list of removed ones.
     fn remember(&self, going: &[Going<'_>]) -> Result<()> {
-        let listed = |going: &Going<'_>| going.last.map(|last| (QueueKey::from(going.name()), last));
+        let listed = |going: &Going<'_>| going.last.map(|last| (QueueKey::from(going.queue.name()), last));
         let removed: Vec<_> = going.iter().filter_map(listed).collect();
         if removed.is_empty() {
             return Ok(());

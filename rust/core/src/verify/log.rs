@@ -120,7 +120,7 @@ pub fn check_log(view: &LogView, queues: &QueueTable, from: u64, to: u64) -> Res
 }
 
 /// What cannot be of fields that nothing else tells of; `None` where all can.
-fn oddity(record: &Record<'_>) -> Option<&'static str> {
+fn oddity(record: &Record<'_>, bytes: &[u8]) -> Option<&'static str> {
     let is_port = |port: i32| (0..=i32::from(u16::MAX)).contains(&port);
     let born_behind = record.born_timestamp.saturating_sub(record.store_timestamp);
     if record.sys_flag & !sys_flag::KNOWN != 0 {
@@ -135,6 +135,8 @@ fn oddity(record: &Record<'_>) -> Option<&'static str> {
         Some("expected ports of 16 bits, found another number")
     } else if record.queue_id < 0 {
         Some("expected a queue of at least 0, found a negative one")
+    } else if record.properties.is_empty() && !bytes.ends_with(&[0, 0]) {
+        Some("expected a length of its properties, found a negative one, which is read as none")
     } else {
         None
     }
@@ -183,7 +185,7 @@ impl Checker<'_> {
             let kind = if is_whole { FindingKind::RecordChanged } else { FindingKind::BadBody };
             self.tell(kind, offset, record, || fault.to_string());
         }
-        if let Some(detail) = oddity(record) {
+        if let Some(detail) = oddity(record, bytes) {
             self.tell(FindingKind::RecordOdd, offset, record, || detail.into());
         }
         if time < last {

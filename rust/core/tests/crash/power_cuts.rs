@@ -119,7 +119,7 @@ fn keys_are_found_after_a_power_cut_while_index_files_roll() {
 
 #[test]
 fn a_removed_queue_stays_away_after_a_power_cut_and_what_it_had_since_stays() {
-    run_all(1, Extent { lives: 3, images: 1, nested_one_in: 50 }, |kind| Scripted {
+    run_all(1, Extent { lives: 3, images: 2, nested_one_in: 10 }, |kind| Scripted {
         name: "queue removal",
         kind,
         mix: Mix { remove_queue: 20, retention: 3, ..ALL },

@@ -89,3 +89,22 @@ fn a_flipped_bit_of_a_closed_store_is_found_or_harmless() {
 fn a_flipped_bit_of_a_killed_store_is_found_or_harmless() {
     check("killed", Left::Killed);
 }
+
+/// Read as none, which such a message has: the only flip of this length that leaves the sizes right.
+#[test]
+fn a_negative_length_where_a_message_has_no_properties_is_found() {
+    let whole = whole(Kind { left: Left::Closed, with_crc: false, number: 1 });
+    let fields = Fields::of(&whole.files);
+    let mut tried = 0;
+    for (path, content) in whole.files.iter().filter(|(path, _)| path.starts_with("commitlog")) {
+        for at in 0..content.len() {
+            if fields.field(path, at) == "record: properties length" && content[at..].starts_with(&[0, 0]) {
+                let mut files = whole.files.clone();
+                files.get_mut(path).unwrap()[at] = 0x80;
+                assert!(whole.attempt(&files).is_found, "{} byte {at}", path.display());
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 0);
+}
