@@ -1035,8 +1035,15 @@ _Findings: TypeAlias = tuple[
 class LogView:
     """A store's log, and its derived files as they lie there: nothing is recovered or dispatched."""
 
-    def __new__(cls, options: EngineOptions, end: int | None = None, ranges: ByteRanges | None = None) -> Self:
-        """Looks at a log up to an end that is known, or finds its end; with ``ranges`` files are read from there."""
+    def __new__(
+        cls, options: EngineOptions, end: int | None = None, ranges: ByteRanges | None = None, *, locked: bool = False
+    ) -> Self:
+        """Looks at a log up to an end that is known, or finds its end; with ``ranges`` files are read from there.
+
+        With ``locked`` it takes the store's lock before, and holds it until it is told to let go.
+        """
+    def unlock(self) -> None:
+        """Lets go of the store's lock, where it is held."""
     @property
     def min_offset(self) -> int:
         """The offset of the log's first byte."""
@@ -1066,7 +1073,7 @@ class LogView:
     def copy_repaired(self, folder: StrPath) -> list[tuple[int, int, str | None]]:
         """Copies the log into a folder, its holes filled with records that no queue has; gives the holes."""
     def repair_in_place(self, saved: StrPath) -> list[tuple[int, int, str | None]]:
-        """Saves what stands in the holes in a folder and fills them; gives the holes."""
+        """Saves what stands in the holes in a folder and fills them; gives the holes. It holds the store's lock."""
     def check_log(self, begin: int, to: int) -> _LogChecked:
         """Checks the records of a range."""
     def check_queue(self, topic: str, queue_id: int, begin: int, to: int) -> tuple[int, int, int, _Findings]:

@@ -28,6 +28,8 @@ LIGHT = options_for({"lmq"})
 BODY_AT = 84 + 4
 """Where a body begins in a record with IPv4 addresses."""
 UNIT_SIZE = 20
+INDEX_HEADER_SIZE = 40
+INDEX_ENTRY_SIZE = 20
 BLANK_UNIT = struct.pack(">qiq", 0, 2**31 - 1, 0)
 """What stands in a queue for a message that the log has no more."""
 
@@ -55,12 +57,16 @@ def bodies(store: mqstore.MessageStore, topic: str = "a", queue_id: int = 0) -> 
 def flip_a_bit(store: Path, offset: int) -> None:
     """Flips a bit of the log."""
     file_size = int(SMALL_FILES["mappedFileSizeCommitLog"])
-    path = store / "commitlog" / f"{offset // file_size * file_size:020}"
+    flip_a_bit_of(store / "commitlog" / f"{offset // file_size * file_size:020}", offset % file_size)
+
+
+def flip_a_bit_of(path: Path, position: int, bit: int = 0) -> None:
+    """Flips a bit of a file's byte."""
     with path.open("r+b") as file:
-        file.seek(offset % file_size)
+        file.seek(position)
         (byte,) = file.read(1)
-        file.seek(offset % file_size)
-        file.write(bytes([byte ^ 1]))
+        file.seek(position)
+        file.write(bytes([byte ^ 1 << bit]))
 
 
 # ---- damage --------------------------------------------------------------------------------------
@@ -208,6 +214,30 @@ def test_zeros_that_a_power_cut_leaves_in_an_older_queue_file_are_dispatched_aga
         assert not findings
 
 
+def test_a_queue_that_lost_its_end_gets_it_again(java: JavaStore, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    # The other queue has the log's last message, from which 4.9.3 tells that all is dispatched.
+    run_mqstore("put", store, SMALL_FILES, [message(f"{number}", queueId=number % 2) for number in range(80)])
+    queue = store / "consumequeue/a/0" / f"{0:020}"
+    units = queue.read_bytes()
+    get = json.dumps({"op": "get", "topic": "a", "queueId": 0, "offset": 29, "maxMsgNums": 32})
+    for name, left in (("zeros", b"\0"), ("garbage", b"\x99")):
+        queue.write_bytes((units[: 30 * UNIT_SIZE] + left * 10 * UNIT_SIZE).ljust(len(units), b"\0"))
+        with_java = copy_store(store, tmp_path / f"{name}-java")
+        (put,) = map(json.loads, java.run("put", with_java, SMALL_FILES, [message("80", queueId=0)]))
+        (answer,) = map(json.loads, java.run("query", with_java, SMALL_FILES, [get]))
+        # Ten messages are in no queue any more, and another one has their first one's offset.
+        assert (put["status"], put["logicsOffset"]) == ("PUT_OK", 30)
+        assert [base64.b64decode(found["body"]) for found in answer["messages"]] == [b"58", b"80"]
+        for compat in (False, True):
+            ours = copy_store(store, tmp_path / f"{name}-ours-{compat}")
+            for mode in ("r", "rw", "r"):
+                with mqstore.open(ours, mode, compat=compat, **SMALL_FILES) as opened:
+                    assert bodies(opened) == [f"{2 * number}" for number in range(40)]
+            _, findings = verify(ours, **SMALL_FILES)
+            assert not findings
+
+
 # ---- what cannot be stored -----------------------------------------------------------------------
 
 
@@ -298,6 +328,38 @@ def test_a_key_finds_its_messages_alone_and_all_of_them(java: JavaStore, tmp_pat
     with mqstore.open(store, "r", **SMALL_FILES) as opened:
         assert [bytes(found.body) for found in opened.query_message("a", "Aa")] == [b"Aa"]
         assert [bytes(found.body) for found in opened.query_message("a", "late", begin=late)] == [b"late"]
+
+
+def test_a_chain_that_is_a_circle_is_walked_once(java: JavaStore, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    slots = int(SMALL_FILES["maxHashSlotNum"])
+    # Three keys of one slot: two that messages have, and one that none has.
+    keys = ["K0", "K35", "K69"]
+    run_mqstore("put", store, SMALL_FILES, [message(key, keys=key) for key in keys[:2]])
+    assert [key_hash % slots for key_hash, _ in index_entries(store, slots)] == [21, 21]
+    fine = copy_store(store, tmp_path / "fine")
+    (index,) = (store / "index").iterdir()
+    first_entry = INDEX_HEADER_SIZE + slots * 4 + INDEX_ENTRY_SIZE
+    # Before the first entry stands none, and before the second the first: with one flipped bit each leads to the other.
+    flip_a_bit_of(index, first_entry + INDEX_ENTRY_SIZE - 1, bit=1)
+    asked = [
+        json.dumps({"op": "byKey", "topic": "a", "key": key, "maxNum": 32, "begin": 0, "end": 2**62}) for key in keys
+    ]
+    # A copy each, since a store is written to that is opened; and what is asked for in the circle fills an answer.
+    hanging = java.start("query", copy_store(store, tmp_path / "hanging"), SMALL_FILES, asked[2:])
+    (repeated,) = java.run("query", copy_store(store, tmp_path / "repeated"), SMALL_FILES, asked[:1])
+    assert len(json.loads(repeated)["messages"]) == 32
+    found = [len(json.loads(answer)["messages"]) for answer in java.run("query", fine, SMALL_FILES, asked)]
+    assert found == [1, 1, 0]
+    # By now the first has had as much time as two whole runs take.
+    assert hanging.process.poll() is None
+    hanging.kill()
+    for compat in (False, True):
+        with mqstore.open(store, "r", compat=compat, **SMALL_FILES) as opened:
+            with_us = [[bytes(found.body) for found in opened.query_message("a", key)] for key in keys]
+            assert with_us == [[b"K0"], [b"K35"], []]
+    _, findings = verify(store, **SMALL_FILES)
+    assert [finding.kind for finding in findings] == ["index_chain"]
 
 
 def test_a_time_is_looked_up_by_the_messages_times(java: JavaStore, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import mqstore
-from mqstore.verify import LostMessage, repair, verify
+from mqstore.verify import LostMessage, repair, unfinished, verify
 from tests.command import mqstore_command, run_mqstore
 from tests.compat.java_store import JavaStore
 from tests.compat.naive_model import NaiveModel
@@ -159,6 +159,38 @@ def test_what_cannot_be_repaired_is_told(store: tuple[Path, list[int]], tmp_path
         repair(path, tmp_path / "whole", **SMALL_FILES)
     with pytest.raises(mqstore.StoreNotFoundError):
         verify(tmp_path / "nowhere")
+
+
+def test_nobody_writes_between_the_look_at_the_log_and_the_last_file_that_is_set_aside(
+    store: tuple[Path, list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, offsets = store
+    lost = flip_body(path, offsets)
+    refused = []
+
+    def write(what: str) -> None:
+        """A writer that cuts the log at the hole, as 4.9.3 would, and puts something else there."""
+        with pytest.raises(mqstore.StoreLockedError):
+            mqstore.open(path, "rw", on_damage="truncate", **SMALL_FILES)
+        refused.append(what)
+
+    begin, rename = unfinished.begin, Path.rename
+
+    def begin_later(own: Path, *found: Any) -> unfinished.Found:
+        write("noted")
+        return begin(own, *found)
+
+    def rename_later(self: Path, target: Path) -> Path:
+        write(self.name)
+        return rename(self, target)
+
+    monkeypatch.setattr(unfinished, "begin", begin_later)
+    monkeypatch.setattr(Path, "rename", rename_later)
+    done = repair(path, **SMALL_FILES)
+    monkeypatch.undo()
+    assert refused == ["noted", "positions", "consumequeue", "index", "checkpoint"]
+    assert len(done.lost) == len(lost)
+    check_repaired(path, offsets, lost)
 
 
 def test_the_commands(store: tuple[Path, list[int]], tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
 """A log divided into ranges that are looked at beside each other, in threads or in other processes."""
 
+import contextlib
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from mqstore import _native
 from mqstore.options import StoreOptions, snake_case
 from mqstore.store.byte_ranges import ranges_of, shown
 
-__all__ = ["log_view", "options_of", "with_boundaries"]
+__all__ = ["locked_log_view", "log_view", "options_of", "with_boundaries"]
 
 
 @functools.lru_cache(maxsize=8)
@@ -52,6 +53,20 @@ def log_view(
     if end is None or run is None:
         return _opened(path, options, end, compat=compat)
     return _kept(path, options, compat, end, run)
+
+
+@contextlib.contextmanager
+def locked_log_view(options: StoreOptions) -> Iterator[_native.LogView]:
+    """A store's log as it is now, for who changes it by what is seen there: nobody else writes meanwhile.
+
+    Raises:
+        StoreLockedError: somebody has the store open for writing.
+    """
+    view = _native.LogView(options.engine(compat=False, truncate_on_damage=False, pread=False), locked=True)
+    try:
+        yield view
+    finally:
+        view.unlock()
 
 
 def with_boundaries(begins: Iterable[int], broken: Iterable[tuple[int, int]], end: int) -> list[int]:

@@ -15,7 +15,7 @@ from mqstore.errors import MQStoreError, OptionError, StoreIOError, StoreLockedE
 from mqstore.options import StoreOptions, snake_case
 from mqstore.store.byte_ranges import refuse_remote, resolved
 from mqstore.verify import unfinished
-from mqstore.verify.log_ranges import log_view
+from mqstore.verify.log_ranges import locked_log_view, log_view
 
 __all__ = ["LostMessage", "RepairResult", "repair"]
 
@@ -166,13 +166,14 @@ def _copy(source: Path, of_source: StoreOptions, made: Path) -> tuple[_Holes, _L
 
 def _fill(source: Path, of_source: StoreOptions) -> unfinished.Found:
     """Fills the log's holes where they are, and sets aside what will be made anew."""
-    view = log_view(str(source), of_source, compat=False)
-    found = unfinished.begin(source / "mqstore", view.holes(), _units_in_holes(view))
-    view.repair_in_place(found.saved)
-    # Without the positions nothing is believed of what is still there.
-    for folder, name in [(source / "mqstore", "positions"), *((source, name) for name in _DERIVED)]:
-        if (folder / name).exists():
-            (folder / name).rename(found.saved / name)
+    # A writer in between would put messages where a hole was found, or into queues that are set aside.
+    with locked_log_view(of_source) as view:
+        found = unfinished.begin(source / "mqstore", view.holes(), _units_in_holes(view))
+        view.repair_in_place(found.saved)
+        # Without the positions nothing is believed of what is still there.
+        for folder, name in [(source / "mqstore", "positions"), *((source, name) for name in _DERIVED)]:
+            if (folder / name).exists():
+                (folder / name).rename(found.saved / name)
     return found
 
 

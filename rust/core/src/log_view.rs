@@ -17,11 +17,12 @@ use crate::error::{Error, Result};
 use crate::format::index::IndexShape;
 use crate::fs::FileSystem;
 use crate::index::IndexService;
-use crate::lock;
+use crate::lock::{self, StoreLock};
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::mapped_file::Access;
 use crate::recovery::layout::Layout;
 use crate::recovery::{Recovered, StoreState, log_end};
+use crate::sync::Mutex;
 
 /// The log and what lies beside it.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub struct LogView {
     log: CommitLog,
     access: Access,
     end: u64,
+    /// Held by who changes the store by what it sees here.
+    lock: Mutex<Option<StoreLock>>,
 }
 
 impl LogView {
@@ -45,6 +48,25 @@ impl LogView {
         fs: Arc<dyn FileSystem>,
         clock: Arc<dyn Clock>,
         end: Option<u64>,
+    ) -> Result<Self> {
+        Self::open_with(config, fs, clock, end, false)
+    }
+
+    /// As [`LogView::open`], with the store's lock taken first, which is held until [`LogView::unlock`]: nobody else
+    /// changes the store meanwhile.
+    ///
+    /// # Errors
+    /// As there; [`Error::Locked`] where somebody has the store open for writing.
+    pub fn open_locked(config: StoreConfig, fs: Arc<dyn FileSystem>, clock: Arc<dyn Clock>) -> Result<Self> {
+        Self::open_with(config, fs, clock, None, true)
+    }
+
+    fn open_with(
+        config: StoreConfig,
+        fs: Arc<dyn FileSystem>,
+        clock: Arc<dyn Clock>,
+        end: Option<u64>,
+        is_locked: bool,
     ) -> Result<Self> {
         config.validate()?;
         let config = Arc::new(StoreConfig { removed_queues: Arc::default(), ..config });
@@ -62,6 +84,8 @@ impl LogView {
         if !exists {
             return Err(missing("there is no folder commitlog in it"));
         }
+        let take_lock = || StoreLock::take(&*fs, &config.lock_file(), &config.own_dir());
+        let lock = Mutex::new(is_locked.then(take_lock).transpose()?);
         let listing = Listing::read(&*fs, folders)?;
         let access = if config.pread { Access::Read } else { Access::MapRead };
         let options = FileQueueOptions {
@@ -75,7 +99,7 @@ impl LogView {
         let log = CommitLog::new(Arc::clone(&config), Arc::clone(&clock), files)?;
         // A list that is not whole is told by who opens the store.
         config.removed_queues.load(&*fs, &config.own_dir(), log.files())?;
-        let mut view = Self { config, fs, clock, log, access, end: 0 };
+        let mut view = Self { config, fs, clock, log, access, end: 0, lock };
         view.end = match end {
             Some(end) => end,
             None => view.find_end()?,
@@ -87,7 +111,11 @@ impl LogView {
 
     fn find_end(&self) -> Result<u64> {
         let config = &*self.config;
-        let writer = lock::writer(&*self.fs, &config.lock_file(), &config.own_dir())?;
+        let writer = if self.is_locked() {
+            None
+        } else {
+            lock::writer(&*self.fs, &config.lock_file(), &config.own_dir())?
+        };
         let (checkpoint, positions) =
             StoreCheckpoint::load(Arc::clone(&self.fs), config.store_checkpoint(), &config.own_dir())?;
         let abort = config.abort_file();
@@ -114,6 +142,17 @@ impl LogView {
             is_remote: self.fs.is_remote(),
         })?;
         Ok(found.log_end)
+    }
+
+    /// Whether nobody else changes the store.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.lock.lock().is_some()
+    }
+
+    /// Lets go of the store's lock, where it is held.
+    pub fn unlock(&self) {
+        self.lock.lock().take();
     }
 
     /// The options.

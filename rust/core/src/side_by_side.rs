@@ -5,7 +5,7 @@
 use std::panic::resume_unwind;
 use std::thread;
 
-use parking_lot::Mutex;
+use crate::sync::{self, Mutex};
 
 use crate::error::Result;
 use crate::interrupt;
@@ -25,7 +25,8 @@ pub fn available_threads() -> usize {
     available_threads_up_to(MOST)
 }
 
-/// The processor's cores, up to so many. A scheduler of tests knows no threads but its own.
+/// The processor's cores, up to so many. With a scheduler of tests one alone, but where a test
+/// asks for more: each of them makes for more orders.
 pub(crate) fn available_threads_up_to(most: usize) -> usize {
     let core_count = if cfg!(feature = "shuttle") { None } else { thread::available_parallelism().ok() };
     core_count.map_or(1, |count| count.get().min(most))
@@ -48,8 +49,8 @@ pub(crate) fn side_by_side<Job: Send, Done: Send>(
             done.push((at, work(job)));
         }
     };
-    let mut done = thread::scope(|scope| {
-        let spawn = |_| thread::Builder::new().spawn_scoped(scope, work_on).ok();
+    let mut done = sync::scope(|scope| {
+        let spawn = |_| sync::spawn_scoped(scope, work_on);
         let helpers: Vec<_> = (0..helper_count).filter_map(spawn).collect();
         let mut done = work_on();
         for helper in helpers {

@@ -1,4 +1,4 @@
-//! The locks and atomics by which threads hand over to each other.
+//! The locks and atomics by which threads hand over to each other, and the threads of one call.
 //!
 //! They are parking_lot's and the standard library's. With the feature `shuttle`, which is for tests, a
 //! scheduler stands behind each of them and decides which thread goes on: `tests/interleavings` runs the same
@@ -9,15 +9,31 @@
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize};
+#[cfg(not(feature = "shuttle"))]
+pub(crate) use std::thread::{Scope, ScopedJoinHandle, scope};
 
 #[cfg(feature = "shuttle")]
 pub(crate) use scheduled::Condvar;
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize};
 #[cfg(feature = "shuttle")]
+#[cfg(feature = "shuttle")]
+pub(crate) use shuttle::thread::{Scope, ScopedJoinHandle, scope};
+#[cfg(feature = "shuttle")]
 pub(crate) use shuttle_parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub(crate) use std::sync::atomic::Ordering;
+
+/// A thread of a scope; `None` where the machine gives none. A scheduler always does.
+pub(crate) fn spawn_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Option<ScopedJoinHandle<'scope, T>> {
+    #[cfg(feature = "shuttle")]
+    return Some(scope.spawn(work));
+    #[cfg(not(feature = "shuttle"))]
+    std::thread::Builder::new().spawn_scoped(scope, work).ok()
+}
 
 /// Comes before something that other threads can see and that is no lock and no atomic of these.
 #[inline]
@@ -63,6 +79,16 @@ mod scheduled {
     }
 
     impl Condvar {
+        pub(crate) fn wait_while<T>(
+            &self,
+            guard: &mut MutexGuard<'_, T>,
+            mut is_to_wait: impl FnMut(&mut T) -> bool,
+        ) {
+            while is_to_wait(guard) {
+                self.wait_for(guard, Duration::MAX);
+            }
+        }
+
         pub(crate) fn wait_until<T>(
             &self,
             guard: &mut MutexGuard<'_, T>,

@@ -34,22 +34,31 @@ pub struct LogView {
 #[pymethods]
 impl LogView {
     #[new]
-    #[pyo3(signature = (options, end=None, ranges=None))]
+    #[pyo3(signature = (options, end=None, ranges=None, *, locked=false))]
     fn new(
         py: Python<'_>,
         options: EngineOptions,
         end: Option<u64>,
         ranges: Option<Py<PyAny>>,
+        locked: bool,
     ) -> PyResult<Self> {
         let config = StoreConfig::from(options);
         let fs = file_system(ranges, &config.store_path_root_dir);
-        let open = || CoreLogView::open(config, fs, Arc::new(SystemClock), end);
+        let open = || match locked {
+            true => CoreLogView::open_locked(config, fs, Arc::new(SystemClock)),
+            false => CoreLogView::open(config, fs, Arc::new(SystemClock), end),
+        };
         Ok(Self {
             core: interruptible(py, open)?,
             queues: Mutex::default(),
             index_files: Mutex::default(),
             holes: Mutex::default(),
         })
+    }
+
+    /// Lets go of the store's lock, where it is held.
+    fn unlock(&self) {
+        self.core.unlock();
     }
 
     #[getter]

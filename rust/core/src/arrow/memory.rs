@@ -7,7 +7,8 @@ use std::sync::{Arc, Weak};
 
 use arrow_buffer::Buffer;
 use bytes::Bytes;
-use parking_lot::Mutex;
+
+use crate::sync::Mutex;
 
 /// Most pieces that wait to be used again: more batches are hardly under way at once.
 const MOST_KEPT: usize = 8;

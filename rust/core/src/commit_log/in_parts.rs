@@ -10,8 +10,6 @@ use std::ops::{ControlFlow, Range};
 use std::thread;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::scan::{self, ScanEnd};
 use crate::config::WalkedParts;
 use crate::error::Result;
@@ -19,6 +17,7 @@ use crate::format::message::{Check, Record};
 use crate::interrupt;
 use crate::mmap::file_queue::FileQueue;
 use crate::num;
+use crate::sync::{self, Condvar, Mutex};
 
 /// Parts for each thread that are walked ahead of the one whose turn it is.
 const AHEAD: usize = 2;
@@ -188,11 +187,11 @@ fn in_order<T: Send>(
     mut take: impl FnMut(&Range<u64>, T) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
     let state = State { next: 0, taken: 0, done: BTreeMap::new(), is_ended: false };
-    let board = Board { state: Mutex::new(state), changed: Condvar::new() };
-    thread::scope(|scope| {
+    let board = Board { state: Mutex::new(state), changed: Condvar::default() };
+    sync::scope(|scope| {
         let _nobody_waits = EndOnDrop { board: &board, is_worker: false };
         let worker = || board.work(ranges, thread_count * AHEAD, &work);
-        let is_started = |_: &usize| thread::Builder::new().spawn_scoped(scope, worker).is_ok();
+        let is_started = |_: &usize| sync::spawn_scoped(scope, worker).is_some();
         let started = (0..thread_count).take_while(is_started).count();
         for (number, range) in ranges.iter().enumerate() {
             interrupt::check()?;

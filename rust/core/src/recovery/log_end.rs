@@ -116,6 +116,9 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
             if let Some(search) = &mut found.told.search {
                 search.record(of.queues, offset, record)?;
             }
+            if let Some(lasts) = &mut found.told.lasts {
+                lasts.record(&of.config.removed_queues, offset, record);
+            }
             Ok(ControlFlow::Continue(()))
         })?;
         let (bad, fault) = match end {

@@ -10,6 +10,7 @@ pub mod index;
 pub mod layout;
 pub mod log_end;
 pub mod queues;
+pub mod short_queues;
 pub mod strangers;
 
 use std::ops::ControlFlow;

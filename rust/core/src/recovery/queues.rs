@@ -1,7 +1,7 @@
 //! How far the queues go.
 
 use super::log_end::LogEnd;
-use super::{Recovered, StoreState};
+use super::{Recovered, StoreState, short_queues};
 use crate::checkpoint::LastPositions;
 use crate::config::StoreConfig;
 use crate::consume_queue::ConsumeQueue;
@@ -24,7 +24,8 @@ pub struct QueueEnds {
 
 /// Sets the queues' ends. Gives where dispatch has to begin.
 ///
-/// After a clean stop a queue ends where its last unit does that agrees with the log. After an
+/// After a clean stop a queue ends where its last unit does that agrees with the log, and is dispatched from there
+/// where the log has more of it. After an
 /// unclean one only units of records below the point up to which the last writer knew the queues to
 /// be on the disk are kept: the rest is dispatched again.
 ///
@@ -33,7 +34,7 @@ pub struct QueueEnds {
 pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
     let min_offset = of.log.min_offset().unwrap_or(0);
     let mut ends = match of.state {
-        StoreState::Closed => recover_closed(of, end.log_end)?,
+        StoreState::Closed => recover_short(of, end, recover_closed(of, end.log_end)?)?,
         StoreState::Live { dispatched, .. } => {
             // Units come in while one queue after the other is read.
             let found = recover_closed(of, end.log_end)?;
@@ -75,6 +76,16 @@ fn recover_closed_queue(of: Recovered<'_>, queue: &ConsumeQueue, log_end: u64) -
     let is_cut = lost | queue.cut_behind(log_end)?;
     let reached = queue.reached();
     Ok(ClosedEnd { reached, of_damaged: lost.then_some(reached), is_cut })
+}
+
+/// Dispatch begins at the first record that lost its unit, where a queue lost its end.
+fn recover_short(of: Recovered<'_>, end: &LogEnd, found: QueueEnds) -> Result<QueueEnds> {
+    let Some(lasts) = &end.told.lasts else { return Ok(found) };
+    Ok(match short_queues::first_lost(of, lasts, end.log_end)? {
+        // What ended the queue may not be zeros, and stand behind what dispatch puts there.
+        Some(lost) => QueueEnds { dispatch_from: found.dispatch_from.min(lost), is_cut: true },
+        None => found,
+    })
 }
 
 /// Gives up to where the queues are known to be whole.

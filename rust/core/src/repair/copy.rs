@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::format::file_name;
 use crate::fs::{FileHandle, FileSystem, OpenMode};
 use crate::interrupt;
-use crate::lock::StoreLock;
 use crate::log_view::LogView;
 use crate::mmap::mapped_file::MappedFile;
 use crate::num;
@@ -82,15 +81,16 @@ fn fill(holes: &[Hole], file_from: u64, file_size: u64, to: &dyn FileHandle, pat
 }
 
 /// Fills the holes of a log where it is, once what stands there is saved in a folder, a file a hole, and what
-/// stands behind its end too, which goes when the store is opened. The store's lock is held meanwhile.
+/// stands behind its end too, which goes when the store is opened. The view holds the store's lock since before it looked
+/// for the holes: a writer may have put records there otherwise.
 ///
 /// # Errors
-/// [`Error::Locked`] where somebody has the store open for writing; [`Error::Layout`] where a whole file
+/// [`Error::Layout`] where a whole file
 /// is missing, which takes another folder; where a file can't be read or written, or the call is broken off:
 /// all that was changed by then is in the folder, and another call fills what is left.
 pub fn fill_in_place(view: &LogView, holes: &[Hole], fs: &dyn FileSystem, saved: &Path) -> Result<()> {
     let config = view.config();
-    let _lock = StoreLock::take(fs, &config.lock_file(), &config.own_dir())?;
+    debug_assert!(view.is_locked(), "who fills holes has the store's lock");
     fs.create_dir_all(saved).map_err(Error::io("make the folder", saved))?;
     let mut files = Vec::new();
     for hole in holes {

@@ -116,6 +116,39 @@ fn what_a_master_sends_ends_anywhere() {
     assert_eq!(slave.dispatcher().reput_from_offset(), end as u64);
 }
 
+/// Of the blank that ends a file a slave has what came by now, from its first byte to all but its last.
+#[test]
+fn nothing_is_dispatched_behind_the_part_of_a_blank_that_there_is() {
+    let master_root = tempfile::tempdir().unwrap();
+    let master = open(master_root.path());
+    fill(&master, 0..25);
+    let log = [0, LOG_FILE_SIZE].map(|at| std::fs::read(log_file(master_root.path(), at)).unwrap()).concat();
+    let (file_end, end) =
+        (usize::try_from(LOG_FILE_SIZE).unwrap(), usize::try_from(master.max_phy_offset()).unwrap());
+    let sizes = std::iter::successors(Some(0), |&at| {
+        let size = usize::try_from(u32::from_be_bytes(log[at..at + 4].try_into().unwrap())).unwrap();
+        (at + size < file_end).then_some(at + size)
+    });
+    let blank = sizes.last().unwrap();
+    assert!(file_end - blank > 9, "the file ends with a blank that says more than its head");
+    for thread_count in [1, 3] {
+        for to in [blank + 1, blank + 7, blank + 8, blank + 9, file_end - 1] {
+            let root = tempfile::tempdir().unwrap();
+            let walked_parts = WalkedParts { thread_count, ..walked_parts(512) };
+            let slave = open_with(StoreConfig { is_slave: true, walked_parts, ..config(root.path()) });
+            slave.append_to_commit_log(0, &log[..to]).unwrap();
+            slave.reput().unwrap();
+            let reached = usize::try_from(slave.dispatcher().reput_from_offset()).unwrap();
+            assert!((blank..=to).contains(&reached), "{reached} of {to}, {thread_count} threads");
+            assert_eq!(slave.dispatch_behind_bytes(), (to - reached) as u64);
+            slave.append_to_commit_log(to as u64, &log[to..file_end]).unwrap();
+            slave.append_to_commit_log(LOG_FILE_SIZE, &log[file_end..end]).unwrap();
+            assert_eq!(numbers(&slave), (0..25).collect::<Vec<_>>());
+            assert_eq!(slave.dispatcher().gaps(), []);
+        }
+    }
+}
+
 #[test]
 fn a_bad_record_is_passed_over_and_reported() {
     let root = tempfile::tempdir().unwrap();

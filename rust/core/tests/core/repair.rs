@@ -89,7 +89,8 @@ fn a_repair_in_place_that_is_broken_off_has_saved_what_it_changed() {
         let before = log(root.path());
         let saved = [root.path().join("mqstore/first"), root.path().join("mqstore/second")];
         let repaired = |to: &Path| {
-            let view = view(root.path())?;
+            let (fs, clock) = (Arc::new(OsFileSystem), Arc::new(ManualClock::at(1_000_000)));
+            let view = LogView::open_locked(config(root.path()), fs, clock)?;
             let holes = holes(&view)?;
             fill_in_place(&view, &holes, &OsFileSystem, to)
         };

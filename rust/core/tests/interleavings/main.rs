@@ -15,6 +15,7 @@ mod stores;
 #[allow(dead_code)] // of the calls that can fail one is enough here
 mod faulty;
 
+mod call_threads;
 mod close;
 mod commit_log;
 mod dispatch;

@@ -14,6 +14,7 @@ mod lost_sectors;
 mod parts;
 mod queue_ends;
 mod queues;
+mod short_queues;
 mod start_file;
 mod state;
 mod strangers;

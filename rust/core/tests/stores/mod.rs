@@ -38,7 +38,7 @@ pub fn config(root: &Path) -> StoreConfig {
     }
 }
 
-/// Several threads walk, on a machine with one processor too. A scheduler of tests knows none but its own.
+/// Several threads walk, on a machine with one processor too. A scheduler of tests has few, but where a test asks for more.
 pub fn walked_parts(size: u64) -> WalkedParts {
     let thread_count = if cfg!(feature = "shuttle") { 1 } else { 3 };
     WalkedParts { size, thread_count, derived_size: 2048 }

@@ -1,0 +1,151 @@
+//! Queues of a closed store that lost their end, while another has the log's last message.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use mqstore_core::config::{StoreConfig, WalkedParts};
+use mqstore_core::recovery::{StoreState, recover};
+use mqstore_core::store::Store;
+
+use crate::parts::Parts;
+use crate::stores::{
+    LOG_FILE_SIZE, UNITS_IN_FILE, config, fill, numbers, open, patch, put, read, tree, walked_parts,
+};
+
+/// So many that the log has files before the newest three.
+const COUNT: usize = 75;
+
+/// A closed store of two messages of one queue and one of another by turns. Gives where those of the first stand.
+fn closed(root: &Path) -> Vec<u64> {
+    let store = open(root);
+    for number in 0..COUNT {
+        fill(&store, number..number + 1);
+        if number.is_multiple_of(2) {
+            put(&store, "u", 0, b"u", "");
+        }
+    }
+    store.close().unwrap();
+    let places = (0..COUNT as u64).map(|index| place(&store, index)).collect();
+    assert!(store.max_phy_offset() > 4 * LOG_FILE_SIZE);
+    places
+}
+
+fn place(store: &Store, index: u64) -> u64 {
+    let queue = store.find_consume_queue("t", 0).unwrap();
+    queue.unit(index).unwrap().unwrap().physical_offset.cast_unsigned()
+}
+
+fn queue_files(root: &Path) -> PathBuf {
+    root.join("consumequeue/t/0")
+}
+
+/// Writes something over all units of a queue from one on.
+fn damage(root: &Path, from: u64, byte: u8) {
+    for file in from / UNITS_IN_FILE..=COUNT as u64 / UNITS_IN_FILE {
+        let path = queue_files(root).join(format!("{:020}", file * UNITS_IN_FILE * 20));
+        let first = from.saturating_sub(file * UNITS_IN_FILE);
+        patch(&path, first * 20, |units| units.fill(byte));
+    }
+}
+
+/// The queues' files with zeros for the first one's last unit.
+fn without_last_unit(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut files = tree(&root.join("consumequeue"));
+    let last_file = COUNT as u64 / UNITS_IN_FILE * UNITS_IN_FILE;
+    let file = files.get_mut(&queue_files(root).join(format!("{:020}", last_file * 20)));
+    let unit = (COUNT - usize::try_from(last_file).unwrap()) * 20;
+    file.unwrap().as_mut().unwrap()[unit..unit + 20].fill(0);
+    files
+}
+
+/// Where dispatch begins, as one thread finds it and as several do.
+fn dispatched_from(root: &Path) -> u64 {
+    let found = [1, 3].map(|thread_count| {
+        let walked_parts = WalkedParts { thread_count, ..walked_parts(512) };
+        let parts = Parts::with(StoreConfig { walked_parts, ..config(root) });
+        recover(parts.recovered(StoreState::Closed)).unwrap().dispatch_from
+    });
+    assert_eq!(found[0], found[1]);
+    found[0]
+}
+
+#[test]
+fn what_they_lost_is_dispatched_again_whatever_stands_there() {
+    // Zeros, units without a size, and units of what the log does not have.
+    for byte in [0, 0x99, 0x11] {
+        for lost_from in [0, 7, 10, 70, 71, 74] {
+            let what = format!("{byte:#x} from {lost_from} on");
+            let root = tempfile::tempdir().unwrap();
+            let places = closed(root.path());
+            let whole = tree(&root.path().join("consumequeue"));
+            damage(root.path(), lost_from, byte);
+            let damaged = tree(&root.path().join("consumequeue"));
+            let first = usize::try_from(lost_from).unwrap();
+            assert!(dispatched_from(root.path()) <= places[first], "{what}");
+            assert_eq!(numbers(&read(root.path())), (0..COUNT).collect::<Vec<_>>(), "{what}");
+            assert_eq!(tree(&root.path().join("consumequeue")), damaged, "{what}");
+            let store = open(root.path());
+            assert_eq!(put(&store, "t", 0, b"75", "").logics_offset, 75, "{what}");
+            assert_eq!(numbers(&store), (0..=COUNT).collect::<Vec<_>>(), "{what}");
+            store.close().unwrap();
+            assert_eq!(without_last_unit(root.path()), whole, "{what}: of what stood there nothing is left");
+        }
+    }
+}
+
+#[test]
+fn dispatch_begins_at_the_first_record_that_lost_its_unit() {
+    for lost_from in [1, 20, 74] {
+        let root = tempfile::tempdir().unwrap();
+        let places = closed(root.path());
+        damage(root.path(), lost_from, 0);
+        assert_eq!(dispatched_from(root.path()), places[usize::try_from(lost_from).unwrap()]);
+    }
+}
+
+/// A Java store does not say which queues it removed.
+#[test]
+fn a_queue_without_a_folder_was_removed() {
+    let root = tempfile::tempdir().unwrap();
+    closed(root.path());
+    std::fs::remove_dir_all(queue_files(root.path())).unwrap();
+    let store = open(root.path());
+    assert_eq!(store.notes().dispatched_from, store.max_phy_offset());
+    assert!(store.find_consume_queue("t", 0).is_none());
+    // One that began again behind that has all its units.
+    fill(&store, 0..3);
+    store.close().unwrap();
+    assert_eq!(numbers(&read(root.path())), [0, 1, 2]);
+    assert_eq!(dispatched_from(root.path()), store.max_phy_offset());
+}
+
+#[test]
+fn what_stays_away_with_a_removed_queue_is_not_lost() {
+    let root = tempfile::tempdir().unwrap();
+    closed(root.path());
+    let store = open(root.path());
+    store.destroy_queue(&store.find_consume_queue("t", 0).unwrap()).unwrap();
+    fill(&store, 0..3);
+    put(&store, "u", 0, b"u", "");
+    store.close().unwrap();
+    let first = place(&store, 0);
+    drop(store);
+    patch(&queue_files(root.path()).join(format!("{:020}", 0)), 0, |units| units.fill(0));
+    assert_eq!(read(root.path()).notes().dispatched_from, first);
+    assert_eq!(numbers(&open(root.path())), [0, 1, 2]);
+}
+
+/// A record that says a place behind its queue's end is not taken for one that the queue lost.
+#[test]
+fn a_jump_of_offsets_is_no_lost_end() {
+    const QUEUE_OFFSET_AT: u64 = 20;
+    let root = tempfile::tempdir().unwrap();
+    let places = closed(root.path());
+    let last = *places.last().unwrap();
+    let log = root.path().join(format!("commitlog/{:020}", last - last % LOG_FILE_SIZE));
+    damage(root.path(), 74, 0);
+    patch(&log, last % LOG_FILE_SIZE + QUEUE_OFFSET_AT + 7, |at| at[0] ^= 64);
+    let reader = read(root.path());
+    assert_eq!(reader.notes().dispatched_from, reader.max_phy_offset());
+    assert_eq!(numbers(&reader), (0..COUNT - 1).collect::<Vec<_>>());
+}
