@@ -5,10 +5,9 @@
 use std::panic::resume_unwind;
 use std::thread;
 
-use crate::sync::{self, Mutex};
-
 use crate::error::Result;
 use crate::interrupt;
+use crate::sync::{self, Mutex};
 
 /// Fewer things than this are not worth a thread.
 const MANY: usize = 256;

@@ -17,7 +17,6 @@ pub(crate) use scheduled::Condvar;
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize};
 #[cfg(feature = "shuttle")]
-#[cfg(feature = "shuttle")]
 pub(crate) use shuttle::thread::{Scope, ScopedJoinHandle, scope};
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle_parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
