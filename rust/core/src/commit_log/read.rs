@@ -12,6 +12,8 @@ use crate::num;
 const MOST_WINDOWS: usize = 16;
 /// Enough of a record to know its size.
 const HEAD_SIZE: u32 = 4;
+/// Most records are no longer.
+const USUAL_SIZE: usize = 4096;
 
 /// Whether the bodies of records are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub struct RecordReader<'a> {
     windows: Vec<Window>,
     /// Which of them had the last record.
     last: usize,
+    /// Whether records are asked for before they are read.
+    is_slow: bool,
 }
 
 impl RecordReader<'_> {
@@ -128,6 +132,7 @@ impl RecordReader<'_> {
     /// # Errors
     /// Where the file can't be read.
     pub fn find_record(&mut self, offset: u64) -> Result<Option<(&Slice, usize, usize)>> {
+        self.will_need(offset)?;
         let Some(size) = self.size_at(offset)? else { return Ok(None) };
         let found = self.find(offset, size)?;
         Ok(found.map(|(window, at)| (window, at, size as usize)))
@@ -138,11 +143,28 @@ impl RecordReader<'_> {
         Ok(be::i32_at(window, at).and_then(num::from_java_int))
     }
 
+    /// Whether records that are looked for by their offset alone come from the disk: each is asked for then without
+    /// what is around it, and many beside each other.
+    pub const fn set_slow(&mut self, is_slow: bool) {
+        self.is_slow = is_slow;
+    }
+
+    fn will_need(&mut self, offset: u64) -> Result<()> {
+        if self.is_slow
+            && self.log.files.is_mapped()
+            && let Some((window, at)) = self.find(offset, HEAD_SIZE)?
+        {
+            window.will_need(at, USUAL_SIZE.min(window.len().saturating_sub(at)));
+        }
+        Ok(())
+    }
+
     /// As [`RecordReader::prefetch`], for records of which only the offsets are known.
     ///
     /// # Errors
     /// Where a file can't be mapped.
     pub fn prefetch_records(&mut self, offsets: &[u64]) -> Result<()> {
+        offsets.iter().try_for_each(|&offset| self.will_need(offset))?;
         self.prefetch(offsets.iter().map(|&offset| (offset, HEAD_SIZE)))?;
         let mut places = Vec::with_capacity(offsets.len());
         for &offset in offsets.iter().filter(|_| self.log.files.is_mapped()) {
@@ -182,7 +204,14 @@ impl CommitLog {
     /// As [`CommitLog::records`], with or without bodies.
     #[must_use]
     pub fn records_with(&self, bodies: Bodies) -> RecordReader<'_> {
-        RecordReader { log: self, log_end: self.max_offset(), bodies, windows: Vec::new(), last: 0 }
+        RecordReader {
+            log: self,
+            log_end: self.max_offset(),
+            bodies,
+            windows: Vec::new(),
+            last: 0,
+            is_slow: false,
+        }
     }
 
     /// A record's bytes. `None` where they are not all in one file and below the end, or their file

@@ -52,7 +52,7 @@ impl ConsumeQueue {
 
     /// Finds behind which unit none is written, by halving. It begins with steps that grow from the last
     /// file's begin on: halving all of a file would read in many places that hold nothing. What is left in the end is
-    /// read in one piece.
+    /// read as a whole.
     fn written_end(&self, start: u64, file_end: u64) -> Result<u64> {
         let is_written =
             |index| -> Result<bool> { Ok(self.unit(index)?.is_some_and(|unit| unit.is_written())) };
@@ -74,8 +74,16 @@ impl ConsumeQueue {
             let middle = low + (high - low) / 2;
             if is_written(middle)? { low = middle + 1 } else { high = middle }
         }
-        let rest = self.raw_units(low, num::index(high - low))?;
-        Ok(low + num::offset(rest.iter().take_while(|unit| unit.is_written()).count()))
+        // Files end in between.
+        while low < high {
+            let units = self.raw_units(low, num::index(high - low))?;
+            let written = units.iter().take_while(|unit| unit.is_written()).count();
+            low += num::offset(written);
+            if written < units.len() || units.is_empty() {
+                break;
+            }
+        }
+        Ok(low)
     }
 
     fn has_ext(&self) -> bool {

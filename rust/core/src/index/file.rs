@@ -221,6 +221,22 @@ impl IndexFile {
         self.prefetch(self.shape.entry_at(number));
     }
 
+    /// Asks for a slot to be read, without those around it.
+    pub(super) fn will_need_slot(&self, slot: u32) {
+        self.will_need(self.shape.slot_at(slot), size_of::<u32>());
+    }
+
+    /// Asks for an entry to be read, without those around it.
+    pub(super) fn will_need_entry(&self, number: u32) {
+        self.will_need(self.shape.entry_at(number), INDEX_SIZE);
+    }
+
+    fn will_need(&self, at: usize, len: usize) {
+        if let Some(region) = self.content.region() {
+            let _best_effort = region.will_need(at, len);
+        }
+    }
+
     fn prefetch(&self, at: usize) {
         if let Some(region) = self.content.region() {
             region.prefetch(at);

@@ -4,6 +4,7 @@
 mod content;
 pub mod file;
 pub mod infer;
+mod pace;
 mod query;
 
 use std::io::ErrorKind;
@@ -19,6 +20,7 @@ use crate::mmap::file_queue::Stray;
 use crate::num;
 use crate::sync::{Mutex, RwLock};
 
+pub use pace::Pace;
 pub use query::{KeyFinder, KeyQuery, QueryOffsetResult};
 
 use file::{IndexFile, PutKey};
@@ -39,6 +41,7 @@ pub struct IndexService {
     half_made: Mutex<HalfMade>,
     /// Files that have become full and are not on the disk yet.
     filled: Mutex<Vec<Arc<IndexFile>>>,
+    pace: Pace,
 }
 
 /// Files that a crash left before they were made.
@@ -75,6 +78,7 @@ impl IndexService {
             files: RwLock::default(),
             half_made: Mutex::default(),
             filled: Mutex::default(),
+            pace: Pace::default(),
         }
     }
 

@@ -1,9 +1,10 @@
 //! Looking up messages by a key and a range of times.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use super::IndexService;
 use super::file::IndexFile;
+use super::{IndexService, Pace};
 use crate::error::Result;
 use crate::format::index::{IndexEntry, IndexHeader, TopicHash, key_hash};
 use crate::num;
@@ -36,16 +37,28 @@ pub struct QueryOffsetResult {
 
 /// Finds the messages of keys of one topic, in the index files as they were when it was made.
 #[derive(Debug)]
-pub struct KeyFinder {
+pub struct KeyFinder<'a> {
     files: Arc<Vec<Arc<IndexFile>>>,
     topic: TopicHash,
+    pace: &'a Pace,
 }
 
-impl KeyFinder {
+impl<'a> KeyFinder<'a> {
     /// A finder of keys of a topic.
     #[must_use]
-    pub fn new(index: &IndexService, topic: &[u8]) -> Self {
-        Self { files: index.files(), topic: TopicHash::of(topic) }
+    pub fn new(index: &'a IndexService, topic: &[u8]) -> Self {
+        Self { files: index.files(), topic: TopicHash::of(topic), pace: &index.pace }
+    }
+
+    /// Whether what is about to be read is to be asked for first; who looks up tells how long that took.
+    #[must_use]
+    pub fn is_slow(&self) -> bool {
+        self.pace.is_slow()
+    }
+
+    /// So many look-ups have been done since a time.
+    pub fn took(&self, since: Instant, count: usize) {
+        self.pace.took(since, count);
     }
 
     /// What stands for a key in the index.
@@ -67,8 +80,9 @@ impl KeyFinder {
         found: &mut Vec<(u64, T)>,
         mut take: impl FnMut(u64) -> Result<Option<T>>,
     ) -> Result<()> {
+        let is_slow = self.is_slow();
         for file in self.files.iter().rev() {
-            let mut chain = Chain::of(file, hash)?;
+            let mut chain = Chain::of(file, hash, is_slow)?;
             while let Some((number, entry)) = chain.next()? {
                 if found.len() >= query.max_num {
                     return Ok(());
@@ -101,8 +115,15 @@ impl KeyFinder {
     pub fn prefetch(&self, hashes: &[u32]) -> Result<Vec<u64>> {
         let Some(file) = self.files.last() else { return Ok(Vec::new()) };
         let slots = hashes.iter().map(|&hash| file.shape().slot_of(hash));
+        let is_slow = self.is_slow();
+        if is_slow {
+            slots.clone().for_each(|slot| file.will_need_slot(slot));
+        }
         slots.clone().for_each(|slot| file.prefetch_slot(slot));
         let newest = slots.map(|slot| file.slot(slot)).collect::<Result<Vec<u32>>>()?;
+        if is_slow {
+            newest.iter().for_each(|&number| file.will_need_entry(number));
+        }
         newest.iter().for_each(|&number| file.prefetch_entry(number));
         let mut places = Vec::with_capacity(newest.len());
         for number in newest {
@@ -189,7 +210,7 @@ fn select_phy_offset(
     if header.index_count <= 1 {
         return Ok(());
     }
-    let mut chain = Chain::of(file, hash)?;
+    let mut chain = Chain::of(file, hash, false)?;
     while found.len() < max_num
         && let Some((_, entry)) = chain.next()?.filter(|(_, entry)| entry.time_diff >= 0)
     {
@@ -208,16 +229,25 @@ fn select_phy_offset(
 struct Chain<'a> {
     file: &'a IndexFile,
     next: u32,
+    /// Whether what is read is asked for first.
+    is_slow: bool,
 }
 
 impl<'a> Chain<'a> {
-    fn of(file: &'a IndexFile, key_hash: u32) -> Result<Self> {
-        Ok(Self { file, next: file.slot(file.shape().slot_of(key_hash))? })
+    fn of(file: &'a IndexFile, key_hash: u32, is_slow: bool) -> Result<Self> {
+        let slot = file.shape().slot_of(key_hash);
+        if is_slow {
+            file.will_need_slot(slot);
+        }
+        Ok(Self { file, next: file.slot(slot)?, is_slow })
     }
 
     /// An entry and its number.
     fn next(&mut self) -> Result<Option<(u32, IndexEntry)>> {
         let number = self.next;
+        if self.is_slow {
+            self.file.will_need_entry(number);
+        }
         let Some(entry) = self.file.entry(number)? else { return Ok(None) };
         let previous = num::from_java_int(entry.prev_index).unwrap_or(0);
         self.next = if previous < number { previous } else { 0 };

@@ -87,6 +87,13 @@ impl Slice {
         }
     }
 
+    /// Asks for a range to be read, without what is around it.
+    pub(crate) fn will_need(&self, at: usize, len: usize) {
+        if let Owner::Mapped(region) = &self.owner {
+            let _best_effort = region.will_need(self.at + at, len);
+        }
+    }
+
     /// The mapping and the place in it, where it is mapped.
     #[must_use]
     pub fn region(&self) -> Option<(&Arc<Region>, usize)> {

@@ -3,6 +3,8 @@
 //! A key's slot, its entry and its message each lie in a page of their own that no cache holds. Those of some
 //! keys are asked for beside each other, and where there are many keys, several cores look up some each.
 
+use std::time::Instant;
+
 use super::Store;
 use crate::commit_log::read::RecordReader;
 use crate::error::Result;
@@ -84,7 +86,7 @@ impl Store {
 
     fn query_part(
         &self,
-        finder: Option<&KeyFinder>,
+        finder: Option<&KeyFinder<'_>>,
         query: &KeyQuery<'_>,
         keys: &[impl AsRef<str>],
     ) -> Result<Part> {
@@ -99,6 +101,8 @@ impl Store {
         let mut found = Vec::new();
         for some in keys.chunks(KEYS_AT_ONCE) {
             let hashes: Vec<u32> = some.iter().map(|key| finder.hash(key.as_ref().as_bytes())).collect();
+            let begin = Instant::now();
+            records.set_slow(finder.is_slow());
             records.prefetch_records(&finder.prefetch(&hashes)?)?;
             for (key, hash) in some.iter().zip(hashes) {
                 let query = KeyQuery { key: key.as_ref().as_bytes(), ..*query };
@@ -113,6 +117,7 @@ impl Store {
                 }
                 part.end_key();
             }
+            finder.took(begin, some.len());
         }
         Ok(part)
     }

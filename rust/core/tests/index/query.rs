@@ -1,9 +1,10 @@
 //! Looking up over many files.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use mqstore_core::format::index::key_hash;
-use mqstore_core::index::{IndexService, KeyQuery};
+use mqstore_core::index::{IndexService, KeyFinder, KeyQuery};
 use proptest::prelude::*;
 
 use crate::service;
@@ -103,4 +104,25 @@ proptest! {
             }
         }
     }
+}
+
+/// A look-up that waited for the disk has the next ones ask for their pages first.
+#[test]
+fn look_ups_are_slow_until_some_were_quick() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, _) = service(root.path(), false);
+    let finder = KeyFinder::new(&index, b"topic");
+    // Whatever the time is, these took none and very long.
+    let now = Instant::now();
+    let (quick, slow) = (now + Duration::from_secs(3600), now.checked_sub(Duration::from_secs(1)).unwrap());
+    assert!(finder.is_slow(), "nothing is known yet");
+    finder.took(quick, 63);
+    assert!(finder.is_slow());
+    finder.took(quick, 1);
+    assert!(!finder.is_slow());
+    finder.took(slow, 1);
+    assert!(KeyFinder::new(&index, b"other topic").is_slow(), "of all finders");
+    finder.took(slow, 1_000_000);
+    finder.took(quick, 64);
+    assert!(!finder.is_slow());
 }

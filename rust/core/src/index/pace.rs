@@ -1,0 +1,44 @@
+//! Whether look-ups by key wait for the disk.
+//!
+//! A look-up touches a page each for slot, entry and record, all of them far from those of the next one. A mapping's page
+//! that is not in memory comes with those around it, as many as the system reads ahead: megabytes, of which nothing
+//! else is looked at. So where look-ups are slow the pages that they touch are asked for alone, before they are touched.
+//! That costs a call of the system each, which a look-up that finds all in memory does without.
+
+use std::time::{Duration, Instant};
+
+use crate::sync::{AtomicU32, Ordering};
+
+/// So many look-ups after a slow one count as slow, and the first ones.
+const LOOK_UPS: u32 = 64;
+/// A look-up that takes longer has waited for the disk, or for its turn.
+const SLOW: Duration = Duration::from_micros(20);
+
+/// How fast the last look-ups were.
+#[derive(Debug)]
+pub struct Pace(AtomicU32);
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self(AtomicU32::new(LOOK_UPS))
+    }
+}
+
+impl Pace {
+    /// Whether pages are to be asked for before they are touched.
+    pub(super) fn is_slow(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
+    /// So many look-ups have been done since a time.
+    pub fn took(&self, since: Instant, count: usize) {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let is_slow = since.elapsed() > SLOW * count;
+        // Where two threads are here at once the count of one is lost, which is a hint less or more.
+        let left = self.0.load(Ordering::Relaxed);
+        let next = if is_slow { LOOK_UPS } else { left.saturating_sub(count) };
+        if next != left {
+            self.0.store(next, Ordering::Relaxed);
+        }
+    }
+}
