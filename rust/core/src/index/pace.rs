@@ -12,33 +12,44 @@ use crate::sync::{AtomicU32, Ordering};
 /// So many look-ups after a slow one count as slow, and the first ones.
 const LOOK_UPS: u32 = 64;
 /// A look-up that takes longer has waited for the disk, or for its turn.
-const SLOW: Duration = Duration::from_micros(20);
+const SLOW: Duration = Duration::from_micros(50);
+/// While they are quick, one call in so many is timed: a clock costs as much as a part of the look-up.
+const TIMED_ONE_IN: u32 = 8;
 
 /// How fast the last look-ups were.
 #[derive(Debug)]
-pub struct Pace(AtomicU32);
+pub struct Pace {
+    slow_left: AtomicU32,
+    call_count: AtomicU32,
+}
 
 impl Default for Pace {
     fn default() -> Self {
-        Self(AtomicU32::new(LOOK_UPS))
+        Self { slow_left: AtomicU32::new(LOOK_UPS), call_count: AtomicU32::new(0) }
     }
 }
 
 impl Pace {
     /// Whether pages are to be asked for before they are touched.
     pub(super) fn is_slow(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 0
+        self.slow_left.load(Ordering::Relaxed) > 0
+    }
+
+    /// When a call begins, where it is timed.
+    pub(super) fn begin(&self) -> Option<Instant> {
+        let call = self.call_count.fetch_add(1, Ordering::Relaxed);
+        (self.is_slow() || call.is_multiple_of(TIMED_ONE_IN)).then(Instant::now)
     }
 
     /// So many look-ups have been done since a time.
-    pub fn took(&self, since: Instant, count: usize) {
+    pub(super) fn took(&self, since: Instant, count: usize) {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let is_slow = since.elapsed() > SLOW * count;
         // Where two threads are here at once the count of one is lost, which is a hint less or more.
-        let left = self.0.load(Ordering::Relaxed);
+        let left = self.slow_left.load(Ordering::Relaxed);
         let next = if is_slow { LOOK_UPS } else { left.saturating_sub(count) };
         if next != left {
-            self.0.store(next, Ordering::Relaxed);
+            self.slow_left.store(next, Ordering::Relaxed);
         }
     }
 }

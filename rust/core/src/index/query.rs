@@ -56,6 +56,12 @@ impl<'a> KeyFinder<'a> {
         self.pace.is_slow()
     }
 
+    /// When a call begins that is to tell how long its look-ups took.
+    #[must_use]
+    pub fn begin(&self) -> Option<Instant> {
+        self.pace.begin()
+    }
+
     /// So many look-ups have been done since a time.
     pub fn took(&self, since: Instant, count: usize) {
         self.pace.took(since, count);

@@ -1,7 +1,5 @@
 //! Looking up messages by key, by time and by place in the log.
 
-use std::time::Instant;
-
 use super::{Mode, Store};
 use crate::commit_log::Bodies;
 use crate::commit_log::read::RecordReader;
@@ -34,12 +32,14 @@ impl Store {
         let mut records = self.log.records();
         let mut found = Vec::new();
         let finder = KeyFinder::new(index, query.topic);
-        let begin = Instant::now();
+        let begin = finder.begin();
         records.set_slow(finder.is_slow());
         finder.find(query, finder.hash(query.key), &mut found, |offset| {
             self.record_with_key(&mut records, offset, query)
         })?;
-        finder.took(begin, 1);
+        if let Some(begin) = begin {
+            finder.took(begin, 1);
+        }
         found.sort_unstable_by_key(|(offset, _)| *offset);
         let record = |(offset, size)| {
             Ok(records.find(offset, size)?.and_then(|(window, at)| window.sub(at, size as usize)))

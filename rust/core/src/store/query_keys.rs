@@ -3,8 +3,6 @@
 //! A key's slot, its entry and its message each lie in a page of their own that no cache holds. Those of some
 //! keys are asked for beside each other, and where there are many keys, several cores look up some each.
 
-use std::time::Instant;
-
 use super::Store;
 use crate::commit_log::read::RecordReader;
 use crate::error::Result;
@@ -101,7 +99,7 @@ impl Store {
         let mut found = Vec::new();
         for some in keys.chunks(KEYS_AT_ONCE) {
             let hashes: Vec<u32> = some.iter().map(|key| finder.hash(key.as_ref().as_bytes())).collect();
-            let begin = Instant::now();
+            let begin = finder.begin();
             records.set_slow(finder.is_slow());
             records.prefetch_records(&finder.prefetch(&hashes)?)?;
             for (key, hash) in some.iter().zip(hashes) {
@@ -117,7 +115,9 @@ impl Store {
                 }
                 part.end_key();
             }
-            finder.took(begin, some.len());
+            if let Some(begin) = begin {
+                finder.took(begin, some.len());
+            }
         }
         Ok(part)
     }

@@ -117,9 +117,10 @@ fn look_ups_are_slow_until_some_were_quick() {
     let (quick, slow) = (now + Duration::from_secs(3600), now.checked_sub(Duration::from_secs(1)).unwrap());
     assert!(finder.is_slow(), "nothing is known yet");
     finder.took(quick, 63);
-    assert!(finder.is_slow());
+    assert!(finder.is_slow() && (0..10).all(|_| finder.begin().is_some()));
     finder.took(quick, 1);
     assert!(!finder.is_slow());
+    assert_eq!((0..80).filter(|_| finder.begin().is_some()).count(), 10, "a clock costs something");
     finder.took(slow, 1);
     assert!(KeyFinder::new(&index, b"other topic").is_slow(), "of all finders");
     finder.took(slow, 1_000_000);
