@@ -12,6 +12,7 @@ __all__ = [
     "forget_derived",
     "index_contents",
     "index_entries",
+    "index_entry_at",
     "log_contents",
     "queue_contents",
     "queue_units",
@@ -82,14 +83,18 @@ def queue_units(store: Path, min_phy_offset: int = 0) -> dict[tuple[str, int], d
     return {queue: units for queue, units in found.items() if units}
 
 
+def index_entry_at(slots: int, number: int) -> int:
+    """Where an entry stands in an index file."""
+    return _INDEX_HEADER_SIZE + slots * _SLOT_SIZE + number * _INDEX_ENTRY.size
+
+
 def index_entries(store: Path, slots: int, min_phy_offset: int = 0) -> Counter[tuple[int, int]]:
     """Key hash and log offset of every index entry of messages from an offset of the log on."""
     found: Counter[tuple[int, int]] = Counter()
     for content in index_contents(store):
         (count,) = struct.unpack_from(">i", content, _INDEX_COUNT_AT)
-        begin = _INDEX_HEADER_SIZE + slots * _SLOT_SIZE
         for number in range(1, count):
-            key_hash, phy_offset, _, _ = _INDEX_ENTRY.unpack_from(content, begin + number * _INDEX_ENTRY.size)
+            key_hash, phy_offset, _, _ = _INDEX_ENTRY.unpack_from(content, index_entry_at(slots, number))
             if phy_offset >= min_phy_offset:
                 found[key_hash, phy_offset] += 1
     return found

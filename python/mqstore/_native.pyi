@@ -1073,7 +1073,7 @@ class LogView:
     def copy_repaired(self, folder: StrPath) -> list[tuple[int, int, str | None]]:
         """Copies the log into a folder, its holes filled with records that no queue has; gives the holes."""
     def repair_in_place(self, saved: StrPath) -> list[tuple[int, int, str | None]]:
-        """Saves what stands in the holes in a folder and fills them; gives the holes. It holds the store's lock."""
+        """Saves what stands in the holes in a folder, fills them, gives the holes. ReadOnlyError without ``locked``."""
     def check_log(self, begin: int, to: int) -> _LogChecked:
         """Checks the records of a range."""
     def check_queue(self, topic: str, queue_id: int, begin: int, to: int) -> tuple[int, int, int, _Findings]:

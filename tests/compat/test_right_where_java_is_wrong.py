@@ -22,14 +22,12 @@ from tests.compat.java_store import JavaStore
 from tests.compat.naive_model import NaiveModel
 from tests.compat.replay import put_at_times
 from tests.compat.streams import SMALL_FILES, options_for
-from tests.store_files import copy_store, forget_derived, index_entries, log_contents
+from tests.store_files import copy_store, forget_derived, index_entries, index_entry_at, log_contents
 
 LIGHT = options_for({"lmq"})
 BODY_AT = 84 + 4
 """Where a body begins in a record with IPv4 addresses."""
 UNIT_SIZE = 20
-INDEX_HEADER_SIZE = 40
-INDEX_ENTRY_SIZE = 20
 BLANK_UNIT = struct.pack(">qiq", 0, 2**31 - 1, 0)
 """What stands in a queue for a message that the log has no more."""
 
@@ -339,9 +337,8 @@ def test_a_chain_that_is_a_circle_is_walked_once(java: JavaStore, tmp_path: Path
     assert [key_hash % slots for key_hash, _ in index_entries(store, slots)] == [21, 21]
     fine = copy_store(store, tmp_path / "fine")
     (index,) = (store / "index").iterdir()
-    first_entry = INDEX_HEADER_SIZE + slots * 4 + INDEX_ENTRY_SIZE
     # Before the first entry stands none, and before the second the first: with one flipped bit each leads to the other.
-    flip_a_bit_of(index, first_entry + INDEX_ENTRY_SIZE - 1, bit=1)
+    flip_a_bit_of(index, index_entry_at(slots, 2) - 1, bit=1)
     asked = [
         json.dumps({"op": "byKey", "topic": "a", "key": key, "maxNum": 32, "begin": 0, "end": 2**62}) for key in keys
     ]

@@ -13,8 +13,9 @@ use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::config_file;
 use crate::error::Result;
 use crate::format::java_string;
-use crate::format::message::{self, Check, Decoded};
+use crate::format::message::{self, Check, Decoded, Record};
 use crate::format::removed_queues::{self as format, LastMessage, RemovedQueue};
+use crate::format::sys_flag;
 use crate::fs::FileSystem;
 use crate::mmap::file_queue::{FileQueue, Stray};
 use crate::num;
@@ -107,6 +108,15 @@ impl RemovedQueues {
     fn set(&self, removals: Removals) {
         self.is_any.store(!removals.is_empty(), Ordering::Release);
         *self.removals.write() = removals;
+    }
+
+    /// The queue that the record at an offset of the log is in; `None` where it is in none, or was removed with it.
+    #[inline]
+    #[must_use]
+    pub fn queue_of<'a>(&self, offset: u64, record: &Record<'a>) -> Option<QueueRef<'a>> {
+        let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
+        let is_in_queue = sys_flag::enters_consume_queue(record.sys_flag) && !self.covers(queue, offset);
+        is_in_queue.then_some(queue)
     }
 
     /// Whether a queue was removed behind the record at an offset of the log, so that this one is not in it.

@@ -71,15 +71,10 @@ pub(crate) fn each_of_many<Thing: Sync, Done: Send>(
     is_remote: bool,
     work: impl Fn(&Thing) -> Result<Done> + Sync,
 ) -> Result<Vec<Done>> {
-    let is_alone = things.len() < MANY || is_remote || cfg!(feature = "shuttle");
-    let mut all = Vec::with_capacity(things.len());
-    if is_alone {
-        for thing in things {
-            interrupt::check()?;
-            all.push(work(thing)?);
-        }
-        return Ok(all);
+    if things.len() < MANY || is_remote || cfg!(feature = "shuttle") {
+        return things.iter().map(|thing| interrupt::check().and_then(|()| work(thing))).collect();
     }
+    let mut all = Vec::with_capacity(things.len());
     for at_once in things.chunks(THINGS_AT_ONCE) {
         interrupt::check()?;
         let jobs = at_once.chunks(THINGS_OF_JOB).collect();

@@ -358,9 +358,6 @@ impl FileQueue {
     /// # Errors
     /// Where one can't be removed; it is out of the queue all the same.
     pub fn delete(&self, gone: &[Arc<MappedFile>]) -> Result<()> {
-        if gone.is_empty() {
-            return Ok(());
-        }
         self.forget(gone);
         gone.iter().try_for_each(|file| file.delete())
     }
@@ -382,6 +379,9 @@ impl FileQueue {
 
     /// Takes files out of the queue and leaves them on the disk.
     pub fn forget(&self, gone: &[Arc<MappedFile>]) {
+        if gone.is_empty() {
+            return;
+        }
         let mut files = self.files.write();
         let kept = files.iter().filter(|file| !gone.iter().any(|gone| Arc::ptr_eq(gone, file))).cloned();
         let kept = kept.collect();

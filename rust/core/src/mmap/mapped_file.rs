@@ -190,9 +190,8 @@ impl MappedFile {
     /// # Errors
     /// Where it can't be opened or mapped, or is shorter than its size.
     pub fn region(self: &Arc<Self>) -> Result<Arc<Region>> {
-        if let Some(region) = &self.open.read().region {
-            self.used.store(true, Ordering::Relaxed);
-            return Ok(Arc::clone(region));
+        if let Some(region) = self.open_region() {
+            return Ok(region);
         }
         let mut open = self.open.write();
         if let Some(region) = &open.region {
@@ -205,6 +204,12 @@ impl MappedFile {
         drop(open);
         self.register();
         Ok(region)
+    }
+
+    fn open_region(&self) -> Option<Arc<Region>> {
+        let region = self.open.read().region.clone()?;
+        self.used.store(true, Ordering::Relaxed);
+        Some(region)
     }
 
     /// Of many files most are short. What stands behind their end is a hole, and a system that reads ahead by
@@ -284,12 +289,13 @@ impl MappedFile {
         if self.access == Access::Read {
             return Ok(None);
         }
-        let is_read_first =
-            self.budget.is_some() && len <= MAX_READ_BEFORE_MAP && self.open.read().region.is_none();
-        if is_read_first && self.read_count.fetch_add(1, Ordering::Relaxed) < READS_BEFORE_MAP {
-            return Ok(None);
+        if let Some(region) = self.open_region() {
+            return Ok(Some(region));
         }
-        self.region().map(Some)
+        let is_read_first = self.budget.is_some()
+            && len <= MAX_READ_BEFORE_MAP
+            && self.read_count.fetch_add(1, Ordering::Relaxed) < READS_BEFORE_MAP;
+        if is_read_first { Ok(None) } else { self.region().map(Some) }
     }
 
     /// Bytes as [`MappedFile::slice`] gives them, as a place in a window that others of this file may

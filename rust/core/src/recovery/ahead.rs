@@ -1,6 +1,6 @@
 //! What a walk over the log in parts tells beside where the log ends: which records are strangers, what dispatch
-//! makes of each, and which is each queue's last. All would otherwise take a walk of their own, which comes from the disk again where the log is
-//! larger than memory.
+//! makes of each, and which is each queue's last. All would otherwise take a walk of their own, which comes from
+//! the disk again where the log is larger than memory.
 
 use std::ops::{ControlFlow, Range};
 

@@ -25,9 +25,8 @@ pub struct QueueEnds {
 /// Sets the queues' ends. Gives where dispatch has to begin.
 ///
 /// After a clean stop a queue ends where its last unit does that agrees with the log, and is dispatched from there
-/// where the log has more of it. After an
-/// unclean one only units of records below the point up to which the last writer knew the queues to
-/// be on the disk are kept: the rest is dispatched again.
+/// where the log has more of it. After an unclean one only units of records below the point up to which the
+/// last writer knew the queues to be on the disk are kept: the rest is dispatched again.
 ///
 /// # Errors
 /// Where queue or log can't be read.
@@ -48,18 +47,19 @@ pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
 
 /// Dispatch begins where the last record ends that has a unit; earlier for a queue that lost files.
 pub(super) fn recover_closed(of: Recovered<'_>, log_end: u64) -> Result<QueueEnds> {
+    let min_offset = of.log.min_offset().unwrap_or(0);
     let all = each_of_many(&of.queues.all(), of.is_remote, |queue| {
         let found = recover_closed_queue(of, queue, log_end)?;
-        queue.find_min_offset(of.log.min_offset().unwrap_or(0))?;
+        queue.find_min_offset(min_offset)?;
         Ok(found)
     })?;
     let reached = all.iter().map(|found| found.reached).max().unwrap_or(0);
-    let of_damaged = all.iter().filter_map(|found| found.of_damaged).min().unwrap_or(u64::MAX);
-    Ok(QueueEnds { dispatch_from: reached.min(of_damaged), is_cut: all.iter().any(|found| found.is_cut) })
+    let dispatch_from = all.iter().filter_map(|found| found.of_damaged).fold(reached, u64::min);
+    Ok(QueueEnds { dispatch_from, is_cut: all.iter().any(|found| found.is_cut) })
 }
 
 /// What was found of one queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ClosedEnd {
     /// Behind the last record that has a unit.
     reached: u64,
@@ -95,12 +95,13 @@ fn recover_crashed(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
         LastPositions::Lost => 0,
         LastPositions::Known(positions) => positions.queues.min(end.walked_from),
     };
+    let min_offset = of.log.min_offset().unwrap_or(0);
     let earlier = each_of_many(&of.queues.all(), of.is_remote, |queue| {
         let earlier = match forget_removed(of, queue)? {
             None => queue.recover_up_to(known)?,
             removed => removed,
         };
-        queue.find_min_offset(of.log.min_offset().unwrap_or(0))?;
+        queue.find_min_offset(min_offset)?;
         Ok(earlier)
     })?;
     let dispatch_from = earlier.into_iter().flatten().fold(known, u64::min);

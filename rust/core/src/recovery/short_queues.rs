@@ -12,11 +12,10 @@ use hashbrown::HashMap;
 
 use super::Recovered;
 use crate::commit_log::scan;
-use crate::commit_log::topic_queue::{QueueKey, QueueRef};
+use crate::commit_log::topic_queue::QueueKey;
 use crate::consume_queue::ConsumeQueue;
 use crate::error::Result;
 use crate::format::message::{Check, Record};
-use crate::format::sys_flag;
 use crate::num;
 use crate::removed_queues::RemovedQueues;
 
@@ -27,7 +26,7 @@ pub struct LastRecords(HashMap<QueueKey, u64>);
 impl LastRecords {
     /// Adds the next record.
     pub(super) fn record(&mut self, removed: &RemovedQueues, offset: u64, record: &Record<'_>) {
-        let Some(queue) = queue_of(removed, offset, record) else { return };
+        let Some(queue) = removed.queue_of(offset, record) else { return };
         match self.0.get_mut(&queue) {
             Some(last) => *last = offset,
             None => _ = self.0.insert(queue.into(), offset),
@@ -38,13 +37,6 @@ impl LastRecords {
     pub(super) fn part(&mut self, part: Self) {
         self.0.extend(part.0);
     }
-}
-
-/// The queue that a record is in.
-fn queue_of<'a>(removed: &RemovedQueues, offset: u64, record: &Record<'a>) -> Option<QueueRef<'a>> {
-    let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
-    let is_in_queue = sys_flag::enters_consume_queue(record.sys_flag) && !removed.covers(queue, offset);
-    is_in_queue.then_some(queue)
 }
 
 /// The first record whose queue lost its unit. The queues' ends are set.
@@ -65,8 +57,7 @@ pub(super) fn first_lost(of: Recovered<'_>, lasts: &LastRecords, log_end: u64) -
     let mut position = from.max(of.log.min_offset().unwrap_or(0));
     while position < log_end && first.is_none() && !short.is_empty() {
         let end = scan::scan(of.log.files(), position, log_end, Check::Structure, |offset, record, _| {
-            let queue = queue_of(&of.config.removed_queues, offset, record);
-            if let Some(queue) = queue
+            if let Some(queue) = of.config.removed_queues.queue_of(offset, record)
                 && short.get(&queue).is_some_and(|found| offset >= found.reached())
                 && let Some(found) = short.remove(&queue)
                 && num::from_java_long(record.queue_offset) == Some(found.max_offset_in_queue())

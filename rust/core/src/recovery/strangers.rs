@@ -22,7 +22,6 @@ use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::format::java_string::decode;
 use crate::format::message::{self, Check, Decoded, Record, RecordFault};
-use crate::format::sys_flag;
 use crate::interrupt;
 use crate::num;
 use crate::removed_queues::RemovedQueues;
@@ -89,14 +88,14 @@ pub fn find(
 }
 
 impl Claim {
-    /// That of a record; `None` where it is in no queue.
-    fn of(offset: u64, record: &Record<'_>) -> Option<Self> {
-        sys_flag::enters_consume_queue(record.sys_flag).then_some(Self {
+    /// That of a record which is in a queue.
+    const fn of(offset: u64, record: &Record<'_>) -> Self {
+        Self {
             phy_offset: offset,
             size: record.total_size,
             queue_id: record.queue_id,
             queue_offset: record.queue_offset,
-        })
+        }
     }
 
     const fn next_queue_offset(&self) -> i64 {
@@ -122,11 +121,11 @@ struct Span {
 impl Followers {
     /// Adds the part's next record.
     pub fn record(&mut self, removed: &RemovedQueues, offset: u64, record: &Record<'_>) {
-        let Some(claim) = Claim::of(offset, record).filter(|_| !self.has_jumps) else { return };
-        let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
-        if removed.covers(queue, offset) {
+        if self.has_jumps {
             return;
         }
+        let Some(queue) = removed.queue_of(offset, record) else { return };
+        let claim = Claim::of(offset, record);
         let Some(span) = self.spans.get_mut(&queue) else {
             self.spans.insert(queue.into(), Span { first: claim, second: None, last: claim });
             return;
@@ -173,12 +172,10 @@ impl Search {
 
     /// Looks at the next record.
     pub(super) fn record(&mut self, queues: &QueueTable, offset: u64, record: &Record<'_>) -> Result<()> {
-        let Some(claim) = Claim::of(offset, record) else { return Ok(()) };
-        let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
-        if queues.removed().covers(queue, offset) {
-            return Ok(());
+        match queues.removed().queue_of(offset, record) {
+            Some(queue) => self.claim(queues, queue, Claim::of(offset, record)),
+            None => Ok(()),
         }
-        self.claim(queues, queue, claim)
     }
 
     fn claim(&mut self, queues: &QueueTable, queue: QueueRef<'_>, claim: Claim) -> Result<()> {

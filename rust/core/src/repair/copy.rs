@@ -85,12 +85,14 @@ fn fill(holes: &[Hole], file_from: u64, file_size: u64, to: &dyn FileHandle, pat
 /// for the holes: a writer may have put records there otherwise.
 ///
 /// # Errors
-/// [`Error::Layout`] where a whole file
-/// is missing, which takes another folder; where a file can't be read or written, or the call is broken off:
-/// all that was changed by then is in the folder, and another call fills what is left.
+/// [`Error::ReadOnly`] where the view has no lock; [`Error::Layout`] where a whole file is missing, which takes another
+/// folder; where a file can't be read or written, or the call is broken off: all that was changed by then is in the
+/// folder, and another call fills what is left.
 pub fn fill_in_place(view: &LogView, holes: &[Hole], fs: &dyn FileSystem, saved: &Path) -> Result<()> {
     let config = view.config();
-    debug_assert!(view.is_locked(), "who fills holes has the store's lock");
+    if !view.is_locked() {
+        return Err(Error::ReadOnly { path: config.store_path_root_dir.clone() });
+    }
     fs.create_dir_all(saved).map_err(Error::io("make the folder", saved))?;
     let mut files = Vec::new();
     for hole in holes {

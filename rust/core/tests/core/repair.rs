@@ -109,6 +109,17 @@ fn a_repair_in_place_that_is_broken_off_has_saved_what_it_changed() {
 }
 
 #[test]
+fn nothing_is_filled_without_the_stores_lock() {
+    let root = copy_of(&damaged());
+    let before = tree(root.path());
+    let view = view(root.path()).unwrap();
+    let holes = holes(&view).unwrap();
+    let outcome = fill_in_place(&view, &holes, &OsFileSystem, &root.path().join("mqstore/saved"));
+    assert!(matches!(outcome, Err(Error::ReadOnly { .. })), "{outcome:?}");
+    assert_eq!(tree(root.path()), before);
+}
+
+#[test]
 fn a_copy_that_is_broken_off_leaves_the_log_as_it_was() {
     let files = damaged();
     for at in 1.. {

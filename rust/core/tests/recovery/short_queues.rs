@@ -9,7 +9,7 @@ use mqstore_core::store::Store;
 
 use crate::parts::Parts;
 use crate::stores::{
-    LOG_FILE_SIZE, UNITS_IN_FILE, config, fill, numbers, open, patch, put, read, tree, walked_parts,
+    LOG_FILE_SIZE, UNITS_IN_FILE, config, fill, log_file, numbers, open, patch, put, read, tree, walked_parts,
 };
 
 /// So many that the log has files before the newest three.
@@ -35,16 +35,15 @@ fn place(store: &Store, index: u64) -> u64 {
     queue.unit(index).unwrap().unwrap().physical_offset.cast_unsigned()
 }
 
-fn queue_files(root: &Path) -> PathBuf {
-    root.join("consumequeue/t/0")
+fn queue_file(root: &Path, first_unit: u64) -> PathBuf {
+    root.join(format!("consumequeue/t/0/{:020}", first_unit * 20))
 }
 
 /// Writes something over all units of a queue from one on.
 fn damage(root: &Path, from: u64, byte: u8) {
     for file in from / UNITS_IN_FILE..=COUNT as u64 / UNITS_IN_FILE {
-        let path = queue_files(root).join(format!("{:020}", file * UNITS_IN_FILE * 20));
         let first = from.saturating_sub(file * UNITS_IN_FILE);
-        patch(&path, first * 20, |units| units.fill(byte));
+        patch(&queue_file(root, file * UNITS_IN_FILE), first * 20, |units| units.fill(byte));
     }
 }
 
@@ -52,7 +51,7 @@ fn damage(root: &Path, from: u64, byte: u8) {
 fn without_last_unit(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let mut files = tree(&root.join("consumequeue"));
     let last_file = COUNT as u64 / UNITS_IN_FILE * UNITS_IN_FILE;
-    let file = files.get_mut(&queue_files(root).join(format!("{:020}", last_file * 20)));
+    let file = files.get_mut(&queue_file(root, last_file));
     let unit = (COUNT - usize::try_from(last_file).unwrap()) * 20;
     file.unwrap().as_mut().unwrap()[unit..unit + 20].fill(0);
     files
@@ -108,7 +107,7 @@ fn dispatch_begins_at_the_first_record_that_lost_its_unit() {
 fn a_queue_without_a_folder_was_removed() {
     let root = tempfile::tempdir().unwrap();
     closed(root.path());
-    std::fs::remove_dir_all(queue_files(root.path())).unwrap();
+    std::fs::remove_dir_all(root.path().join("consumequeue/t/0")).unwrap();
     let store = open(root.path());
     assert_eq!(store.notes().dispatched_from, store.max_phy_offset());
     assert!(store.find_consume_queue("t", 0).is_none());
@@ -130,7 +129,7 @@ fn what_stays_away_with_a_removed_queue_is_not_lost() {
     store.close().unwrap();
     let first = place(&store, 0);
     drop(store);
-    patch(&queue_files(root.path()).join(format!("{:020}", 0)), 0, |units| units.fill(0));
+    patch(&queue_file(root.path(), 0), 0, |units| units.fill(0));
     assert_eq!(read(root.path()).notes().dispatched_from, first);
     assert_eq!(numbers(&open(root.path())), [0, 1, 2]);
 }
@@ -142,7 +141,7 @@ fn a_jump_of_offsets_is_no_lost_end() {
     let root = tempfile::tempdir().unwrap();
     let places = closed(root.path());
     let last = *places.last().unwrap();
-    let log = root.path().join(format!("commitlog/{:020}", last - last % LOG_FILE_SIZE));
+    let log = log_file(root.path(), last - last % LOG_FILE_SIZE);
     damage(root.path(), 74, 0);
     patch(&log, last % LOG_FILE_SIZE + QUEUE_OFFSET_AT + 7, |at| at[0] ^= 64);
     let reader = read(root.path());
