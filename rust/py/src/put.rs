@@ -107,6 +107,14 @@ impl Store {
         }
     }
 
+    /// The queue that a put to a topic goes to: the one that is asked for, or the next one in turn.
+    pub(crate) fn queue_for(slf: &Bound<'_, Self>, topic: &str, asked: Option<i32>) -> PyResult<i32> {
+        if let Some(round) = slf.get().rounds.read().get(topic) {
+            return round.queue(asked);
+        }
+        Self::round_of(slf, topic)?.queue(asked)
+    }
+
     pub(crate) fn round_of(slf: &Bound<'_, Self>, topic: &str) -> PyResult<Arc<Round>> {
         let this = slf.get();
         if let Some(round) = this.rounds.read().get(topic) {
@@ -166,6 +174,7 @@ pub struct Extras<'a> {
 }
 
 /// The properties of a message that is put.
+#[inline]
 pub fn properties_of<'a>(extras: &Extras<'a>) -> Properties<'a> {
     let client = ClientProperties::of(
         extras.keys.map(str::as_bytes),
@@ -421,7 +430,7 @@ impl Put<'_> {
         wait_store_msg_ok: bool,
     ) -> PyResult<(PutMessageResult, Option<u64>)> {
         let (py, this) = (slf.py(), slf.get());
-        let queue_id = Store::round_of(slf, self.topic)?.queue(self.queue_id)?;
+        let queue_id = Store::queue_for(slf, self.topic, self.queue_id)?;
         if self.deliver_at.is_some() {
             Store::know_timed_topic(slf)?;
         }

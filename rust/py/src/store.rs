@@ -137,7 +137,7 @@ impl Store {
     fn _queue_for(slf: &Bound<'_, Self>, topic: &str, queue_id: Option<i32>) -> PyResult<i32> {
         let checked = slf.get().core.check_topic(topic.as_bytes());
         checked.map_err(|refusal| refusal_to_py(slf.py(), &refusal))?;
-        Self::round_of(slf, topic)?.queue(queue_id)
+        Self::queue_for(slf, topic, queue_id)
     }
 
     /// The number of queues that a put to a topic goes round.

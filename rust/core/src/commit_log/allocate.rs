@@ -55,6 +55,12 @@ impl ActiveFile {
         debug_assert!(fits, "room for the record was reserved");
     }
 
+    /// Has the processor fetch what is about to be written over, without waiting for it.
+    #[inline]
+    pub(super) fn prefetch_to_write(&self, position: usize, len: usize) {
+        self.target.prefetch_to_write(position, len);
+    }
+
     fn reserve(&self, up_to: u64) -> Result<()> {
         let reserved = self.reserved_offset();
         let up_to = up_to.min(self.end_offset());

@@ -257,9 +257,11 @@ impl CommitLog {
         if needed > file_size {
             return Err(AppendRefusal::FitsNoFile { size, file_size });
         }
-        let mut wrote = self.wrote_offset();
-        let active = match &appender.active {
-            Some(active) if wrote + needed <= active.end_offset() => Arc::clone(active),
+        let wrote = self.wrote_offset();
+        let next = match &appender.active {
+            Some(active) if wrote + needed <= active.end_offset() => {
+                return self.reserve_blocks(active, wrote + needed, wait);
+            }
             Some(full) => {
                 let next = self.next_active(full.end_offset(), wait)?;
                 self.fill_blank(full, wrote);
@@ -267,12 +269,12 @@ impl CommitLog {
             }
             None => self.open_active(wrote, needed, wait)?,
         };
-        appender.active = Some(Arc::clone(&active));
-        if wrote < active.file_from_offset() {
-            wrote = active.file_from_offset();
-            self.publish(wrote);
+        let active = appender.active.insert(next);
+        let begin = wrote.max(active.file_from_offset());
+        if wrote < begin {
+            self.publish(begin);
         }
-        self.reserve_blocks(&active, wrote + needed, wait)
+        self.reserve_blocks(active, begin + needed, wait)
     }
 
     /// The file in which the log's end lies, opened for the first append after the store was.
@@ -333,7 +335,12 @@ impl CommitLog {
     ) -> Result<Appended, AppendRefusal> {
         let wrote_offset = self.wrote_offset();
         let appended = self.write_one(appender, record, now, wrote_offset)?;
-        self.publish_with_time(wrote_offset + u64::from(appended.wrote_bytes), appended.store_timestamp);
+        let next = wrote_offset + u64::from(appended.wrote_bytes);
+        self.publish_with_time(next, appended.store_timestamp);
+        if let Some(active) = &appender.active {
+            // The next record, which is likely to be as long, finds its place fetched when it comes.
+            active.prefetch_to_write(self.position(next), record.fields.record_size());
+        }
         Ok(appended)
     }
 

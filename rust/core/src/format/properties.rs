@@ -161,6 +161,7 @@ pub struct ClientProperties<'a> {
 
 impl<'a> ClientProperties<'a> {
     /// Those of a message; keys and tags that are empty are none.
+    #[inline]
     #[must_use]
     pub fn of(
         keys: Option<&'a [u8]>,

@@ -184,6 +184,24 @@ impl Region {
         let _no_hint_known = at;
     }
 
+    /// As [`Region::prefetch`], all of a range, to be written to.
+    #[inline]
+    pub fn prefetch_to_write(&self, at: usize, len: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if self.contains(at, len) {
+            for place in (at..at + len).step_by(CACHE_LINE) {
+                // SAFETY: `place` was just checked to lie inside the mapping.
+                let start = unsafe { self.map.as_ptr().add(place) };
+                // SAFETY: a hint that changes nothing; a processor that does not have it does nothing.
+                unsafe {
+                    std::arch::asm!("prefetchw [{}]", in(reg) start, options(nostack, preserves_flags, readonly));
+                }
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _no_hint_known = (at, len);
+    }
+
     /// As [`Region::prefetch`], all of a range, into the cache behind the first: it is needed soon, and more
     /// of it than the first one holds.
     #[inline]

@@ -69,6 +69,7 @@ pub struct BatchMessage<'a> {
 impl<'a> Properties<'a> {
     /// What a client sends: its own properties, and what each of its messages has. A unique key among
     /// its own stays.
+    #[inline]
     #[must_use]
     pub fn of_client(mut own: JavaHashMap<'a>, client: ClientProperties<'a>) -> Self {
         if own.is_empty() {
