@@ -64,6 +64,23 @@ fn all_that_is_dispatched_again_is_derived_in_the_walk() {
     assert_eq!(derived(root.path(), 1 << 20, StoreState::Closed).0, Some(0..log_end));
 }
 
+/// Which groups' filters a message passes is known only when the store is open.
+#[test]
+fn nothing_is_derived_in_the_walk_where_dispatch_asks_filters() {
+    for state in [StoreState::Crashed, StoreState::Closed] {
+        let root = tempfile::tempdir().unwrap();
+        left(root.path(), if state == StoreState::Crashed { crash } else { closed });
+        forget_derived(root.path());
+        let range = |enable_calc_filter_bit_map| {
+            let parts =
+                Parts::with(StoreConfig { enable_calc_filter_bit_map, ..with_room(root.path(), 1 << 20) });
+            recover(parts.recovered(state)).unwrap().derived.range()
+        };
+        assert!(range(false).is_some());
+        assert_eq!(range(true), None);
+    }
+}
+
 #[test]
 fn no_more_is_derived_than_there_is_room_for() {
     let root = tempfile::tempdir().unwrap();

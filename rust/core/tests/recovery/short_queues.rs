@@ -9,7 +9,8 @@ use mqstore_core::store::Store;
 
 use crate::parts::Parts;
 use crate::stores::{
-    LOG_FILE_SIZE, UNITS_IN_FILE, config, fill, log_file, numbers, open, patch, put, read, tree, walked_parts,
+    LOG_FILE_SIZE, UNITS_IN_FILE, bodies, config, fill, log_file, numbers, open, patch, put, read, tree,
+    walked_parts,
 };
 
 /// So many that the log has files before the newest three.
@@ -99,6 +100,25 @@ fn dispatch_begins_at_the_first_record_that_lost_its_unit() {
         let places = closed(root.path());
         damage(root.path(), lost_from, 0);
         assert_eq!(dispatched_from(root.path()), places[usize::try_from(lost_from).unwrap()]);
+    }
+}
+
+/// Each is told by a record of its own, of which the first counts.
+#[test]
+fn dispatch_begins_at_the_first_record_that_any_of_several_queues_lost() {
+    for lost_from in [70, 74] {
+        let root = tempfile::tempdir().unwrap();
+        let places = closed(root.path());
+        damage(root.path(), lost_from, 0);
+        let last_of_other = COUNT as u64 / 2;
+        let other = root
+            .path()
+            .join(format!("consumequeue/u/0/{:020}", last_of_other / UNITS_IN_FILE * UNITS_IN_FILE * 20));
+        patch(&other, last_of_other % UNITS_IN_FILE * 20, |units| units.fill(0));
+        assert_eq!(dispatched_from(root.path()), places[usize::try_from(lost_from).unwrap()]);
+        let reader = read(root.path());
+        assert_eq!(numbers(&reader), (0..COUNT).collect::<Vec<_>>());
+        assert_eq!(bodies(&reader, "u", 0).len(), COUNT.div_ceil(2));
     }
 }
 

@@ -133,6 +133,27 @@ fn a_list_is_forgotten_with_the_log() {
     check(root.path(), &expected);
 }
 
+/// Of that record only the body is bad, which is looked at when the log's end is looked for.
+#[test]
+fn a_removal_is_forgotten_with_the_very_record_that_it_names() {
+    const BODY_AT: u64 = 88;
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let kept = puts(&store, "old", 3);
+    let last = put(&store, "t", 0, b"last", "").wrote_offset;
+    put(&store, "other", 0, b"stays", "");
+    remove(&store);
+    crash(store);
+    patch(&log_file(root.path(), 0), last + BODY_AT, |body| body[0] ^= 1);
+    let cutting = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+    let store = open_with(cutting);
+    assert_eq!((store.max_phy_offset(), bodies(&store, "t", 0)), (last, kept.clone()));
+    // What comes to its place, as large and at the same time, is not removed with it.
+    assert_eq!(put(&store, "t", 0, b"next", "").wrote_offset, last);
+    crash(store);
+    check(root.path(), &[kept, vec!["next".into()]].concat());
+}
+
 #[test]
 fn a_list_that_is_not_whole_is_told() {
     let root = tempfile::tempdir().unwrap();
