@@ -8,9 +8,9 @@ use mqstore_core::index::KeyQuery;
 use mqstore_core::recovery::{StoreState, recover};
 use mqstore_core::store::Store;
 
-use crate::parts::Parts;
+use crate::parts::{Parts, set_positions, set_times};
 use crate::stores::{
-    Opened, config, crash, fill, log_file, numbers, open, open_with, patch, read, walked_parts,
+    LOG_FILE_SIZE, Opened, config, crash, fill, log_file, numbers, open, open_with, patch, read, walked_parts,
 };
 
 const COUNT: usize = 100;
@@ -109,6 +109,35 @@ fn a_store_is_the_same_however_much_of_it_was_derived_in_the_walk() {
             assert_eq!(store.dispatch_behind_bytes(), 0);
         }
     }
+}
+
+/// The walk for the log's end begins at a later file than dispatch has to, and 4.9.3 looks for no strangers before it.
+#[test]
+fn what_stands_before_all_that_was_derived_is_dispatched_too() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..COUNT / 2);
+    store.clock.set(1_010_000);
+    fill(&store, COUNT / 2..COUNT);
+    crash(store);
+    set_positions(root.path(), 2 * LOG_FILE_SIZE, 0, 0);
+    set_times(root.path(), [1_005_000; 3]);
+    let compat = || StoreConfig { compat: true, ..with_room(root.path(), 1 << 20) };
+    let parts = Parts::with(compat());
+    let recovery = recover(parts.recovered(StoreState::Crashed)).unwrap();
+    assert_eq!(recovery.dispatch_from, 0);
+    assert_eq!(recovery.derived.range(), Some(2 * LOG_FILE_SIZE..recovery.log_end));
+    assert_eq!(numbers(&open_with(compat())), (0..COUNT).collect::<Vec<_>>());
+}
+
+/// Nothing is confirmed yet when the store is opened.
+#[test]
+fn what_was_derived_behind_the_confirm_offset_is_not_dispatched() {
+    let root = tempfile::tempdir().unwrap();
+    left(root.path(), crash);
+    forget_derived(root.path());
+    let store = open_with(StoreConfig { duplication_enable: true, ..with_room(root.path(), 1 << 20) });
+    assert_eq!((store.dispatcher().message_count(), store.dispatcher().reput_from_offset()), (0, 0));
 }
 
 /// Which records are strangers is only known behind the walk.

@@ -81,9 +81,9 @@ fn a_record_that_says_another_place_is_dispatched_nowhere() {
     }
 }
 
-/// It has the other queue's next place, whose own record follows: units tell which of the two is right.
-#[test]
-fn a_record_that_says_it_is_what_comes_next_in_another_queue_does_not_take_its_place() {
+/// Five messages each of two queues of a topic, by turns, of a store that was killed with its units in the files, where
+/// one message says that it is the other queue's. Gives what a reader finds of both queues.
+fn read_with_one_in_the_other_queue(number: usize) -> [Vec<String>; 2] {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());
     let mut offsets = Vec::new();
@@ -98,14 +98,45 @@ fn a_record_that_says_it_is_what_comes_next_in_another_queue_does_not_take_its_p
         queue.spill().unwrap();
     }
     crash(store);
-    // 0.2, before 1.2.
-    let bad = offsets[4];
+    let bad = offsets[number];
     patch(&log_file(root.path(), 0), bad + QUEUE_ID_AT + 3, |at| at[0] ^= 1);
     let reader = read(root.path());
     let gaps = reader.gaps();
     assert!(matches!(gaps[..], [gap] if gap.from == bad), "{gaps:?}");
-    assert_eq!(bodies(&reader, "orders", 0), ["0.0", "0.1", "0.3", "0.4"]);
-    assert_eq!(bodies(&reader, "orders", 1), ["1.0", "1.1", "1.2", "1.3", "1.4"]);
+    [0, 1].map(|queue_id| bodies(&reader, "orders", queue_id))
+}
+
+/// It has the other queue's next place, whose own record follows: units tell which of the two is right.
+#[test]
+fn a_record_that_says_it_is_what_comes_next_in_another_queue_does_not_take_its_place() {
+    let [first, second] = read_with_one_in_the_other_queue(4);
+    assert_eq!(first, ["0.0", "0.1", "0.3", "0.4"]);
+    assert_eq!(second, ["1.0", "1.1", "1.2", "1.3", "1.4"]);
+}
+
+/// It has the place that the other queue's last record has: units tell here too.
+#[test]
+fn a_record_that_says_it_is_what_another_queue_has_already_is_told() {
+    let [first, second] = read_with_one_in_the_other_queue(5);
+    assert_eq!(first, ["0.0", "0.1", "0.2", "0.3", "0.4"]);
+    assert_eq!(second, ["1.0", "1.1", "1.3", "1.4"]);
+}
+
+/// A Java store does not say which queues it removed: the first message of such a queue is nobody's rival.
+#[test]
+fn a_queue_that_begins_anew_behind_its_first_message_has_no_strangers() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put_at(&store, "orders", 0);
+    store.reput().unwrap();
+    store.destroy_queue(&store.find_consume_queue("orders", 0).unwrap()).unwrap();
+    for queue_offset in 0..3 {
+        put_at(&store, "orders", queue_offset);
+    }
+    spill(&store);
+    crash(store);
+    std::fs::remove_file(root.path().join("mqstore/removed_queues")).unwrap();
+    assert_eq!(open(root.path()).gaps(), []);
 }
 
 /// The other queue goes on with it as with a record of its own, and nothing follows that could tell.

@@ -7,6 +7,9 @@ use mqstore_core::store::Store;
 
 use crate::stores::{bodies, config, crash, log_file, open, open_with, patch, put, read, tree};
 
+/// Where a record has its body.
+const BODY_AT: u64 = 88;
+
 fn puts(store: &Store, life: &str, count: usize) -> Vec<String> {
     let body = |number| format!("{life} {number}");
     (0..count).for_each(|number| {
@@ -90,10 +93,11 @@ fn a_queue_is_removed_again_and_again() {
 
 #[test]
 fn a_removal_that_was_broken_off_is_finished() {
-    for clean in [false, true] {
+    // Of one message the first unit is the last one's too.
+    for (count, clean) in [(25, false), (25, true), (1, false), (1, true)] {
         let root = tempfile::tempdir().unwrap();
         let store = open(root.path());
-        puts(&store, "old", 25);
+        puts(&store, "old", count);
         store.reput().unwrap();
         store.flush_everything().unwrap();
         let folder = root.path().join("consumequeue/t/0");
@@ -136,7 +140,6 @@ fn a_list_is_forgotten_with_the_log() {
 /// Of that record only the body is bad, which is looked at when the log's end is looked for.
 #[test]
 fn a_removal_is_forgotten_with_the_very_record_that_it_names() {
-    const BODY_AT: u64 = 88;
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());
     let kept = puts(&store, "old", 3);
@@ -152,6 +155,28 @@ fn a_removal_is_forgotten_with_the_very_record_that_it_names() {
     assert_eq!(put(&store, "t", 0, b"next", "").wrote_offset, last);
     crash(store);
     check(root.path(), &[kept, vec!["next".into()]].concat());
+}
+
+/// RocketMQ cuts a log and leaves the list: what it puts to the place of that record, of another size or at another
+/// time, was not removed.
+#[test]
+fn a_removal_does_not_count_where_another_record_stands_in_its_last_one_s_place() {
+    for (next, time) in [("of another size", 1_000_000), ("next", 1_000_500)] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        let kept = puts(&store, "old", 3);
+        let last = put(&store, "t", 0, b"last", "").wrote_offset;
+        remove(&store);
+        crash(store);
+        let removed = std::fs::read(list(root.path())).unwrap();
+        patch(&log_file(root.path(), 0), last + BODY_AT, |body| body[0] ^= 1);
+        let store = open(root.path());
+        store.clock.set(time);
+        assert_eq!(put(&store, "t", 0, next.as_bytes(), "").wrote_offset, last);
+        crash(store);
+        std::fs::write(list(root.path()), removed).unwrap();
+        check(root.path(), &[kept, vec![next.into()]].concat());
+    }
 }
 
 #[test]
