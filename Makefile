@@ -67,7 +67,8 @@ mutants:
 	$(MUTATE) -o target/mutants/format -f 'rust/core/src/format/*.rs' $(MUTANTS) -- --test format -- --skip a_small_body
 	$(MUTATE) -o target/mutants/recovery -f 'rust/core/src/recovery/*.rs' -f 'rust/core/src/dispatch/*.rs' \
 	  -f rust/core/src/consume_queue/recover.rs -f rust/core/src/store/witness.rs -f rust/core/src/index/infer.rs \
-	  $(MUTANTS) -- --test core --test recovery --test store --test consume_queue --test index --test selection
+	  -f rust/core/src/removed_queues.rs $(MUTANTS) \
+	  -- --test core --test recovery --test store --test consume_queue --test index --test selection
 
 # The engine's threads under a sanitizer that sees memory which two touch without an order between them. Needs a
 # nightly compiler with rust-src.
