@@ -15,6 +15,7 @@ from mqstore.store.times import Time
 __all__ = [
     "Arrival",
     "BadRanges",
+    "Bell",
     "Cursor",
     "DispatchRequest",
     "Engine",
@@ -373,6 +374,16 @@ class BadRanges:
         """What has come since the last call: from, to, whether it is gone, why."""
 
 @final
+class Bell:
+    """Tells an event loop, without the GIL, that something has happened."""
+
+    def __new__(cls) -> Bell: ...
+    def fileno(self) -> int:
+        """A file descriptor that can be read while it rings."""
+    def silence(self) -> None:
+        """It rings no more."""
+
+@final
 class Engine:
     """What services hold of a store: it does not keep the store from being dropped."""
 
@@ -397,8 +408,12 @@ class Engine:
         """Waits for a put that asks for a flush."""
     def wake_flusher(self) -> None:
         """Ends the pass of a flushing service that is under way, or the next one."""
-    def group_commit(self, max_wait_ms: int, until_idle: bool) -> int:
-        """Waits for a put that waits for the disk, and flushes; goes on so until idle. Gives the flushed offset."""
+    def group_commit(self, max_wait_ms: int, bells: list[Bell]) -> int:
+        """Waits for a put that waits for the disk, and flushes; goes on so until idle, or until it is woken.
+
+        Each flush rings the bells of those whose tasks wait. Without bells, threads that wait flush by themselves.
+        Gives the flushed offset.
+        """
     def flushed_where(self) -> int:
         """Up to where the log is on the disk."""
     def transferred_where(self) -> int:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import pytest
 
 import mqstore
+from mqstore._native import Bell
 from mqstore.consumer.membership import FileLock
 from mqstore.services import GroupCommitService, HAService
 from mqstore.verify import verify
@@ -85,7 +86,7 @@ def test_a_put_that_waits_for_the_disk(open_store: Opener, put: Callable[[mqstor
     store = open_store(flushDiskType="SYNC_FLUSH", syncFlushTimeout=FOREVER_MS)
     stop(store, GroupCommitService)
     # As while asyncio tasks wait: a thread leaves the flush to the service.
-    store._engine.group_commit(0, until_idle=False)
+    store._engine.group_commit(0, [Bell()])
     with ctrl_c_while_it_waits():
         put(store)
     assert bodies(store) == [b"1"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import mqstore
+from mqstore._native import Bell
 from mqstore.services import FlushConsumeQueueService, GroupCommitService, ReputMessageService, ServiceThread
 from tests.services.delivery import service_of
 from tests.store.conftest import Opener
@@ -66,7 +67,7 @@ def test_a_put_does_not_wait_for_a_flusher_that_died(open_store: Opener, monkeyp
 
     def die_once_waited_for() -> None:
         # As while asyncio tasks wait: a thread leaves the flush to the service.
-        service.engine.group_commit(0, until_idle=False)
+        service.engine.group_commit(0, [Bell()])
         threads[0].start()
         wait_until(lambda: store.get_max_phy_offset() > 0)
         die()

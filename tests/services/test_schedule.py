@@ -120,7 +120,11 @@ def test_offsets_are_written_behind_the_flush_of_what_they_say(
     open_store: Opener, clock: HandClock, tmp_path: Path
 ) -> None:
     # The log is flushed by nobody else.
-    quiet = {"flush_interval_commit_log": 600_000, "flush_interval_consume_queue": 600_000}
+    quiet = {
+        "flush_interval_commit_log": 600_000,
+        "flush_interval_consume_queue": 600_000,
+        "flush_delay_offset_interval": 600_000,
+    }
     store = open_store(clock=clock, messageDelayLevel=LEVELS, schedule_messages=True, **quiet)
     store.put("orders", b"body", delay_time_level=1)
     clock.now_ms += 1000

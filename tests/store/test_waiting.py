@@ -7,6 +7,7 @@ import pytest
 
 import mqstore
 from tests.store.conftest import Opener
+from tests.waiting import wait_until
 
 
 def test_many_puts_in_flight_with_synchronous_flush(open_store: Opener) -> None:
@@ -45,7 +46,7 @@ def test_puts_of_several_loops_and_some_that_are_cancelled(open_store: Opener) -
     for number in range(3):
         for task in range(4):
             assert len(store.query_message("t", f"loop-{number}-{task}-49")) == 1
-    assert not store._flush_waiters
+    wait_until(lambda: store._flush_waiters.bells() == [])
 
 
 def test_a_put_that_the_disk_does_not_confirm_in_time(open_store: Opener) -> None:
@@ -55,7 +56,27 @@ def test_a_put_that_the_disk_does_not_confirm_in_time(open_store: Opener) -> Non
         return await store._flush_waiters.wait(1 << 40)
 
     assert not asyncio.run(main())
-    assert not store._flush_waiters
+    wait_until(lambda: store._flush_waiters.bells() == [])
+
+
+def test_a_loop_that_goes_on_without_puts_is_let_go(open_store: Opener) -> None:
+    store = open_store(flushDiskType="SYNC_FLUSH")
+    waiters = store._flush_waiters
+
+    async def main() -> None:
+        await store.aio.put("t", b"")
+        first = waiters.bells()
+        await store.aio.put("t", b"")
+        assert waiters.bells() == first
+        assert len(first) == 1
+        await asyncio.to_thread(wait_until, lambda: waiters.bells() == [])
+        # A thread flushes by itself again.
+        await asyncio.to_thread(store.put, "t", b"")
+        await store.aio.put("t", b"")
+        assert len(waiters.bells()) == 1
+
+    asyncio.run(main())
+    wait_until(lambda: waiters.bells() == [])
 
 
 def test_put_many_awaits_the_disk(open_store: Opener) -> None:

@@ -51,12 +51,12 @@ class GroupCommitService(ServiceThread):
         self._waiters = store._flush_waiters
 
     def make_pass(self) -> None:
-        """Waits for a put that waits, flushes, and wakes the asyncio tasks that wait for it.
+        """Waits for puts that wait, and flushes for them until nobody puts any more.
 
-        Threads are woken by the engine: without asyncio tasks there is nothing to come back for.
+        The engine itself tells those who wait: a loop that has work to do does not give the GIL away for that.
         """
         waiters = self._waiters
-        waiters.reached(self.engine.group_commit(self._MAX_WAIT_MS, until_idle=not waiters))
+        waiters.reached(self.engine.group_commit(self._MAX_WAIT_MS, waiters.bells()))
 
     def failed(self, error: BaseException) -> None:
         """A failed flush is final: everybody who waits is told."""

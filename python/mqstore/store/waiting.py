@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from mqstore._native import Arrival, Message, PutMessageResult
+from mqstore._native import Arrival, Bell, Message, PutMessageResult
 from mqstore.errors import FlushDiskTimeoutError, FlushSlaveTimeoutError, SlaveNotAvailableError
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ __all__ = ["AsyncStore", "MessageWaiters", "OffsetWaiters", "wait_in_thread"]
 
 _FOLLOW_INTERVAL = 0.05
 """How often a store that another process writes is looked at, in seconds."""
+_LINGER = 0.1
+"""For how long a loop of which nobody waits any more counts as one whose next put comes soon, in seconds."""
 
 
 class MessageWaiters:
@@ -81,27 +83,40 @@ class _OfLoop:
     """The tasks of one event loop that wait, by their offsets. Used in the loop's thread alone."""
 
     def __init__(self, waiters: "OffsetWaiters", loop: asyncio.AbstractEventLoop) -> None:
+        self.bell = Bell()
         self._waiters = waiters
         self._loop = loop
+        loop.add_reader(self.bell.fileno(), self._rung)
         self._timer: asyncio.TimerHandle | None = None
         # A loop puts one message after the other: offsets and deadlines come in their order.
         self._waiting: deque[tuple[int, float, asyncio.Future[bool]]] = deque()
 
     def add(self, offset: int) -> "asyncio.Future[bool]":
-        future: asyncio.Future[bool] = self._loop.create_future()
-        deadline = self._loop.time() + self._waiters.timeout_s
-        self._waiting.append((offset, deadline, future))
-        if self._timer is None:
-            self._timer = self._loop.call_at(deadline, self._expire)
+        future: asyncio.Future[bool] = asyncio.Future(loop=self._loop)
+        timeout_s = self._waiters.timeout_s
+        if not self._waiting:
+            self._call_later(timeout_s, self._expire)
+        self._waiting.append((offset, time.monotonic() + timeout_s, future))
         return future
+
+    def _rung(self) -> None:
+        self.bell.silence()
+        self.reached(self._waiters.now())
 
     def reached(self, offset: int) -> None:
         waiting = self._waiting
+        if not waiting:
+            return
         while waiting and waiting[0][0] <= offset:
-            _resolve(waiting.popleft()[2], outcome=True)
+            future = waiting.popleft()[2]
+            # A task that was cancelled does not wait any more.
+            if not future.done():
+                future.set_result(True)
         self._rest()
 
     def failed(self, error: BaseException) -> None:
+        if not self._waiting:
+            return
         while self._waiting:
             future = self._waiting.popleft()[2]
             if not future.done():
@@ -109,51 +124,55 @@ class _OfLoop:
         self._rest()
 
     def _expire(self) -> None:
-        now = self._loop.time()
+        now = time.monotonic()
         while self._waiting and self._waiting[0][1] <= now:
-            _resolve(self._waiting.popleft()[2], outcome=False)
-        self._timer = self._loop.call_at(self._waiting[0][1], self._expire) if self._waiting else None
+            future = self._waiting.popleft()[2]
+            if not future.done():
+                future.set_result(False)
+        if self._waiting:
+            self._call_later(self._waiting[0][1] - now, self._expire)
         self._rest()
 
     def _rest(self) -> None:
         if not self._waiting:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-            self._waiters.drop(self._loop, self)
+            self._call_later(_LINGER, self._end)
 
+    def _end(self) -> None:
+        self._loop.remove_reader(self.bell.fileno())
+        self._waiters.drop(self._loop, self)
 
-def _resolve(future: "asyncio.Future[bool]", *, outcome: bool) -> None:
-    # A task that was cancelled does not wait any more.
-    if not future.done():
-        future.set_result(outcome)
+    def _call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(delay_s, call)
 
 
 class OffsetWaiters:
     """asyncio tasks that wait until the log is safe up to an offset: on the disk, or at a slave."""
 
-    def __init__(self, timeout_ms: int, now: Callable[[], int], first_waits: Callable[[], None] | None = None) -> None:
+    def __init__(self, timeout_ms: int, now: Callable[[], int], changed: Callable[[], None] | None = None) -> None:
         """Nobody waits yet.
 
         Args:
             timeout_ms: How long each waits.
             now: Up to where the log is safe.
-            first_waits: Called when somebody waits and nobody did before.
+            changed: Called when the bells to ring are others than before.
         """
         self.timeout_s = timeout_ms / 1000
-        self._now = now
-        self._first_waits = first_waits
+        self.now = now
+        self._changed = changed
         self._lock = threading.Lock()
         self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
-
-    def __bool__(self) -> bool:
-        """Whether anybody waits."""
-        return bool(self._loops)
 
     @property
     def in_time(self) -> str:
         """How long each waits, in words."""
         return f"within {self.timeout_s * 1000:.0f} ms"
+
+    def bells(self) -> list[Bell]:
+        """Which bells tell those who wait to look again."""
+        with self._lock:
+            return [of_loop.bell for of_loop in self._loops.values()]
 
     def wait(self, offset: int) -> "asyncio.Future[bool]":
         """A future of the running loop: whether the log is safe up to the offset before the time is up."""
@@ -162,11 +181,10 @@ class OffsetWaiters:
         if of_loop is None:
             with self._lock:
                 of_loop = self._loops[loop] = _OfLoop(self, loop)
-            if self._first_waits is not None:
-                self._first_waits()
+            self._tell_changed()
         future = of_loop.add(offset)
         # What was reached between the put and now is seen here.
-        if (reached := self._now()) >= offset:
+        if (reached := self.now()) >= offset:
             of_loop.reached(reached)
         return future
 
@@ -191,8 +209,14 @@ class OffsetWaiters:
     def drop(self, loop: asyncio.AbstractEventLoop, of_loop: _OfLoop) -> None:
         """Of these tasks none waits any more. Others of the same loop may, by now."""
         with self._lock:
-            if self._loops.get(loop) is of_loop:
-                del self._loops[loop]
+            if self._loops.get(loop) is not of_loop:
+                return
+            del self._loops[loop]
+        self._tell_changed()
+
+    def _tell_changed(self) -> None:
+        if self._changed is not None:
+            self._changed()
 
 
 class AsyncStore:

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::format::message::RecordFault;
+use crate::fs::FileSystem;
 
 /// The engine's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -186,6 +187,13 @@ impl Error {
     ) -> impl FnOnce(io::Error) -> Self {
         let address = address.into();
         move |source| Self::Socket { operation, address, source }
+    }
+
+    /// Whether a file of this machine was to be opened that is not there any more.
+    #[must_use]
+    pub(crate) fn is_removed(&self, fs: &dyn FileSystem) -> bool {
+        let Self::Io { operation: "open", path, source } = self else { return false };
+        source.kind() == io::ErrorKind::NotFound && !fs.is_remote() && matches!(fs.metadata(path), Ok(None))
     }
 
     /// Whether the disk, or the user's share of it, is full.

@@ -5,6 +5,7 @@
 //! derived from it. See `ARCHITECTURE.md`.
 
 pub mod arrow;
+pub mod bell;
 pub mod checkpoint;
 pub mod clock;
 pub mod commit_log;

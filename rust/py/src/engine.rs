@@ -15,6 +15,7 @@ use mqstore_core::ha::Master;
 use mqstore_core::store::Store as CoreStore;
 use pyo3::prelude::*;
 
+use crate::bell::Bell;
 use crate::errors::detached;
 
 /// How long dispatch sleeps when there is nothing to dispatch: 4.9.3's interval.
@@ -139,8 +140,9 @@ impl Engine {
         py.detach(|| self.core.log().wait_flush_requested(Duration::from_millis(max_wait_ms)));
     }
 
-    fn group_commit(&self, py: Python<'_>, max_wait_ms: u64, until_idle: bool) -> PyResult<u64> {
-        detached(py, || self.core.group_commit(Duration::from_millis(max_wait_ms), until_idle))
+    fn group_commit(&self, py: Python<'_>, max_wait_ms: u64, bells: Vec<Py<Bell>>) -> PyResult<u64> {
+        let bells: Vec<_> = bells.iter().map(|bell| Arc::clone(&bell.get().0)).collect();
+        detached(py, || self.core.group_commit(Duration::from_millis(max_wait_ms), &bells))
     }
 
     /// Ends the pass of a flushing service that is under way, or the next one.

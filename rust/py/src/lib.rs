@@ -4,6 +4,7 @@
 #![allow(clippy::needless_pass_by_value)] // arguments that Python gives arrive owned
 
 mod arguments;
+mod bell;
 mod clock;
 mod dispatch_request;
 mod engine;
@@ -34,6 +35,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::bell::Bell;
     #[pymodule_export]
     use crate::dispatch_request::DispatchRequest;
     #[pymodule_export]

@@ -53,8 +53,6 @@ struct Requests {
     gathers_until: Option<Instant>,
     /// How long the last flush took.
     last_flush: Duration,
-    /// Whether the service has somebody to serve and waits for more.
-    is_gathering: bool,
     /// Whether a group's flush is under way.
     is_flushing: bool,
     /// Whether tasks wait that only the service can tell, so that it has to make the flushes.
@@ -169,7 +167,7 @@ impl CommitLog {
     }
 
     /// Hands in an offset that somebody is about to wait for. A thread that does flushes by itself; where
-    /// tasks wait the service is rung for, once all are there that it would wait for anyway.
+    /// tasks wait the service is rung for.
     pub fn request_group_flush(&self, offset: u64) {
         let mut requests = self.flusher.requests.lock();
         requests.up_to = requests.up_to.max(offset);
@@ -177,8 +175,7 @@ impl CommitLog {
         if requests.waiting_count == 1 && !requests.is_flushing {
             requests.gather();
         }
-        // While it waits for more to come in the service would only wake to wait for the rest.
-        if requests.is_served && (!requests.is_gathering || requests.is_complete()) {
+        if requests.is_served {
             self.flusher.requested.notify_one();
         }
     }
@@ -260,8 +257,7 @@ impl CommitLog {
 
     /// One pass of the group commit's service, which waits for at most `max_wait` first. Threads that wait flush
     /// by themselves, and it sees to what nobody waits for. With `serves_tasks` nobody else flushes: it waits
-    /// for an offset to be handed in, and then for those who were served last time to come back, at most for half a flush.
-    /// Flushing at once would serve the first of them alone and let the rest wait for two flushes.
+    /// for an offset to be handed in, and flushes what is there. Tasks put while it does: the next flush serves those.
     ///
     /// # Errors
     /// Where the disk did not take it. Everybody who waits is told.
@@ -272,14 +268,6 @@ impl CommitLog {
         }
         if serves_tasks {
             self.wait_for_first(&mut requests, max_wait);
-            requests.is_gathering = true;
-            while requests.waiting_count > 0 && !requests.is_complete() && !requests.woken {
-                let until = requests.gathers_until.unwrap_or_else(Instant::now);
-                if self.flusher.requested.wait_until(&mut requests, until).timed_out() {
-                    break;
-                }
-            }
-            requests.is_gathering = false;
         } else if !requests.woken {
             self.flusher.requested.wait_for(&mut requests, max_wait);
         }

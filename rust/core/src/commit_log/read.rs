@@ -109,12 +109,12 @@ impl RecordReader<'_> {
         };
         let position = offset - file.file_from_offset();
         let window = if file.is_read() && self.bodies == Bodies::Unwanted {
-            Window { from: offset, bytes: without_bodies::read(&file, position, end - offset)? }
+            without_bodies::read(&file, position, end - offset).map(|bytes| Window { from: offset, bytes })
         } else {
-            let (bytes, at) = file.window(position, end - offset)?;
-            Window { from: offset - num::offset(at), bytes }
+            let window = file.window(position, end - offset);
+            window.map(|(bytes, at)| Window { from: offset - num::offset(at), bytes })
         };
-        Ok(window.has(offset, end).then_some(window))
+        Ok(file.unless_removed(window)?.filter(|window| window.has(offset, end)))
     }
 
     /// The store time of the record at an offset; `None` where none can be read.
@@ -227,8 +227,8 @@ impl CommitLog {
         let Some(file) = self.files.find(offset).filter(|file| end <= file.end_offset()) else {
             return Ok(None);
         };
-        let slice = file.slice(offset - file.file_from_offset(), u64::from(size))?;
-        Ok((slice.len() == size as usize).then_some(slice))
+        let slice = file.slice_if_there(offset - file.file_from_offset(), u64::from(size))?;
+        Ok(slice.filter(|slice| slice.len() == size as usize))
     }
 
     /// As [`CommitLog::get_message`], with or without the body.
@@ -244,8 +244,8 @@ impl CommitLog {
         if end > self.max_offset() || end > file.end_offset() {
             return Ok(None);
         }
-        let slice = without_bodies::read(&file, offset - file.file_from_offset(), u64::from(size))?;
-        Ok((slice.len() == size as usize).then_some(slice))
+        let slice = without_bodies::read(&file, offset - file.file_from_offset(), u64::from(size));
+        Ok(file.unless_removed(slice)?.filter(|slice| slice.len() == size as usize))
     }
 
     /// Everything from an offset to the end of its file or of the log. `None` where nothing is there.
@@ -266,8 +266,8 @@ impl CommitLog {
         if offset >= end {
             return Ok(None);
         }
-        let slice = file.slice(offset - file.file_from_offset(), end - offset)?;
-        Ok((!slice.is_empty()).then_some(slice))
+        let slice = file.slice_if_there(offset - file.file_from_offset(), end - offset)?;
+        Ok(slice.filter(|slice| !slice.is_empty()))
     }
 
     /// The record that begins at an offset, by its own size field: what `selectOneMessageByOffset`

@@ -43,7 +43,9 @@ impl ConsumeQueueExt {
         let Some(found) = self.units.find(offset, MAX_EXT_UNIT_SIZE as u64) else { return Ok(None) };
         Ok(match found {
             Found::InTail(bytes) => CqExtUnit::read(&bytes),
-            Found::InFile(file, position, len) => CqExtUnit::read(&file.slice(position, len)?),
+            Found::InFile(file, position, len) => {
+                file.slice_if_there(position, len)?.and_then(|bytes| CqExtUnit::read(&bytes))
+            }
         })
     }
 

@@ -188,11 +188,14 @@ impl ConsumeQueue {
         let Some(place) = rule.place(new.cq_offset, current) else {
             return Ok(PutUnit::Repeated);
         };
+        let mut blanks_from = place.blanks_from;
         if current.is_none() && place.index != 0 {
-            state.units.begin_at(place.blanks_from * UNIT);
+            // Where nothing is written, no file has to begin at its begin.
+            blanks_from = if state.units.is_memory_only() { place.index } else { blanks_from };
+            state.units.begin_at(blanks_from * UNIT);
             self.min_offset.store(place.index, Ordering::Release);
         }
-        (place.blanks_from..place.index).for_each(|_| state.units.append(&CqUnit::PRE_BLANK.to_bytes()));
+        (blanks_from..place.index).for_each(|_| state.units.append(&CqUnit::PRE_BLANK.to_bytes()));
         let mut unit = new.unit;
         if let Some(ext) = state.ext.as_mut().filter(|_| with_ext) {
             let ext_unit = CqExtUnit {
@@ -245,7 +248,9 @@ impl ConsumeQueue {
         Ok(match found {
             None => Vec::new(),
             Some(Found::InTail(bytes)) => read(&bytes),
-            Some(Found::InFile(file, position, len)) => read(&file.slice(position, len)?),
+            Some(Found::InFile(file, position, len)) => {
+                file.slice_if_there(position, len)?.map_or_else(Vec::new, |bytes| read(&bytes))
+            }
         })
     }
 
@@ -259,7 +264,9 @@ impl ConsumeQueue {
         Ok(match found {
             None => None,
             Some(Found::InTail(bytes)) => CqUnit::read(&bytes),
-            Some(Found::InFile(file, position, len)) => CqUnit::read(&file.slice(position, len)?),
+            Some(Found::InFile(file, position, len)) => {
+                file.slice_if_there(position, len)?.and_then(|bytes| CqUnit::read(&bytes))
+            }
         })
     }
 
@@ -334,6 +341,17 @@ impl ConsumeQueue {
             ext.units.adopt(&listing, 1)?;
         }
         Ok(())
+    }
+
+    /// In a store that is only read: lets go of all units once all of their messages are gone. The next message begins
+    /// where it says, however far that is: what came in between and went again was never seen.
+    pub fn forget_gone(&self, min_phy_offset: u64) {
+        if self.max_physic_offset() > num::java_long(min_phy_offset) {
+            return;
+        }
+        let mut state = self.state.lock();
+        state.units.forget_all();
+        self.min_offset.store(state.units.end() / UNIT, Ordering::Release);
     }
 
     /// Removes files that lie wholly before the log's first message, and moves the first offset.

@@ -91,6 +91,17 @@ impl TailedFiles {
         !self.memory_only && !self.tail.is_empty()
     }
 
+    pub(crate) const fn is_memory_only(&self) -> bool {
+        self.memory_only
+    }
+
+    /// Lets go of all files and of what is in memory: nothing is before the end any more.
+    pub(crate) fn forget_all(&mut self) {
+        let end = self.end();
+        self.files.forget(&self.files_from(0));
+        self.set_end(end);
+    }
+
     /// Lets an empty queue begin at an offset other than 0, the first of a file.
     pub(crate) fn begin_at(&mut self, file_from_offset: u64) {
         self.in_files = file_from_offset;
@@ -266,7 +277,8 @@ impl TailedFiles {
         while let Some(rest) = self.tail.get(same..).filter(|rest| !rest.is_empty()) {
             let at = self.in_files + num::offset(same);
             let Some(file) = self.files.find(at) else { break };
-            let written = file.slice(at - file.file_from_offset(), num::offset(rest.len()))?;
+            let written = file.slice_if_there(at - file.file_from_offset(), num::offset(rest.len()))?;
+            let Some(written) = written else { break };
             let equal = written.iter().zip(rest).take_while(|(a, b)| a == b).count();
             same += equal;
             if equal == 0 || equal < written.len() {

@@ -49,13 +49,15 @@ impl<'a> UnitReader<'a> {
             Some(Found::InFile(file, position, len)) => (file, position, len),
         };
         if file.is_read() {
-            return Ok(CqUnit::read(&file.slice(position, UNIT)?));
+            let unit = file.slice_if_there(position, UNIT)?;
+            return Ok(unit.and_then(|bytes| CqUnit::read(&bytes)));
         }
         // All units of the file that are written: those behind them are in memory still.
         let first_index = file.file_from_offset() / UNIT;
         let found = self.queue.state.lock().units.find(file.file_from_offset(), file.file_size());
         let Some(Found::InFile(file, 0, len)) = found else { return Ok(None) };
-        let window = Window { first_index, units: file.slice(0, len)? };
+        let Some(units) = file.slice_if_there(0, len)? else { return Ok(None) };
+        let window = Window { first_index, units };
         let unit = window.unit(index);
         self.last = Some(window);
         Ok(unit)

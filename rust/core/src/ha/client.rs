@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use nix::poll::PollFlags;
 
-use super::bell::Bell;
 use super::wire::{self, HEADER_SIZE, Header, MAX_FRAME_SIZE, REPORT_SIZE, WireFault};
 use super::{Ended, Event, check_silence, read_some};
+use crate::bell::Bell;
 use crate::commit_log::CommitLog;
 use crate::error::{Error, Result};
 use crate::sync::Mutex;

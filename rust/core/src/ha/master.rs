@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use nix::poll::PollFlags;
 use nix::sys::socket::{Shutdown, shutdown};
 
-use super::bell::Bell;
 use super::connection::{Connection, ConnectionStatus, Turn};
 use super::group_transfer::{GroupTransfer, Transferred};
 use super::{Ended, Event};
+use crate::bell::Bell;
 use crate::commit_log::CommitLog;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicUsize, Mutex, Ordering};

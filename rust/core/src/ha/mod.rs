@@ -5,7 +5,6 @@
 //! side is trusted: what cannot be ends the connection, and says why. Source: `HAService`,
 //! `HAConnection`.
 
-mod bell;
 mod client;
 mod connection;
 mod group_transfer;

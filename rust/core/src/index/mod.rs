@@ -116,6 +116,8 @@ impl IndexService {
                 Err(Error::Layout { path, expected, found }) => {
                     load.faults.push(Stray { path, expected, found });
                 }
+                // The writer has removed it since it was listed.
+                Err(error) if self.memory_only && error.is_removed(&*self.fs) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -284,6 +284,26 @@ impl MappedFile {
         Ok(Slice::read(bytes))
     }
 
+    /// As [`MappedFile::slice`]; `None` where [`MappedFile::unless_removed`] says so.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn slice_if_there(self: &Arc<Self>, position: u64, len: u64) -> Result<Option<Slice>> {
+        self.unless_removed(self.slice(position, len))
+    }
+
+    /// The outcome of reading it; `None` where another process, whose store this is, has removed it since it was
+    /// listed. What is not of this machine cannot go like that.
+    ///
+    /// # Errors
+    /// Any other of the outcome.
+    pub(crate) fn unless_removed<T>(&self, outcome: Result<T>) -> Result<Option<T>> {
+        match outcome {
+            Err(error) if self.access != Access::MapWrite && error.is_removed(&*self.fs) => Ok(None),
+            outcome => outcome.map(Some),
+        }
+    }
+
     /// The mapping to take so many bytes from; `None` where they are to be read.
     fn region_for(self: &Arc<Self>, len: u64) -> Result<Option<Arc<Region>>> {
         if self.access == Access::Read {

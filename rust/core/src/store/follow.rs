@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use super::Store;
+use super::{Mode, Store};
 use crate::commit_log::scan;
 use crate::error::Result;
 use crate::format::message::Check;
@@ -29,6 +29,7 @@ impl Store {
         let listing = Listing::read(&*self.fs, paths)?;
         let min_before = self.log.min_offset();
         self.log.files().refresh(&listing);
+        self.forget_unseen();
         let end = self.log.max_offset();
         let (new_end, timestamp) = match published {
             Some(published) => (published_end(self.log.files(), &published), self.log.last_store_timestamp()),
@@ -43,6 +44,32 @@ impl Store {
             self.queues.all().iter().try_for_each(|queue| queue.correct_min_offset(min_offset))?;
         }
         Ok(())
+    }
+
+    /// Goes over the log; anew by the files that are there then, where the writer removes one before it is opened.
+    pub(super) fn beside_removal<T>(&self, walk: impl Fn() -> Result<T>) -> Result<T> {
+        loop {
+            let min_before = self.log.min_offset();
+            match walk() {
+                Err(error) if self.mode == Mode::Read && error.is_removed(&*self.fs) => {
+                    let paths: Vec<_> = self.log.files().paths().collect();
+                    self.log.files().refresh(&Listing::read(&*self.fs, paths)?);
+                    if self.log.min_offset() == min_before {
+                        return Err(error);
+                    }
+                    self.forget_unseen();
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Where the writer has removed what was never seen of the log, the queues go on behind it.
+    fn forget_unseen(&self) {
+        let min_offset = self.log.min_offset().unwrap_or(0);
+        if self.dispatcher.reput_from_offset() < min_offset && !self.is_part {
+            self.queues.all().iter().for_each(|queue| queue.forget_gone(min_offset));
+        }
     }
 
     /// Lets go of queues that the writer has removed: what it put to them since is dispatched anew.

@@ -73,7 +73,13 @@ impl Store {
         config.validate()?;
         let config = Arc::new(StoreConfig { removed_queues: Arc::default(), ..config });
         let store = match mode {
-            Mode::Read => open_for_reading(config, fs, clock),
+            Mode::Read => loop {
+                match open_for_reading(Arc::clone(&config), Arc::clone(&fs), Arc::clone(&clock)) {
+                    // Its writer has removed a file since it was listed, which the next listing does not have.
+                    Err(error) if error.is_removed(&*fs) => {}
+                    outcome => break outcome,
+                }
+            },
             Mode::ReadWrite => open_for_writing(config, fs, clock),
         }?;
         Ok(Arc::new(store))

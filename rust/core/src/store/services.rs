@@ -1,8 +1,10 @@
 //! What has to happen again and again while a store is open, as passes that somebody calls.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Store;
+use crate::bell::Bell;
 use crate::commit_log::{FlushOutcome, GroupCommit};
 use crate::error::Result;
 use crate::format::index::IndexHeader;
@@ -17,7 +19,7 @@ impl Store {
     /// Where log, queues or index can't be read or written. Nothing is lost: the next pass goes on
     /// where this one stopped.
     pub fn reput(&self) -> Result<u64> {
-        let dispatched = self.dispatcher.pass(self.targets())?;
+        let dispatched = self.beside_removal(|| self.dispatcher.pass(self.targets()))?;
         if self.config.is_slave {
             self.log.saw_store_timestamp(self.dispatcher.store_timestamp());
         }
@@ -43,18 +45,20 @@ impl Store {
         Ok(outcome)
     }
 
-    /// A pass of the group commit's service for tasks that wait, and with it the checkpoint's physic time; or, until
-    /// idle, passes as long as anything is put, while threads that wait flush by themselves. Gives the flushed offset.
+    /// Passes of the group commit's service as long as anything is put, and with them the checkpoint's physic time.
+    /// Each rings the bells of those whose tasks wait; without any, threads that wait flush by themselves. Gives the
+    /// flushed offset.
     ///
     /// # Errors
     /// As for [`Store::flush_commit_log`]; everybody who waits is told.
-    pub fn group_commit(&self, max_wait: Duration, until_idle: bool) -> Result<u64> {
+    pub fn group_commit(&self, max_wait: Duration, bells: &[Arc<Bell>]) -> Result<u64> {
         loop {
-            let GroupCommit { flush, was_woken } = self.log.group_commit_pass(max_wait, !until_idle)?;
+            let GroupCommit { flush, was_woken } = self.log.group_commit_pass(max_wait, !bells.is_empty())?;
             self.checkpoint.set_physic_msg_timestamp(flush.store_timestamp);
-            if !until_idle || was_woken || !flush.flushed_some {
+            if was_woken || !flush.flushed_some {
                 return Ok(flush.flushed_offset);
             }
+            bells.iter().for_each(|bell| bell.ring());
         }
     }
 

@@ -323,8 +323,9 @@ impl Driven {
     /// The last message of the queue that a step removes.
     pub(crate) fn last_removed_by(&self, step: &Step) -> Option<Last> {
         let Step::RemoveQueue(topic, queue_id) = step else { return None };
-        // What can't be read is not removed; but some calls fail once for each file.
-        (0..8).find_map(|_| self.last_of(topic, *queue_id))
+        // What can't be read is not removed; but some calls fail once for each file, and what was read in vain a
+        // few times is mapped.
+        (0..32).find_map(|_| self.last_of(topic, *queue_id))
     }
 
     fn last_of(&self, topic: &str, queue_id: i32) -> Option<Last> {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use mqstore_core::bell::Bell;
 use mqstore_core::commit_log::Wait;
 use mqstore_core::error::Error;
 use mqstore_core::interrupt;
@@ -78,8 +79,7 @@ fn what_is_closed_or_read_is_not_flushed() {
 
 /// As while asyncio tasks wait: no thread flushes what it waits for.
 fn leave_flushes_to_the_service(store: &Store) {
-    store.log().wake_flusher();
-    store.group_commit(Duration::ZERO, false).unwrap();
+    store.group_commit(Duration::ZERO, &[Arc::new(Bell::new().unwrap())]).unwrap();
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn what_a_put_waits_for_is_told_when_it_is_there_and_when_the_time_is_up() {
     }
     assert_eq!(outcome, Some(PutMessageStatus::FlushDiskTimeout));
     assert!(begin.elapsed() >= Duration::from_millis(2));
-    store.group_commit(Duration::ZERO, false).unwrap();
+    store.group_commit(Duration::ZERO, &[]).unwrap();
     let there = store.confirmation(end, Duration::from_secs(3600));
     assert_eq!(store.wait_confirmed(&there, Duration::ZERO).unwrap(), Some(PutMessageStatus::PutOk));
 }

@@ -1,6 +1,7 @@
 //! Readers beside a writer.
 
-use crate::stores::{config, fill, numbers, open, read, try_open};
+use crate::stores::{UNITS_IN_FILE, config, fill, numbers, open, read, try_open};
+use mqstore_core::status::GetMessageStatus;
 use mqstore_core::store::Mode;
 
 #[test]
@@ -56,6 +57,56 @@ fn a_reader_lets_go_of_files_that_retention_took() {
     let found = numbers(&reader);
     assert!(found.len() < 60 && found.last() == Some(&59));
     assert_eq!(crate::stores::bodies_of(&kept), [format!("{:0>80}", 0)]);
+}
+
+/// What came and went again while nobody looked is more than a queue's blanks would fill.
+#[test]
+fn a_reader_goes_on_behind_what_it_has_never_seen() {
+    const MANY: usize = 2500;
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    fill(&writer, 0..60);
+    let reader = read(root.path());
+    assert_eq!(numbers(&reader).len(), 60);
+    for life in 1..4 {
+        fill(&writer, life * MANY..(life + 1) * MANY);
+        let files = writer.log().files().files();
+        writer.log().files().delete(&files[..files.len() - 2]).unwrap();
+        reader.refresh().unwrap();
+        let queue = reader.find_consume_queue("t", 0).unwrap();
+        assert_eq!(queue.max_offset_in_queue(), (60 + life * MANY) as u64);
+        assert_eq!((reader.rejected_count(), reader.gaps()), (0, Vec::new()));
+        let found = numbers(&reader);
+        assert!(!found.is_empty() && found.len() < MANY);
+        assert_eq!(found, ((life + 1) * MANY - found.len()..(life + 1) * MANY).collect::<Vec<_>>());
+        assert_eq!(queue.min_offset_in_queue(), (60 + found[0] - MANY) as u64);
+    }
+}
+
+#[test]
+fn what_is_removed_before_it_is_first_read_is_gone() {
+    let middle = UNITS_IN_FILE * 3;
+    for (file, first, status) in [
+        (format!("commitlog/{:020}", 0), 0, GetMessageStatus::MessageWasRemoving),
+        (format!("consumequeue/t/0/{:020}", middle * 20), middle, GetMessageStatus::OffsetFoundNull),
+    ] {
+        for pread in [false, true] {
+            let root = tempfile::tempdir().unwrap();
+            let writer = open(root.path());
+            fill(&writer, 0..200);
+            writer.close().unwrap();
+            let mut config = config(root.path());
+            config.pread = pread;
+            let reader = try_open(config, Mode::Read).unwrap();
+            std::fs::remove_file(root.path().join(&file)).unwrap();
+            let got = reader.get_message("t", 0, first.cast_signed(), 1, None).unwrap();
+            assert_eq!((got.status, got.messages.len()), (status, 0), "{file} {pread}");
+            let found = numbers(&reader);
+            let missing = usize::try_from(first).unwrap();
+            assert!(!found.contains(&missing) && found.ends_with(&[198, 199]), "{found:?}");
+            assert_eq!(reader.rejected_count(), 0);
+        }
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use mqstore_core::clock::ManualClock;
@@ -11,11 +12,12 @@ use mqstore_core::fs::{
 use mqstore_core::mmap::region::Region;
 use mqstore_core::store::{Mode, Store};
 
-use crate::stores::{bodies, config, open, put};
+use crate::stores::{bodies, config, fill, numbers, open, put};
 
-/// Files that a writer goes on with whenever the queues' folder was listed.
+/// Files that a writer goes on with whenever a folder was listed, or one in it, or before a file of it is opened.
 struct BusyFileSystem {
-    queues: PathBuf,
+    watched: PathBuf,
+    at_open: bool,
     /// A process that holds the lock as Java does, where it is not an mqstore writer.
     java: Option<i32>,
     go_on: Mutex<Box<dyn FnMut() + Send>>,
@@ -29,6 +31,9 @@ impl std::fmt::Debug for BusyFileSystem {
 
 impl FileSystem for BusyFileSystem {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn FileHandle>> {
+        if self.at_open && path.starts_with(&self.watched) {
+            self.go_on.lock().unwrap()();
+        }
         match self.java {
             Some(process) if path.ends_with("lock") => Ok(Arc::new(LockOfJava(process))),
             _ => OsFileSystem.open(path, mode),
@@ -37,7 +42,7 @@ impl FileSystem for BusyFileSystem {
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         let listed = OsFileSystem.read_dir(path);
-        if path.starts_with(&self.queues) {
+        if !self.at_open && path.starts_with(&self.watched) {
             self.go_on.lock().unwrap()();
         }
         listed
@@ -118,7 +123,8 @@ fn read_beside(java: Option<i32>, is_quiet_at: usize) -> (Vec<Vec<String>>, Vec<
     let shared = Arc::clone(&writer.store);
     let mut steps = 0;
     let fs = BusyFileSystem {
-        queues: root.path().join("consumequeue"),
+        watched: root.path().join("consumequeue"),
+        at_open: false,
         java,
         go_on: Mutex::new(Box::new(move || {
             steps += 1;
@@ -141,5 +147,39 @@ fn what_is_dispatched_while_files_are_listed_is_found() {
             let (found, there) = read_beside(java, is_quiet_at);
             assert_eq!(found, there, "{java:?}, {is_quiet_at}");
         }
+    }
+}
+
+#[test]
+fn what_is_removed_once_it_is_listed_is_passed_over() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    fill(&writer, 0..200);
+    let (shared, is_asked) = (Arc::clone(&writer.store), Arc::new(AtomicBool::new(true)));
+    let fs = BusyFileSystem {
+        watched: root.path().join("commitlog"),
+        at_open: true,
+        java: None,
+        go_on: Mutex::new(Box::new({
+            let is_asked = Arc::clone(&is_asked);
+            move || {
+                if is_asked.swap(false, Ordering::Relaxed) {
+                    fill(&shared, 0..200);
+                    let files = shared.log().files().files();
+                    shared.log().files().delete(&files[..files.len() - 2]).unwrap();
+                }
+            }
+        })),
+    };
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let reader = Store::open(config(root.path()), Arc::new(fs), clock, Mode::Read).unwrap();
+    for _ in 0..3 {
+        assert!(!is_asked.load(Ordering::Relaxed), "a file was opened");
+        reader.refresh().unwrap();
+        assert_eq!(numbers(&reader), numbers(&writer));
+        assert_eq!((reader.rejected_count(), reader.gaps()), (0, Vec::new()));
+        fill(&writer, 0..200);
+        is_asked.store(true, Ordering::Relaxed);
+        reader.refresh().unwrap();
     }
 }

@@ -148,7 +148,7 @@ fn a_synchronous_put_waits_for_its_offset() {
     let end = store.max_phy_offset();
     let status = |timeout| store.wait_flushed(end, std::time::Duration::from_millis(timeout)).unwrap();
     assert_eq!(status(0), PutMessageStatus::FlushDiskTimeout);
-    store.group_commit(std::time::Duration::ZERO, false).unwrap();
+    store.group_commit(std::time::Duration::ZERO, &[]).unwrap();
     assert_eq!(status(0), PutMessageStatus::PutOk);
 }
 

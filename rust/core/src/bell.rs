@@ -1,30 +1,45 @@
-//! Waiting for sockets, with a bell that ends the wait.
+//! A bell that ends a wait for sockets: a pass's own, or an event loop's.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-/// Wakes a pass that waits for sockets.
+/// Wakes whoever waits for sockets, and for it.
 #[derive(Debug)]
-pub(super) struct Bell(EventFd);
+pub struct Bell(EventFd);
 
 impl Bell {
-    pub(super) fn new() -> io::Result<Self> {
+    /// A silent one.
+    ///
+    /// # Errors
+    /// Where the process has too many files open.
+    pub fn new() -> io::Result<Self> {
         Ok(Self(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?))
     }
 
-    pub(super) fn ring(&self) {
+    /// Rings until it is silenced.
+    pub fn ring(&self) {
         // It fails only where it has rung more often than it can count, and then it rings.
         let _rings_already = self.0.write(1);
     }
 
-    /// Waits until one of the sockets is ready, the bell rings or the time is up; the bell is silent
-    /// then.
-    pub(super) fn wait<'fd>(
+    /// It rings no more.
+    ///
+    /// # Errors
+    /// Where the system does not let it be read.
+    pub fn silence(&self) -> io::Result<()> {
+        match self.0.read() {
+            Ok(_) | Err(Errno::EAGAIN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits until one of the sockets is ready, the bell rings or the time is up; the bell is silent then.
+    pub(crate) fn wait<'fd>(
         &'fd self,
         sockets: impl IntoIterator<Item = (&'fd (dyn AsFd + 'fd), PollFlags)>,
         timeout: Duration,
@@ -38,9 +53,13 @@ impl Bell {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
-        match self.0.read() {
-            Ok(_) | Err(Errno::EAGAIN) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        self.silence()
+    }
+}
+
+impl AsRawFd for Bell {
+    /// Can be read while it rings.
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
     }
 }
