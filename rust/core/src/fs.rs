@@ -379,11 +379,16 @@ pub fn make_folder(fs: &dyn FileSystem, path: &Path) -> Result<()> {
         return Ok(());
     }
     fs.create_dir_all(path).map_err(Error::io("make the folder", path))?;
-    for folder in missing.iter().rev().filter_map(|folder| folder.parent()) {
+    let parents = missing.iter().rev().filter_map(|folder| folder.parent());
+    let synced = parents.into_iter().try_for_each(|folder| {
         let parent = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        fs.sync_dir(parent).map_err(Error::io("sync the folder", parent))?;
+        fs.sync_dir(parent).map_err(Error::io("sync the folder", parent))
+    });
+    if synced.is_err() {
+        // One that is there next time would count as synced.
+        missing.iter().for_each(|folder| _ = fs.remove_dir(folder));
     }
-    Ok(())
+    synced
 }
 
 /// Whether a folder lies on a disk that other machines write to, where a mapping can end the process.

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use mqstore_core::fs::FileSystem;
+use mqstore_core::fs::{FileSystem, OsFileSystem, make_folder};
+use nix::errno::Errno;
 
 use crate::check::{Known, check};
 use crate::disk::{Moments, RecordedDisk};
@@ -139,4 +140,20 @@ fn a_call_that_fails_loses_nothing() {
         }
     });
     println!("{count} lives with faults");
+}
+
+#[test]
+fn a_folder_of_which_the_disk_may_not_know_is_made_again() {
+    let folder = scratch();
+    let made = folder.path().join("a/b");
+    for let_through in 0..2 {
+        let fault = Fault::new(Call::SyncDir, Errno::EIO, let_through, 1);
+        let fs = FaultyFileSystem { fs: Arc::new(OsFileSystem), fault: Arc::clone(&fault) };
+        make_folder(&fs, &made).unwrap_err();
+        assert!(!folder.path().join("a").exists());
+        make_folder(&fs, &made).unwrap();
+        // Those of the first attempt, and both folders' of the second.
+        assert_eq!(fault.seen_count(), let_through + 1 + 2);
+        std::fs::remove_dir_all(folder.path().join("a")).unwrap();
+    }
 }
