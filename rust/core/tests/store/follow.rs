@@ -110,6 +110,25 @@ fn what_is_removed_before_it_is_first_read_is_gone() {
 }
 
 #[test]
+fn a_link_that_leads_nowhere_is_no_file() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    fill(&writer, 0..200);
+    writer.close().unwrap();
+    let files = writer.log().files().files();
+    for file in [&files[0], &files[files.len() / 2]] {
+        let content = std::fs::read(file.path()).unwrap();
+        std::fs::remove_file(file.path()).unwrap();
+        std::os::unix::fs::symlink(root.path().join("nowhere"), file.path()).unwrap();
+        let found = numbers(&read(root.path()));
+        assert!(!found.is_empty() && found.len() < 200, "{found:?}");
+        std::fs::remove_file(file.path()).unwrap();
+        std::fs::write(file.path(), content).unwrap();
+    }
+    assert_eq!(numbers(&read(root.path())).len(), 200);
+}
+
+#[test]
 fn a_reader_follows_a_queue_that_is_removed_and_used_again() {
     let root = tempfile::tempdir().unwrap();
     let writer = open(root.path());
