@@ -189,8 +189,8 @@ impl ConsumeQueue {
             return Ok(PutUnit::Repeated);
         };
         let mut blanks_from = place.blanks_from;
-        if current.is_none() && place.index != 0 {
-            // Where nothing is written, no file has to begin at its begin.
+        if current.is_none() {
+            // An empty queue may end anywhere. Where nothing is written, no file has to begin at its begin.
             blanks_from = if state.units.is_memory_only() { place.index } else { blanks_from };
             state.units.begin_at(blanks_from * UNIT);
             self.min_offset.store(place.index, Ordering::Release);

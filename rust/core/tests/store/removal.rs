@@ -117,6 +117,25 @@ fn a_removal_that_was_broken_off_is_finished() {
 }
 
 #[test]
+fn a_queue_begins_at_its_begin_though_a_later_file_of_the_removed_one_came_back() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    puts(&store, "old", 25);
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    let folder = root.path().join("consumequeue/t/0");
+    let files = tree(&folder);
+    remove(&store);
+    let new = puts(&store, "new", 3);
+    crash(store);
+    std::fs::create_dir_all(&folder).unwrap();
+    for (path, content) in files.into_iter().skip(1) {
+        std::fs::write(path, content.unwrap()).unwrap();
+    }
+    check(root.path(), &new);
+}
+
+#[test]
 fn a_list_is_forgotten_with_the_log() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());
