@@ -64,6 +64,12 @@ pub struct Listing {
 }
 
 impl Listing {
+    /// The offset of the first byte.
+    #[must_use]
+    pub fn min_offset(&self) -> Option<u64> {
+        self.files.first().map(|(offset, _, _)| *offset)
+    }
+
     /// Lists the files of some folders; a folder that is missing has none.
     ///
     /// # Errors

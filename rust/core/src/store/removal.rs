@@ -8,6 +8,7 @@ use crate::consume_queue::ConsumeQueue;
 use crate::error::Result;
 use crate::format::message::{self, Check, Decoded};
 use crate::format::removed_queues::LastMessage;
+use crate::mmap::file_queue::Listing;
 use crate::num;
 
 /// A queue that is to be removed, where its next message would stand, and its last one where the log has it.
@@ -77,7 +78,9 @@ impl Store {
         if removed.is_empty() {
             return Ok(());
         }
-        let min_offset = self.log.min_offset().unwrap_or(0);
+        // A file that could not be deleted is there again once the store is opened.
+        let on_disk = Listing::read(&*self.fs, self.log.files().paths())?;
+        let min_offset = on_disk.min_offset().unwrap_or(0);
         self.config.removed_queues.add(&*self.fs, &self.config.own_dir(), removed, min_offset)
     }
 

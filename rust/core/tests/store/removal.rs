@@ -212,6 +212,22 @@ fn a_list_that_is_not_whole_is_told() {
 }
 
 #[test]
+fn what_retention_could_not_take_stays_on_the_list() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    puts(&store, "old", 3);
+    remove(&store);
+    let new = puts(&store, "new", 40);
+    store.reput().unwrap();
+    // As where a file can't be removed: it is out of the log, and on the disk.
+    store.log().files().forget(&store.log().files().files()[..1]);
+    store.destroy_queue(&store.find_consume_queue("other", 0).unwrap()).unwrap();
+    crash(store);
+    let store = open(root.path());
+    assert_eq!(bodies(&store, "t", 0), new);
+}
+
+#[test]
 fn what_retention_took_leaves_the_list() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());
