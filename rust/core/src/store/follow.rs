@@ -23,13 +23,10 @@ pub(super) struct Follow {
 impl Store {
     /// Moves the log's end to where the writer has got.
     pub(super) fn follow_writer(&self) -> Result<()> {
-        let paths: Vec<_> = self.log.files().paths().collect();
         let published =
             lock::published_by_writer(&*self.fs, &self.config.lock_file(), &self.config.own_dir())?;
-        let listing = Listing::read(&*self.fs, paths)?;
         let min_before = self.log.min_offset();
-        self.log.files().refresh(&listing);
-        self.forget_unseen();
+        self.list_log()?;
         let end = self.log.max_offset();
         let (new_end, timestamp) = match published {
             Some(published) => (published_end(self.log.files(), &published), self.log.last_store_timestamp()),
@@ -52,24 +49,25 @@ impl Store {
             let min_before = self.log.min_offset();
             match walk() {
                 Err(error) if self.mode == Mode::Read && error.is_removed(&*self.fs) => {
-                    let paths: Vec<_> = self.log.files().paths().collect();
-                    self.log.files().refresh(&Listing::read(&*self.fs, paths)?);
+                    self.list_log()?;
                     if self.log.min_offset() == min_before {
                         return Err(error);
                     }
-                    self.forget_unseen();
                 }
                 outcome => return outcome,
             }
         }
     }
 
-    /// Where the writer has removed what was never seen of the log, the queues go on behind it.
-    fn forget_unseen(&self) {
+    /// Goes by the log's files that are there now. Where the writer has removed what was never seen of them, the queues
+    /// go on behind it.
+    fn list_log(&self) -> Result<()> {
+        self.log.files().refresh(&Listing::read(&*self.fs, self.log.files().paths())?);
         let min_offset = self.log.min_offset().unwrap_or(0);
         if self.dispatcher.reput_from_offset() < min_offset && !self.is_part {
             self.queues.all().iter().for_each(|queue| queue.forget_gone(min_offset));
         }
+        Ok(())
     }
 
     /// Lets go of queues that the writer has removed: what it put to them since is dispatched anew.

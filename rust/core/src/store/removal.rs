@@ -55,8 +55,13 @@ impl Store {
                     going.push(Going { queue, end: self.end_of(queue), last: self.last_message(queue)? });
                 }
             }
+            if going.is_empty() {
+                return Ok(0);
+            }
+            // A file that could not be deleted is there again once the store is opened.
+            let on_disk = Listing::read(&*self.fs, self.log.files().paths())?;
             // One that has had a message since stays.
-            let remember = |going: &[Going<'_>]| self.remember(going);
+            let remember = |going: &[Going<'_>]| self.remember(going, on_disk.min_offset().unwrap_or(0));
             let going = self.log.remove_queues_from_topic_queue_table(going, Going::next, remember)?;
             let outcome = going.iter().try_for_each(|going| self.queues.destroy(going.queue));
             // Files that stay, with others' units in them by then, are for a recovery to go through.
@@ -72,15 +77,12 @@ impl Store {
     }
 
     /// Puts queues of which the log has messages on the list of removed ones.
-    fn remember(&self, going: &[Going<'_>]) -> Result<()> {
+    fn remember(&self, going: &[Going<'_>], min_offset: u64) -> Result<()> {
         let listed = |going: &Going<'_>| going.last.map(|last| (QueueKey::from(going.queue.name()), last));
         let removed: Vec<_> = going.iter().filter_map(listed).collect();
         if removed.is_empty() {
             return Ok(());
         }
-        // A file that could not be deleted is there again once the store is opened.
-        let on_disk = Listing::read(&*self.fs, self.log.files().paths())?;
-        let min_offset = on_disk.min_offset().unwrap_or(0);
         self.config.removed_queues.add(&*self.fs, &self.config.own_dir(), removed, min_offset)
     }
 
