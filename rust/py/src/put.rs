@@ -43,10 +43,11 @@ type Outcome<T> = Result<PutAppended<T>, PutRefusal>;
 fn with_or_without_gil<T: Send>(
     py: Python<'_>,
     is_large: bool,
+    now_ms: i64,
     step: impl Fn(Wait) -> PutStep<T> + Send + Sync,
 ) -> Outcome<T> {
     if !is_large {
-        match step(Wait::Try) {
+        match step(Wait::Try { now_ms }) {
             PutStep::Done(done) => return Ok(done),
             PutStep::Refused(refusal) => return Err(refusal),
             PutStep::WouldBlock => {}
@@ -299,12 +300,13 @@ impl Store {
         reconsume_times: i32,
         prepared_transaction_offset: i64,
     ) -> PyResult<PutMessageResult> {
+        let now_ms = self.core.now_ms();
         let message = NewMessage {
             topic: topic.as_bytes(),
             queue_id,
             flag,
             sys_flag,
-            born_timestamp: born_timestamp.unwrap_or_else(|| self.core.now_ms()),
+            born_timestamp: born_timestamp.unwrap_or(now_ms),
             born_host: born_host.map_or(Ok(self.born_host), arguments::host)?,
             store_host: store_host.map_or(Ok(self.store_host), arguments::host)?,
             reconsume_times,
@@ -313,7 +315,7 @@ impl Store {
             properties: properties.borrow(),
         };
         let is_large = message.body.len() > LARGE_BODY_SIZE;
-        let outcome = with_or_without_gil(py, is_large, |wait| self.core.put_message(&message, wait));
+        let outcome = with_or_without_gil(py, is_large, now_ms, |wait| self.core.put_message(&message, wait));
         self.result_of(py, outcome, message.store_host, |appended| smallvec![appended])
     }
 
@@ -337,12 +339,13 @@ impl Store {
     ) -> PyResult<PutMessageResult> {
         let items =
             batch::decode(body.as_slice()).map_err(|fault| errors::record_error(py, &fault.to_string()))?;
+        let now_ms = self.core.now_ms();
         let shared = NewMessage {
             topic: topic.as_bytes(),
             queue_id,
             flag: 0,
             sys_flag,
-            born_timestamp: born_timestamp.unwrap_or_else(|| self.core.now_ms()),
+            born_timestamp: born_timestamp.unwrap_or(now_ms),
             born_host: born_host.map_or(Ok(self.born_host), arguments::host)?,
             store_host: store_host.map_or(Ok(self.store_host), arguments::host)?,
             reconsume_times,
@@ -352,7 +355,7 @@ impl Store {
         };
         let batch = BatchMessage { shared, items };
         let is_large = body.as_slice().len() > LARGE_BODY_SIZE;
-        let outcome = with_or_without_gil(py, is_large, |wait| self.core.put_messages(&batch, wait));
+        let outcome = with_or_without_gil(py, is_large, now_ms, |wait| self.core.put_messages(&batch, wait));
         self.result_of(py, outcome, batch.shared.store_host, SmallVec::from_vec)
     }
 
@@ -434,8 +437,8 @@ impl Put<'_> {
         if self.deliver_at.is_some() {
             Store::know_timed_topic(slf)?;
         }
-        let now = this.core.now_ms();
-        let unique_key = self.unique_key.then(|| this.unique_keys.next(now));
+        let now_ms = this.core.now_ms();
+        let unique_key = self.unique_key.then(|| this.unique_keys.next(now_ms));
         let extras = Extras {
             keys: self.keys.as_ref().map(Keys::as_str),
             tags: self.tags,
@@ -450,7 +453,7 @@ impl Put<'_> {
             queue_id,
             flag: self.flag,
             sys_flag: self.sys_flag,
-            born_timestamp: self.born_timestamp.unwrap_or(now),
+            born_timestamp: self.born_timestamp.unwrap_or(now_ms),
             born_host: this.born_host,
             store_host: this.store_host,
             reconsume_times: 0,
@@ -460,7 +463,7 @@ impl Put<'_> {
         };
         let is_large = message.body.len() > LARGE_BODY_SIZE;
         let core: &CoreStore = &this.core;
-        match with_or_without_gil(py, is_large, |wait| core.put_message(&message, wait)) {
+        match with_or_without_gil(py, is_large, now_ms, |wait| core.put_message(&message, wait)) {
             Ok(done) => {
                 let result =
                     PutMessageResult::stored(PutMessageStatus::PutOk, [done.appended], this.store_host);

@@ -305,7 +305,7 @@ impl PutMany<'_> {
 fn put_all(py: Python<'_>, store: &Store, parts: &Parts<'_>, done: &mut Vec<Appended>) -> PutStep<()> {
     let size: usize = parts.put.bodies.iter().map(|body| body.as_slice().len()).sum();
     if size <= SMALL_CALL_SIZE {
-        match store.core.put_many(parts, done, Wait::Try) {
+        match store.core.put_many(parts, done, Wait::Try { now_ms: parts.now_ms }) {
             PutStep::WouldBlock => {}
             step => return step,
         }

@@ -118,27 +118,39 @@ impl CommitLog {
 
     /// The file behind the one that is full, made ahead or now.
     pub(super) fn next_active(&self, from_offset: u64, wait: Wait) -> Result<Arc<ActiveFile>, AppendRefusal> {
-        let prepared =
-            || self.allocator.state.lock().next.take_if(|next| next.file_from_offset() == from_offset);
+        let prepared = || {
+            let mut state = self.allocator.state.lock();
+            let next = state.next.take_if(|next| next.file_from_offset() == from_offset)?;
+            self.make_current(&mut state, &next);
+            Some(next)
+        };
         let next = match prepared() {
             Some(next) => next,
-            None if wait == Wait::Try => return Err(AppendRefusal::WouldBlock),
+            None if wait.is_try() => return Err(AppendRefusal::WouldBlock),
             None => {
                 let _making = self.allocator.making.lock();
                 match prepared() {
                     Some(next) => next,
-                    None => self.make_file(from_offset).map_err(AppendRefusal::NoSpace)?,
+                    None => {
+                        let next = self.make_file(from_offset).map_err(AppendRefusal::NoSpace)?;
+                        self.make_current(&mut self.allocator.state.lock(), &next);
+                        next
+                    }
                 }
             }
         };
         self.files.push(Arc::clone(&next.file));
-        let mut state = self.allocator.state.lock();
-        if let Some(full) = state.current.replace(Arc::clone(&next))
+        Ok(next)
+    }
+
+    /// Of the file that is made or taken in the same hold of its lock: a background pass that finds neither it
+    /// nor a next one would make it again.
+    fn make_current(&self, state: &mut AllocatorState, next: &Arc<ActiveFile>) {
+        if let Some(full) = state.current.replace(Arc::clone(next))
             && self.config.warm_mapped_file_enable
         {
             state.to_unlock.push(Arc::clone(&full.region));
         }
-        Ok(next)
     }
 
     /// Makes a file of full size, with its first step reserved and its name on the disk.
@@ -203,7 +215,7 @@ impl CommitLog {
     ) -> Result<(), AppendRefusal> {
         let reserved = active.reserved_offset();
         if up_to > reserved {
-            if wait == Wait::Try {
+            if wait.is_try() {
                 return Err(AppendRefusal::WouldBlock);
             }
             active.reserve(up_to.max(reserved + self.step())).map_err(AppendRefusal::NoSpace)?;

@@ -40,7 +40,17 @@ pub enum Wait {
     /// For the lock, a new file, space on the disk.
     Block,
     /// For nothing.
-    Try,
+    Try {
+        /// The store's clock a moment ago: what is appended without a wait has this time.
+        now_ms: i64,
+    },
+}
+
+impl Wait {
+    /// Whether what would take long is to be refused.
+    pub(super) const fn is_try(self) -> bool {
+        matches!(self, Self::Try { .. })
+    }
 }
 
 /// Where a record's store time comes from.
@@ -235,14 +245,18 @@ impl CommitLog {
     ) -> Result<T, AppendRefusal> {
         let mut appender = match (self.appender.try_lock(), wait) {
             (Some(appender), _) => appender,
-            (None, Wait::Try) => return Err(AppendRefusal::WouldBlock),
+            (None, Wait::Try { .. }) => return Err(AppendRefusal::WouldBlock),
             (None, Wait::Block) => self.appender.lock(),
         };
         if appender.is_sealed {
             return Err(AppendRefusal::Unavailable(Error::Closed));
         }
         self.poison.check().map_err(AppendRefusal::Unavailable)?;
-        let now = self.clock.now_ms();
+        let now = match wait {
+            // Another thread may have appended since: its time is the least then, which `compat` does not see to.
+            Wait::Try { now_ms } if !self.config.compat => now_ms,
+            _ => self.clock.now_ms(),
+        };
         self.begin_time_in_lock.store(now, Ordering::Relaxed);
         let outcome = append(&mut appender, now);
         self.begin_time_in_lock.store(0, Ordering::Relaxed);
@@ -284,7 +298,7 @@ impl CommitLog {
         needed: u64,
         wait: Wait,
     ) -> Result<Arc<ActiveFile>, AppendRefusal> {
-        if wait == Wait::Try {
+        if wait.is_try() {
             return Err(AppendRefusal::WouldBlock);
         }
         let Some(file) = self.files.find(wrote) else {

@@ -132,8 +132,7 @@ pub fn encode_into(map: &JavaHashMap<'_>, out: &mut Vec<u8>) {
     encode_pairs(map.ordered().into_iter(), out);
 }
 
-fn encode_pairs<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone, out: &mut Vec<u8>) {
-    out.reserve(pairs.clone().map(|(name, value)| name.len() + value.len() + 2).sum());
+fn encode_pairs<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>, out: &mut Vec<u8>) {
     let begin = out.len();
     for (name, value) in pairs {
         if out.len() > begin {

@@ -24,6 +24,8 @@ const OS_PAGE_CACHE_BUSY_LIMIT_MS: i64 = 10_000_000;
 /// What a message gets that would have no properties while multi-dispatch is on: 4.9.3's start hangs
 /// on a record without any.
 const LEAST_PROPERTIES: &[u8] = b"WAIT\x01true";
+/// Up to here a text is looked through byte by byte.
+const SHORT_TEXT_LEN: usize = 16;
 
 /// The outcome of a check.
 pub(super) type Checked<T> = Result<T, PutRefusal>;
@@ -417,7 +419,11 @@ fn delay_level(properties: &Properties<'_>) -> Checked<i32> {
 
 /// Source: `Message.isWaitStoreMsgOK`.
 fn waits(properties: &Properties<'_>) -> bool {
-    find(properties, properties::WAIT).is_none_or(|wait| wait.eq_ignore_ascii_case(b"true"))
+    let wait = match properties {
+        Properties::Client(client) => client.wait,
+        _ => find(properties, properties::WAIT),
+    };
+    wait.is_none_or(|wait| wait.eq_ignore_ascii_case(b"true"))
 }
 
 fn multi_dispatch(map: JavaHashMap<'_>) -> Option<Multi<'_>> {
@@ -429,12 +435,19 @@ fn multi_dispatch(map: JavaHashMap<'_>) -> Option<Multi<'_>> {
     Some(Multi { names, properties: map })
 }
 
+/// Whether one of the two separators stands in a text. The call of a search takes longer than a short one does.
+fn has_separator(text: &[u8]) -> bool {
+    use properties::{NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR};
+    if text.len() > SHORT_TEXT_LEN {
+        return memchr::memchr2(NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, text).is_some();
+    }
+    text.iter().any(|&byte| byte == NAME_VALUE_SEPARATOR || byte == PROPERTY_SEPARATOR)
+}
+
 /// The separators cannot stand in a name or a value: reading it back would give other properties.
 fn check_separators<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Checked<()> {
-    use properties::{NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR};
     for (name, value) in pairs {
-        let bad = |text: &[u8]| memchr::memchr2(NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, text).is_some();
-        if name.is_empty() || bad(name) || bad(value) {
+        if name.is_empty() || has_separator(name) || has_separator(value) {
             let name = String::from_utf8_lossy(name).into_owned();
             return Err(PutRefusal::illegal(
                 "properties",

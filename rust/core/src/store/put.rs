@@ -3,6 +3,7 @@
 //! Source: `DefaultMessageStore.asyncPutMessage`, `CommitLog.asyncPutMessage` and `asyncPutMessages`,
 //! `MultiDispatch`.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use super::Store;
@@ -13,11 +14,16 @@ use crate::dispatch::is_light;
 use crate::error::{Error, Result};
 use crate::format::host::Host;
 use crate::format::java_hash_map::JavaHashMap;
-use crate::format::message::{self, RecordFields};
+use crate::format::message::{self, MAX_PROPERTIES_LENGTH, RecordFields};
 use crate::format::properties::ClientProperties;
 use crate::format::{batch, properties, sys_flag};
 use crate::num;
 use crate::status::{AppendMessageStatus, PutMessageStatus};
+
+thread_local! {
+    /// Where a thread encodes the properties of a message that it puts: asking for memory each time takes longer.
+    static ENCODED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// A message's properties.
 #[derive(Debug, Clone)]
@@ -177,22 +183,31 @@ impl Store {
     /// Puts one message.
     pub fn put_message(&self, message: &NewMessage<'_>, wait: Wait) -> PutStep<Appended> {
         let begin = Instant::now();
-        let step = self.append_message(message, wait);
+        let mut encoded = ENCODED.take();
+        let step = self.append_message(message, &mut encoded, wait);
+        if encoded.capacity() <= 2 * MAX_PROPERTIES_LENGTH {
+            encoded.clear();
+            ENCODED.set(encoded);
+        }
         self.count(begin, &step, |appended| (1, u64::from(appended.wrote_bytes)));
         step
     }
 
-    fn append_message(&self, message: &NewMessage<'_>, wait: Wait) -> PutStep<Appended> {
-        let mut encoded = Vec::new();
+    fn append_message(
+        &self,
+        message: &NewMessage<'_>,
+        encoded: &mut Vec<u8>,
+        wait: Wait,
+    ) -> PutStep<Appended> {
         let outcome = self.check_store_status().and_then(|()| {
             self.check_message(message)?;
-            self.prepare(message, &mut encoded)
+            self.prepare(message, encoded)
         });
         let prepared = match outcome {
             Ok(prepared) => prepared,
             Err(refusal) => return PutStep::Refused(refusal),
         };
-        let outcome = self.append_prepared(message, &prepared, &encoded, wait);
+        let outcome = self.append_prepared(message, &prepared, encoded, wait);
         self.step(outcome, prepared.wait_store_msg_ok, |appended| {
             appended.wrote_offset + u64::from(appended.wrote_bytes)
         })

@@ -35,7 +35,7 @@ fn the_next_file_is_made_before_it_is_needed_and_goes_where_it_is_not() {
     assert!(log.files().last().unwrap().contains(0), "the log does not reach into it yet");
     // The roll takes the file that is there, so that nobody has to wait.
     while log.files().files().len() == 1 {
-        log.append(&new_record("t", 0, &body), Wait::Try).unwrap();
+        log.append(&new_record("t", 0, &body), Wait::Try { now_ms: 0 }).unwrap();
     }
     assert_eq!(log.min_offset(), Some(0));
     log.discard_prepared_file().unwrap();

@@ -2,6 +2,7 @@
 
 use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::commit_log::{AppendRefusal, StoreTime, Wait};
+use mqstore_core::config::StoreConfig;
 use mqstore_core::format::message::{Check, Decoded, decode};
 use mqstore_core::format::sys_flag::{
     TRANSACTION_COMMIT_TYPE, TRANSACTION_PREPARED_TYPE, TRANSACTION_ROLLBACK_TYPE,
@@ -111,19 +112,40 @@ fn a_caller_that_may_not_wait_is_told_so_and_nothing_happens() {
     let root = tempfile::tempdir().unwrap();
     let log = log(root.path());
     let record = new_record("t", 0, b"");
-    assert!(matches!(log.append(&record, Wait::Try), Err(AppendRefusal::WouldBlock)), "there is no file");
+    assert!(
+        matches!(log.append(&record, Wait::Try { now_ms: 0 }), Err(AppendRefusal::WouldBlock)),
+        "there is no file"
+    );
     assert_eq!((log.wrote_offset(), log.min_offset()), (0, None));
     append(&log, 0, b"");
     let mut wrote = log.wrote_offset();
-    while log.append(&record, Wait::Try).is_ok() {
+    while log.append(&record, Wait::Try { now_ms: 0 }).is_ok() {
         wrote += SIZE;
     }
     assert_eq!(log.wrote_offset(), wrote, "the file is full and the next one not made");
     assert!(wrote + SIZE + 8 > LOG_FILE_SIZE);
     assert_eq!(append(&log, 0, b"").wrote_offset, LOG_FILE_SIZE);
     let mut done = Vec::new();
-    assert!(log.append_all([record; 100], &mut done, Wait::Try).is_err());
+    assert!(log.append_all([record; 100], &mut done, Wait::Try { now_ms: 0 }).is_err());
     assert_eq!(log.wrote_offset(), LOG_FILE_SIZE + SIZE * (1 + done.len() as u64), "those before it are in");
+}
+
+/// The store times of appends in turns: one that may wait at 1000, and one that may not, whose caller read 990
+/// before and reads 1010 then.
+fn times_in_turns(config: StoreConfig) -> [i64; 3] {
+    let log = log_with(config, Access::MapWrite);
+    let record = new_record("t", 0, b"");
+    let of_caller = |now_ms| log.append(&record, Wait::Try { now_ms }).unwrap().store_timestamp;
+    [append(&log, 0, b"").store_timestamp, of_caller(990), of_caller(1010)]
+}
+
+#[test]
+fn what_does_not_wait_has_its_callers_time_and_times_never_run_backwards() {
+    let root = tempfile::tempdir().unwrap();
+    assert_eq!(times_in_turns(config(root.path())), [1000, 1000, 1010]);
+    let root = tempfile::tempdir().unwrap();
+    let compat = StoreConfig { compat: true, ..config(root.path()) };
+    assert_eq!(times_in_turns(compat), [1000; 3], "the clock under the lock, as in 4.9.3");
 }
 
 #[test]

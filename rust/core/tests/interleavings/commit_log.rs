@@ -7,7 +7,7 @@ use mqstore_core::commit_log::scan::{ScanEnd, scan};
 use mqstore_core::format::message::Check;
 use mqstore_core::store::Store;
 
-use crate::stores::{config, fill, open, open_with};
+use crate::stores::{config, fill, open, open_with, put};
 use crate::{AtomicBool, FOREVER, run, thread};
 
 /// Walks the log to an end that was read before, and gives how many records are below it.
@@ -87,9 +87,9 @@ fn what_is_committed_from_memory_is_whole() {
     });
 }
 
-#[test]
-fn space_is_made_ahead_until_somebody_ends_that() {
-    run(|| {
+/// What goes on while passes make space ahead in files of 4 MiB.
+fn beside_allocation(append: impl Fn(&Store) + Send + Sync + Copy + 'static) {
+    run(move || {
         let root = tempfile::tempdir().unwrap();
         let mut config = config(root.path());
         // Large enough for steps, and for a next file that is made ahead.
@@ -102,9 +102,24 @@ fn space_is_made_ahead_until_somebody_ends_that() {
                     store.log().allocate_pass(FOREVER).unwrap();
                 }
             });
-            fill(&store, 0..1);
+            append(&store);
             is_over.store(true, Ordering::Release);
             store.log().wake_allocator();
         });
+    });
+}
+
+#[test]
+fn space_is_made_ahead_until_somebody_ends_that() {
+    beside_allocation(|store| fill(store, 0..1));
+}
+
+#[test]
+fn a_file_is_made_once_by_who_needs_it_or_ahead() {
+    beside_allocation(|store| {
+        for _ in 0..3 {
+            // Of these each file holds two.
+            put(store, "t", 0, &vec![7; 3 << 19], "");
+        }
     });
 }
