@@ -22,6 +22,9 @@ _FOLLOW_INTERVAL = 0.05
 _LINGER = 0.1
 """For how long a loop of which nobody waits any more counts as one whose next put comes soon, in seconds."""
 
+# Each is called once a put, of which looking a name up in two modules would be a part.
+_Future, _running_loop, _now_s = asyncio.Future, asyncio.get_running_loop, time.monotonic
+
 
 class MessageWaiters:
     """Calls back when a queue has passed an offset."""
@@ -88,15 +91,15 @@ class _OfLoop:
         self._loop = loop
         loop.add_reader(self.bell.fileno(), self._rung)
         self._timer: asyncio.TimerHandle | None = None
-        # A loop puts one message after the other: offsets and deadlines come in their order.
+        # A loop puts one message after the other: offsets and times come in their order.
         self._waiting: deque[tuple[int, float, asyncio.Future[bool]]] = deque()
 
     def add(self, offset: int) -> "asyncio.Future[bool]":
-        future: asyncio.Future[bool] = asyncio.Future(loop=self._loop)
-        timeout_s = self._waiters.timeout_s
-        if not self._waiting:
-            self._call_later(timeout_s, self._expire)
-        self._waiting.append((offset, time.monotonic() + timeout_s, future))
+        future: asyncio.Future[bool] = _Future(loop=self._loop)
+        waiting = self._waiting
+        if not waiting:
+            self._call_later(self._waiters.timeout_s, self._expire)
+        waiting.append((offset, _now_s(), future))
         return future
 
     def _rung(self) -> None:
@@ -124,13 +127,13 @@ class _OfLoop:
         self._rest()
 
     def _expire(self) -> None:
-        now = time.monotonic()
-        while self._waiting and self._waiting[0][1] <= now:
+        began_by = _now_s() - self._waiters.timeout_s
+        while self._waiting and self._waiting[0][1] <= began_by:
             future = self._waiting.popleft()[2]
             if not future.done():
                 future.set_result(False)
         if self._waiting:
-            self._call_later(self._waiting[0][1] - now, self._expire)
+            self._call_later(self._waiting[0][1] - began_by, self._expire)
         self._rest()
 
     def _rest(self) -> None:
@@ -176,16 +179,16 @@ class OffsetWaiters:
 
     def wait(self, offset: int) -> "asyncio.Future[bool]":
         """A future of the running loop: whether the log is safe up to the offset before the time is up."""
-        loop = asyncio.get_running_loop()
+        loop = _running_loop()
         of_loop = self._loops.get(loop)
-        if of_loop is None:
-            with self._lock:
-                of_loop = self._loops[loop] = _OfLoop(self, loop)
-            self._tell_changed()
+        if of_loop is not None:
+            return of_loop.add(offset)
+        with self._lock:
+            of_loop = self._loops[loop] = _OfLoop(self, loop)
+        self._tell_changed()
         future = of_loop.add(offset)
-        # What was reached between the put and now is seen here.
-        if (reached := self.now()) >= offset:
-            of_loop.reached(reached)
+        # Nobody told this loop of what was reached between the put and now.
+        of_loop.reached(self.now())
         return future
 
     def reached(self, offset: int) -> None:
@@ -225,6 +228,9 @@ class AsyncStore:
     def __init__(self, store: "MessageStore") -> None:
         """The twins of a store."""
         self._store = store
+        self._put_begin = store._put_begin
+        self._disk = store._flush_waiters
+        self._awaits_slave = store.options.broker_role == "SYNC_MASTER"
 
     async def put(self, topic: str, body: bytes, **given: Any) -> PutMessageResult:
         """As :meth:`MessageStore.put`; with synchronous flush it awaits the disk, as ``SYNC_MASTER`` a slave.
@@ -237,9 +243,14 @@ class AsyncStore:
             SlaveNotAvailableError: stored, but no slave is near enough to confirm it.
             PutError: not stored.
         """
-        result, wait_for = self._store._put_begin(topic, body, **given)
-        if wait_for is not None:
+        result, wait_for = self._put_begin(topic, body, **given)
+        if wait_for is None:
+            return result
+        if self._awaits_slave:
             await self._confirmed(wait_for, result)
+        # Without a coroutine in between, which would be a part of what a put takes.
+        elif not await self._disk.wait(wait_for):
+            raise self._late_on_disk(result)
         return result
 
     async def put_many(self, topic: str, bodies: list[bytes], **given: Any) -> PutMessageResult:
@@ -256,9 +267,14 @@ class AsyncStore:
             await self._confirmed(wait_for, result)
         return result
 
+    def _late_on_disk(self, result: PutMessageResult) -> FlushDiskTimeoutError:
+        error = FlushDiskTimeoutError(f"the message is stored; the disk did not confirm it {self._disk.in_time}")
+        error.result = result
+        return error
+
     async def _confirmed(self, offset: int, result: PutMessageResult) -> None:
         """Awaits what a put waits for; what is wrong with the slave counts before what is with the disk."""
-        store, disk, slave = self._store, self._store._flush_waiters, self._store._transfer_waiters
+        store, disk, slave = self._store, self._disk, self._store._transfer_waiters
         is_slave_ok = store._is_slave_ok(offset)
         if is_slave_ok is None:
             is_flushed, is_transferred = await disk.wait(offset), True
@@ -269,13 +285,13 @@ class AsyncStore:
             is_transferred = await slave.wait(offset) if is_slave_ok else False
         if is_flushed and is_transferred:
             return
-        error: FlushDiskTimeoutError | FlushSlaveTimeoutError | SlaveNotAvailableError
+        if is_transferred:
+            raise self._late_on_disk(result)
+        error: FlushSlaveTimeoutError | SlaveNotAvailableError
         if is_slave_ok is False:
             error = SlaveNotAvailableError("the message is stored; no slave is near enough to confirm it")
-        elif not is_transferred:
-            error = FlushSlaveTimeoutError(f"the message is stored; a slave did not confirm it {slave.in_time}")
         else:
-            error = FlushDiskTimeoutError(f"the message is stored; the disk did not confirm it {disk.in_time}")
+            error = FlushSlaveTimeoutError(f"the message is stored; a slave did not confirm it {slave.in_time}")
         error.result = result
         raise error
 
