@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: test test-rust test-python torture soak bench bench-compare bench-scale bench-spark lint demo wheel clean \
+.PHONY: test test-rust test-python torture soak bench bench-compare bench-limits bench-scale bench-spark lint demo wheel clean \
   fuzz miri coverage interleavings mutants tsan
 
 $(VENV)/ready: pyproject.toml
@@ -124,6 +124,12 @@ COMPARE ?= --rounds 5
 bench-compare: $(VENV)/engine-release
 	$(BIN)/pip install --quiet --group bench
 	$(BIN)/python benches/compare/compare.py $(COMPARE)
+
+# What calls from Python, memory, disk and asyncio allow at the best, beside mqstore.
+bench-limits: $(VENV)/engine-release
+	cargo build --release --quiet --package mqstore-limits --features pyo3/extension-module
+	$(BIN)/python benches/limits/limits.py --folder $(BENCH_FOLDER) --library target/release/liblimits.so \
+	  $(if $(SHORT),--messages 10000 --rounds 1)
 
 lint: $(VENV)/engine-dev
 	cargo fmt --all --check

@@ -1,0 +1,304 @@
+"""What calls from Python, memory, processor, disk and asyncio allow at the best, and how near mqstore comes.
+
+Each limit is the least that any store has to do for the same call: take its arguments, encode a record, wait for memory
+as often as the data's layout asks for, flush. Nothing is checked, dispatched or found by it. Both are timed in turns.
+"""
+
+import argparse
+import asyncio
+import functools
+import importlib.machinery
+import importlib.util
+import itertools
+import os
+import random
+import shutil
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import mqstore
+
+CORES = os.cpu_count() or 1
+QUEUES = 8
+BATCH = 1000
+RECORD_SIZE = 1024 + 128
+"""Bytes of a record with a body of 1 KiB, about."""
+KEY_STEPS = 4
+"""Slot, entry, and a record's begin and end: each in a page of its own."""
+TIME_STEPS = 6
+"""Unit and record of the last three steps; the ones before stay in the cache."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit, and mqstore's way of the same: each gives seconds for one of what is counted."""
+
+    name: str
+    least: Callable[[], float]
+    ours: Callable[[], float]
+
+
+def _load_limits(library: Path) -> Any:
+    loader = importlib.machinery.ExtensionFileLoader("limits", str(library))
+    spec = importlib.util.spec_from_loader("limits", loader)
+    if spec is None:
+        raise SystemExit(f"{library} is no extension module")
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def _each(count: int, call: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    call()
+    return (time.perf_counter() - begin) / count
+
+
+def _body(size: int) -> bytes:
+    return random.Random(7).randbytes(size)
+
+
+def _one_by_one(put: Callable[..., object], size: int, count: int) -> float:
+    body = _body(size)
+
+    def load() -> None:
+        for number in range(count):
+            put("bench", body, keys=f"key{number}", tags="TagA", queue_id=number % QUEUES, unique_key=False)
+
+    return _each(count, load)
+
+
+def _in_calls(put_many: Callable[..., object], size: int, count: int) -> float:
+    body = _body(size)
+
+    def load() -> None:
+        for start in range(0, count, BATCH):
+            keys = [f"key{number}" for number in range(start, start + BATCH)]
+            put_many("bench", [body] * BATCH, keys=keys, tags="TagA", queue_id=start % QUEUES, unique_key=False)
+
+    return _each(count, load)
+
+
+def _put_and_dispatched(store: mqstore.MessageStore, size: int, count: int, *, in_calls: bool = False) -> float:
+    """Dispatch keeps up: it is done when the time ends."""
+
+    def all_of_it() -> None:
+        if in_calls:
+            _in_calls(store.put_many, size, count)
+        else:
+            _one_by_one(store.put, size, count)
+        while store.dispatch_behind_bytes():
+            time.sleep(0.0005)
+
+    return _each(count, all_of_it)
+
+
+def _keys(count: int, seed: int) -> list[str]:
+    rnd = random.Random(seed)
+    return [f"key{rnd.randrange(count)}" for _ in range(count // 5)]
+
+
+class Stores:
+    """Stores that were written before, one a size of bodies, and memory as large as the larger one's log."""
+
+    def __init__(self, folder: Path, count: int, limits: Any) -> None:
+        """One store that is there to be read; `limits` is the extension module."""
+        self.count, self.folder, self.limits = count, folder, limits
+        self.memory = limits.Memory(count * RECORD_SIZE)
+        self._numbers = itertools.count()
+        self._opened: list[mqstore.MessageStore] = []
+        self.read = self.fresh()
+        _one_by_one(self.read.put, 1024, count)
+
+    def fresh(self, **options: Any) -> mqstore.MessageStore:
+        """A store that has been put to, so that what comes first is over."""
+        store = mqstore.open(self.folder / str(next(self._numbers)), "rw", **options)
+        store.put_many("warm", [b"warm"] * 1000)
+        self._opened.append(store)
+        return store
+
+    def close(self) -> None:
+        """Closes all, and removes them."""
+        for store in self._opened:
+            store.close()
+        shutil.rmtree(self.folder)
+
+
+def puts(stores: Stores) -> Iterator[Limit]:
+    """Limits of puts, into memory that is there and into a new file."""
+    count = stores.count
+    for size, name in ((100, "100 B"), (1024, "1 KiB")):
+        ours = functools.partial(_put_and_dispatched, stores.fresh(), size, count)
+        yield Limit(f"put, {name}, into memory", functools.partial(_one_by_one, stores.memory.put, size, count), ours)
+        yield Limit(f"put, {name}, into a new file", functools.partial(_into_a_file, stores, size, _one_by_one), ours)
+        ours = functools.partial(_put_and_dispatched, stores.fresh(), size, count, in_calls=True)
+        many = f"put_many of {BATCH}, {name}"
+        yield Limit(f"{many}, into memory", functools.partial(_in_calls, stores.memory.put_many, size, count), ours)
+        yield Limit(f"{many}, into a new file", functools.partial(_into_a_file, stores, size, _in_calls), ours)
+
+
+def _into_a_file(stores: Stores, size: int, load: Callable[[Callable[..., object], int, int], float]) -> float:
+    file = stores.folder / "limit"
+    memory = stores.limits.Memory.of_new_file(file, stores.count * (size + 128))
+    put = memory.put if load is _one_by_one else memory.put_many
+    try:
+        return load(put, size, stores.count)
+    finally:
+        del put, memory
+        file.unlink()
+
+
+def look_ups(stores: Stores) -> Iterator[Limit]:
+    """Limits of look-ups: they wait for memory."""
+    memory, store, count = stores.memory, stores.read, stores.count
+    keys = _keys(count, 11)
+    first = store.get_message_store_time_stamp("bench", 0, 0)
+    last = store.get_message_store_time_stamp("bench", 0, store.get_max_offset_in_queue("bench", 0) - 1)
+    rnd = random.Random(11)
+    times = [first + int(rnd.random() * max(1, last - first)) for _ in keys]
+    yield Limit(
+        "query by key",
+        lambda: _each(len(keys), lambda: [memory.look_up("bench", key, KEY_STEPS) for key in keys]),
+        lambda: _each(len(keys), lambda: [store.query_message("bench", key) for key in keys]),
+    )
+    yield Limit(
+        "query by keys, in one call",
+        lambda: _each(len(keys), lambda: memory.look_up_many(keys, KEY_STEPS, CORES)),
+        lambda: _each(len(keys), lambda: store.query_messages("bench", keys)),
+    )
+    yield Limit(
+        "offset by time",
+        lambda: _each(len(keys), lambda: [memory.look_up("bench", key, TIME_STEPS) for key in keys]),
+        lambda: _each(
+            len(keys),
+            lambda: [store.get_offset_in_queue_by_time("bench", n % QUEUES, at) for n, at in enumerate(times)],
+        ),
+    )
+
+
+def reading(stores: Stores) -> Iterator[Limit]:
+    """Limits of what touches each byte."""
+    memory, store, count = stores.memory, stores.read, stores.count
+    yield Limit(
+        "get to Arrow",
+        lambda: _each(count, lambda: memory.copy_bodies(RECORD_SIZE, 1024, CORES)),
+        lambda: _each(count, lambda: sum(batch.num_rows for batch in store.select("bench").to_arrow())),
+    )
+
+
+def _flushed(folder: Path, count: int) -> float:
+    """Records of four threads, each flush of which is for all four."""
+    path = folder / "flushed"
+    file = os.open(path, os.O_RDWR | os.O_CREAT)
+    record = _body(RECORD_SIZE) * 4
+    try:
+        os.posix_fallocate(file, 0, count * RECORD_SIZE)
+
+        def load() -> None:
+            for at in range(0, count * RECORD_SIZE, len(record)):
+                os.pwrite(file, record, at)
+                os.fdatasync(file)
+
+        return _each(count, load)
+    finally:
+        os.close(file)
+        path.unlink()
+
+
+def _in_threads(put: Callable[..., object], count: int) -> float:
+    def load() -> None:
+        threads = [threading.Thread(target=_one_by_one, args=(put, 1024, count // 4)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    return _each(count, load)
+
+
+IN_FLIGHT = 256
+
+
+async def _tasks(put: Callable[..., Any], count: int) -> None:
+    body = _body(1024)
+
+    async def one(first: int) -> None:
+        for number in range(first, count, IN_FLIGHT):
+            await put("bench", body, keys=f"key{number}", tags="TagA", queue_id=number % QUEUES, unique_key=False)
+
+    await asyncio.gather(*(one(first) for first in range(IN_FLIGHT)))
+
+
+def _least_tasks(memory: Any, count: int) -> float:
+    """Tasks that put to memory, each of which waits for a future then; all are done at once."""
+    waiting: list[asyncio.Future[bool]] = []
+
+    def done() -> None:
+        futures = waiting[:]
+        waiting.clear()
+        for future in futures:
+            future.set_result(True)
+
+    async def put(*given: object, **named: object) -> None:
+        memory.put(*given, **named)
+        loop = asyncio.get_running_loop()
+        if not waiting:
+            loop.call_soon(done)
+        waiting.append(future := loop.create_future())
+        await future
+
+    return _each(count, lambda: asyncio.run(_tasks(put, count)))
+
+
+def flushes(stores: Stores) -> Iterator[Limit]:
+    """Limits of what waits for the disk."""
+    count = max(400, stores.count // 20)
+    store = stores.fresh(flush_disk_type="SYNC_FLUSH")
+    yield Limit(
+        "put, synchronous flush, 4 threads",
+        lambda: _flushed(stores.folder, count),
+        lambda: _in_threads(store.put, count),
+    )
+    many = 5 * count
+    yield Limit(
+        f"put, synchronous flush, {IN_FLIGHT} in flight",
+        lambda: _least_tasks(stores.memory, many),
+        lambda: _each(many, lambda: asyncio.run(_tasks(store.aio.put, many))),
+    )
+
+
+def main() -> None:
+    """Times the limits and mqstore in turns and prints both."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--library", type=Path, required=True, help="the extension module with the limits")
+    parser.add_argument("--folder", type=Path, default=None, help="where the stores are made")
+    parser.add_argument("--messages", type=int, default=1_000_000, help="messages a store")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="limits with this in their names")
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(dir=given.folder))
+    stores = Stores(folder, given.messages, _load_limits(given.library))
+    table = Table("", "limit, µs", "mqstore, µs", "of the limit", title=f"the median of {given.rounds} rounds")
+    try:
+        for limit in itertools.chain(puts(stores), look_ups(stores), reading(stores), flushes(stores)):
+            if given.only not in limit.name:
+                continue
+            rounds = [(limit.least(), limit.ours()) for _ in range(given.rounds)]
+            least, ours = (statistics.median(of_all) * 1e6 for of_all in zip(*rounds, strict=True))
+            table.add_row(limit.name, f"{least:.2f}", f"{ours:.2f}", f"{ours / least:.2f}")
+    finally:
+        stores.close()
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()
