@@ -15,6 +15,8 @@ use crate::sync::Ordering;
 
 /// How many of the newest files are read unit by unit after an unclean stop, as in 4.9.3.
 const CHECKED_FILE_COUNT: u64 = 3;
+/// How many units are looked at where zeros end a queue: more than a page of zeros hides.
+const UNITS_BEHIND_ZEROS: usize = 256;
 
 impl ConsumeQueue {
     /// After a clean stop: finds the end, then takes units off it until one agrees with
@@ -132,7 +134,7 @@ impl ConsumeQueue {
                 }
                 let in_order = unit.is_written() && unit.physical_offset >= previous_end;
                 if !in_order || unit.physical_offset >= num::java_long(dispatched_to) {
-                    garbage |= !in_order && !is_zero;
+                    garbage |= if is_zero { self.has_known_behind(index, dispatched_to)? } else { !in_order };
                     break 'files;
                 }
                 previous_end = unit.end();
@@ -145,6 +147,13 @@ impl ConsumeQueue {
         }
         self.set_end(index)?;
         Ok((garbage && self.reached() < dispatched_to).then_some(self.reached()))
+    }
+
+    /// Whether units of records below a point stand behind zeros, in the next page of the file: a power cut takes
+    /// units that were not known to be on the disk, and damage others.
+    fn has_known_behind(&self, zeros: u64, dispatched_to: u64) -> Result<bool> {
+        let units = self.raw_units(zeros, UNITS_BEHIND_ZEROS)?;
+        Ok(units.iter().filter_map(CqUnit::place).any(|(offset, _)| offset < dispatched_to))
     }
 
     /// From where on units are read one by one: the begin of one of the newest files, and of an earlier

@@ -132,6 +132,33 @@ fn zeros_end_a_queue_as_its_end_does() {
     assert_eq!(found(config(root.path()), places[35]), (places[35], [32, 3]));
 }
 
+/// What was known to be on the disk no power cut takes.
+#[test]
+fn zeros_before_a_unit_that_was_known_are_damage() {
+    let root = tempfile::tempdir().unwrap();
+    let places = killed(config(root.path()));
+    patch(&queue_file(root.path(), 3), 40, |at| at[..20].fill(0));
+    assert_eq!(
+        found(config(root.path()), places[33]),
+        (places[33], [32, 3]),
+        "the ones behind were not known"
+    );
+    let lost = places[31] + size_of_record(31);
+    assert_eq!(found(config(root.path()), places[34]), (lost, [32, 3]));
+    // A page of zeros, as a disk that lost one gives it.
+    let root = tempfile::tempdir().unwrap();
+    let long = || StoreConfig { mapped_file_size_consume_queue: 1000 * 20, ..config(root.path()) };
+    let store = open_with(long());
+    fill(&store, 0..600);
+    spill(&store);
+    let end = store.max_phy_offset();
+    crash(store);
+    patch(&queue_file(root.path(), 0), 4096, |at| at[..4096].fill(0));
+    assert!(found(long(), end).0 < end);
+    let store = open_with(long());
+    assert_eq!(numbers(&store), (0..600).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_queue_that_begins_late_has_blank_units_before_its_first() {
     let root = tempfile::tempdir().unwrap();
