@@ -51,6 +51,14 @@ impl Wait {
     pub(super) const fn is_try(self) -> bool {
         matches!(self, Self::Try { .. })
     }
+
+    /// The same, by what the clock says now: what was decided by a reading of it is not stored at an earlier time.
+    pub(crate) fn read_again(self, now_ms: impl FnOnce() -> i64) -> Self {
+        match self {
+            Self::Try { .. } => Self::Try { now_ms: now_ms() },
+            Self::Block => Self::Block,
+        }
+    }
 }
 
 /// Where a record's store time comes from.

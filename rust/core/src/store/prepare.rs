@@ -351,6 +351,11 @@ pub(super) struct Multi<'a> {
 }
 
 impl<'a> Prepared<'a> {
+    /// Whether something else is written than the message that was given, which can depend on the time.
+    pub(super) const fn is_rewritten(&self) -> bool {
+        self.elsewhere.is_some()
+    }
+
     /// The further queues that it goes to.
     pub(super) fn multi(&self) -> Option<&Multi<'a>> {
         self.elsewhere.as_ref()?.multi.as_ref()

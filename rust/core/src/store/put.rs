@@ -207,6 +207,7 @@ impl Store {
             Ok(prepared) => prepared,
             Err(refusal) => return PutStep::Refused(refusal),
         };
+        let wait = if prepared.is_rewritten() { wait.read_again(|| self.now_ms()) } else { wait };
         let outcome = self.append_prepared(message, &prepared, encoded, wait);
         self.step(outcome, prepared.wait_store_msg_ok, |appended| {
             appended.wrote_offset + u64::from(appended.wrote_bytes)

@@ -101,6 +101,7 @@ impl Store {
             Err(refusal) => return PutStep::Refused(refusal),
         };
         let waits = many.prepared.iter().any(|prepared| prepared.wait_store_msg_ok);
+        let wait = wait.read_again(|| self.now_ms());
         let outcome = self.append_all_prepared(messages, &many, done, wait);
         let end = done.last().map_or(0, |last| last.wrote_offset + u64::from(last.wrote_bytes));
         self.step(outcome, waits, |()| end)

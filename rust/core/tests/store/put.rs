@@ -56,6 +56,29 @@ fn the_largest_message_is_as_large_as_the_option_says() {
     assert!(refusal.reason.to_string().contains("maxMessageSize=1000"), "{}", refusal.reason);
 }
 
+/// A put that does not wait has the time that its caller read; what was delivered by a later reading has that one.
+#[test]
+fn a_message_that_is_due_is_not_stored_before_its_time() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    store.clock.set(999_000);
+    put(&store, "t", 0, b"makes the file", "");
+    store.clock.set(1_000_000);
+    let stored = |properties| match store
+        .put_message(&message("t", 0, b"m", properties), Wait::Try { now_ms: 999_990 })
+    {
+        PutStep::Done(done) => done.appended.store_timestamp,
+        refused => panic!("{refused:?}"),
+    };
+    assert_eq!(stored(""), 999_990);
+    assert_eq!(stored("MQSTORE_DELIVER_AT\x011000000"), 1_000_000);
+    let due = [message("t", 0, b"m", "MQSTORE_DELIVER_AT\x011000000")];
+    let mut done = Vec::new();
+    let step = store.put_many(due.as_slice(), &mut done, Wait::Try { now_ms: 999_990 });
+    assert!(matches!(step, PutStep::Done(_)));
+    assert_eq!(done[0].store_timestamp, 1_000_000);
+}
+
 #[test]
 fn a_store_that_takes_no_messages_says_why() {
     let root = tempfile::tempdir().unwrap();
