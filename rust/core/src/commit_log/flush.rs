@@ -15,6 +15,10 @@ use crate::mmap::region::OS_PAGE_SIZE;
 use crate::num;
 use crate::sync::{Condvar, Mutex, MutexGuard, Ordering};
 
+/// From how much on what is flushed is taken out of the mapping first: the system would keep it from being written
+/// otherwise, page by page, and tell each processor of each page.
+const TAKEN_OUT_SIZE: u64 = 1 << 20;
+
 /// What a pass did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlushOutcome {
@@ -154,6 +158,9 @@ impl CommitLog {
         let start = (from - file.file_from_offset()) / OS_PAGE_SIZE * OS_PAGE_SIZE;
         let len = to - file.file_from_offset() - start;
         let region = file.region()?;
+        if len >= TAKEN_OUT_SIZE {
+            region.take_out(num::index(start), num::index(len)).map_err(Error::io("flush", file.path()))?;
+        }
         handle
             .flush_mapped(&region, num::index(start), num::index(len))
             .map_err(Error::io("flush", file.path()))

@@ -13,8 +13,9 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw, UncheckedAdvice};
 
+use crate::num;
 use crate::sync::before_visible_change;
 
 /// Mapped memory.
@@ -135,6 +136,23 @@ impl Region {
 
     pub(crate) fn flush(&self, at: usize, len: usize) -> io::Result<()> {
         if self.is_file && len > 0 { self.map.flush_range(at, len) } else { Ok(()) }
+    }
+
+    /// Takes the whole pages of a range of a file out of the mapping: they stay in memory, as the file's, and come
+    /// back where they are touched. Pages that are locked in memory stay.
+    pub(crate) fn take_out(&self, at: usize, len: usize) -> io::Result<()> {
+        let page_size = num::index(OS_PAGE_SIZE);
+        let end = at.saturating_add(len).min(self.len()) / page_size * page_size;
+        let begin = at.next_multiple_of(page_size);
+        if !self.is_file || begin >= end {
+            return Ok(());
+        }
+        // SAFETY: what a shared mapping of a file holds is the file's, in which it stays whatever is mapped; nobody
+        // else's memory lies in the range, which is inside the mapping.
+        match unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, begin, end - begin) } {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            outcome => outcome,
+        }
     }
 
     /// Makes pages present and writable ahead of their use. Kernels before 5.14 cannot; there the

@@ -1,13 +1,17 @@
 //! How far the log is on the disk, and who waits for it.
 
+use std::path::Path;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mqstore_core::commit_log::{FlushOutcome, Waited};
+use mqstore_core::config::StoreConfig;
+use mqstore_core::format::message::{Check, Decoded, decode};
+use mqstore_core::mmap::mapped_file::Access;
 
-use crate::stores::LOG_FILE_SIZE;
-use crate::{SIZE, append, log};
+use crate::stores::{LOG_FILE_SIZE, config};
+use crate::{SIZE, append, log, log_with};
 
 const NO_TIME: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_secs(60);
@@ -23,6 +27,36 @@ fn a_pass_flushes_what_was_written() {
     let some = log.flush(0).unwrap();
     assert_eq!((some.flushed_offset, some.store_timestamp, some.flushed_some), (SIZE, 1000, true));
     assert_eq!((log.flushed_offset(), log.remain_how_many_data_to_flush()), (SIZE, 0));
+}
+
+/// Pages of the log's first file that this process has mapped.
+fn mapped_kib(root: &Path) -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let name = root.join("commitlog").join(format!("{:020}", 0)).display().to_string();
+    let of_file = maps.split_once(&name).unwrap().1;
+    let resident = of_file.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    resident.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn what_is_flushed_in_bulk_leaves_the_mapping_and_is_read_as_before() {
+    let root = tempfile::tempdir().unwrap();
+    let config = StoreConfig { mapped_file_size_commit_log: 4 << 20, ..config(root.path()) };
+    let log = log_with(config, Access::MapWrite);
+    let body: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    let places: Vec<_> = (0..20).map(|_| append(&log, 0, &body).wrote_offset).collect();
+    let before_kib = mapped_kib(root.path());
+    assert!(before_kib > 1900);
+    log.flush(0).unwrap();
+    assert!(mapped_kib(root.path()) < 100, "the page that is written to stays");
+    let last = append(&log, 0, &body).wrote_offset;
+    for place in places.into_iter().chain([last]) {
+        let record = log.get_message(place, 100_000 + u32::try_from(SIZE).unwrap()).unwrap().unwrap();
+        assert_eq!(
+            decode(&record, Check::BodyCrc).map(|found| matches!(found, Decoded::Message(_))),
+            Ok(true)
+        );
+    }
 }
 
 #[test]
