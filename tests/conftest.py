@@ -1,5 +1,6 @@
 """What tests of several folders need."""
 
+import logging
 import os
 import random
 from collections.abc import Iterator
@@ -21,6 +22,32 @@ def seed(request: pytest.FixtureRequest) -> int:
     """A fresh seed for what a test makes up. What fails can be repeated with it."""
     print(f"repeat with MQSTORE_SEED={_SEED}")  # noqa: T201 - pytest shows it where the test fails
     return random.Random(f"{_SEED} {request.node.nodeid}").randrange(1 << 32)
+
+
+_NEVER_EXPECTED = ("could not be reserved ahead", " failed: ")
+"""What services log that only tests bring about which look at it, with `caplog`."""
+
+
+class _Kept(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+@pytest.fixture(autouse=True)
+def no_service_fails_unnoticed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What goes wrong in the background is only logged: a test that does not look at that fails by it."""
+    kept, logger = _Kept(), logging.getLogger("mqstore")
+    logger.addHandler(kept)
+    yield
+    logger.removeHandler(kept)
+    if "caplog" not in request.fixturenames:
+        assert [message for message in kept.messages if any(text in message for text in _NEVER_EXPECTED)] == []
 
 
 @pytest.fixture(scope="session")
