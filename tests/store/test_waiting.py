@@ -6,6 +6,7 @@ import threading
 import pytest
 
 import mqstore
+from mqstore.store.waiting import OffsetWaiters
 from tests.store.conftest import Opener
 from tests.waiting import wait_until
 
@@ -77,6 +78,25 @@ def test_a_loop_that_goes_on_without_puts_is_let_go(open_store: Opener) -> None:
 
     asyncio.run(main())
     wait_until(lambda: waiters.bells() == [])
+
+
+def test_a_loop_of_which_nobody_knew_asks_how_far_the_disk_is() -> None:
+    changes: list[str] = []
+    waiters = OffsetWaiters(60_000, lambda: 10, lambda: changes.append("changed"))
+
+    async def main() -> None:
+        # Whoever flushed up to 10 did not know of this loop, and tells nobody.
+        assert await waiters.wait(10)
+        later = [waiters.wait(20), waiters.wait(30)]
+        waiters.reached(20)
+        assert await later[0]
+        assert not later[1].done()
+        waiters.failed(mqstore.StoreClosedError("over"))
+        with pytest.raises(mqstore.StoreClosedError):
+            await later[1]
+
+    asyncio.run(main())
+    assert changes == ["changed"]
 
 
 def test_put_many_awaits_the_disk(open_store: Opener) -> None:
