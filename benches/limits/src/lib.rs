@@ -1,14 +1,13 @@
 //! What calls from Python, memory and processor allow at the best: the least that a store has to do for a
 //! put or a look-up, without a store. `limits.py` holds mqstore against it.
 
-#![allow(unsafe_code)] // a mapping that two threads have: every block says why it holds
+#![allow(unsafe_code)] // a mapping of a file: every block says why it holds
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::{ptr, thread};
+use std::{io, ptr, thread};
 
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
 use mqstore_core::clock::{Clock, SystemClock};
@@ -24,15 +23,13 @@ use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 /// What the processor fetches at once.
 const CACHE_LINE: usize = 64;
 
-/// How much of a new file is made ready at a time.
-const STEP: usize = 32 << 20;
 /// How much is copied before its memory is used again.
 const COPIED_SIZE: usize = 8 << 20;
 
 /// Memory: a file's, or nobody's whose pages were all touched.
 #[pyclass]
 struct Memory {
-    map: Arc<MmapRaw>,
+    map: MmapRaw,
     /// Where the next record goes.
     at: usize,
     properties: Vec<u8>,
@@ -87,7 +84,7 @@ impl Memory {
         fields.write(place, |bytes| {
             // SAFETY: the pieces of a record have its size together, and that fits behind `at`.
             let to = unsafe { self.map.as_mut_ptr().add(next) };
-            // SAFETY: as above; nobody else has this memory, but who touches its pages and changes nothing.
+            // SAFETY: as above; nobody else has this memory.
             unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
             next += bytes.len();
         });
@@ -102,7 +99,7 @@ impl Memory {
 
     fn of(map: MmapRaw) -> PyResult<Self> {
         let host = "127.0.0.1:10911".parse().map_err(|_| PyValueError::new_err("no host"))?;
-        Ok(Self { map: Arc::new(map), at: 0, properties: Vec::new(), host, hasher: RandomState::new() })
+        Ok(Self { map, at: 0, properties: Vec::new(), host, hasher: RandomState::new() })
     }
 
     /// Reads at so many random places, each of which is known when the one before it was read.
@@ -125,28 +122,13 @@ impl Memory {
         Self::of(map.into())
     }
 
-    /// A new file's, which another thread makes ready: blocks, and pages of zeros.
+    /// A new file's, of which all is ready: blocks, and pages of zeros.
     #[staticmethod]
     fn of_new_file(path: PathBuf, size: usize) -> PyResult<Self> {
         let file = File::options().read(true).write(true).create_new(true).open(path)?;
-        file.set_len(size as u64)?;
+        fallocate(&file, FallocateFlags::empty(), 0, num::java_long(size as u64)).map_err(io::Error::from)?;
         let new = Self::of(MmapOptions::new().len(size).map_raw(&file)?)?;
-        let map = Arc::downgrade(&new.map);
-        thread::spawn(move || {
-            for at in (0..size).step_by(STEP) {
-                let len = STEP.min(size - at);
-                let Some(map) = map.upgrade() else { break };
-                let has_blocks = fallocate(
-                    &file,
-                    FallocateFlags::empty(),
-                    num::java_long(at as u64),
-                    num::java_long(len as u64),
-                );
-                if has_blocks.is_err() || map.advise_range(Advice::PopulateWrite, at, len).is_err() {
-                    break;
-                }
-            }
-        });
+        new.map.advise_range(Advice::PopulateWrite, 0, size)?;
         Ok(new)
     }
 
