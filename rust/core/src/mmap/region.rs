@@ -139,7 +139,7 @@ impl Region {
     }
 
     /// Takes the whole pages of a range of a file out of the mapping: they stay in memory, as the file's, and come
-    /// back where they are touched. Pages that are locked in memory stay.
+    /// back where they are touched. It fails where pages are locked in memory.
     pub(crate) fn take_out(&self, at: usize, len: usize) -> io::Result<()> {
         let page_size = num::index(OS_PAGE_SIZE);
         let end = at.saturating_add(len).min(self.len()) / page_size * page_size;
@@ -149,10 +149,7 @@ impl Region {
         }
         // SAFETY: what a shared mapping of a file holds is the file's, in which it stays whatever is mapped; nobody
         // else's memory lies in the range, which is inside the mapping.
-        match unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, begin, end - begin) } {
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-            outcome => outcome,
-        }
+        unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, begin, end - begin) }
     }
 
     /// Makes pages present and writable ahead of their use. Kernels before 5.14 cannot; there the
