@@ -83,10 +83,20 @@ def wait_dispatched(slave: mqstore.MessageStore, offset: int) -> None:
     wait_until(lambda: slave.get_max_phy_offset() == offset and not slave.dispatch_behind_bytes())
 
 
+def written_queues(store: Path) -> dict[str, bytes]:
+    """The files of queues and extensions, but for light queues' that hold nothing.
+
+    Those begin at 0 again when 4.9.3 opens a store. It takes their units for repeated then, and makes the next file
+    of a queue whose last one is full before it sees that.
+    """
+    files = queue_contents(store)
+    return {name: content for name, content in files.items() if "/%LMQ%" not in name or any(content)}
+
+
 def check_equal(one: Path, other: Path) -> None:
     """The logs, queues and indexes of two stores are the same bytes."""
     assert log_contents(one) == log_contents(other)
-    assert queue_contents(one) == queue_contents(other)
+    assert written_queues(one) == written_queues(other)
     assert index_contents(one) == index_contents(other)
 
 
