@@ -346,7 +346,7 @@ impl IndexService {
 
     /// Writes the last file's header, so that readers of the file see what was put.
     pub fn write_header(&self) {
-        if let Some(last) = self.files.read().last().filter(|last| self.takes_keys(last)) {
+        if let Some(last) = self.written_file() {
             last.write_header();
         }
     }
@@ -356,7 +356,12 @@ impl IndexService {
     /// # Errors
     /// Where the disk did not take it.
     pub fn flush(&self) -> Result<()> {
-        self.files().last().map_or(Ok(()), |last| last.flush())
+        self.written_file().map_or(Ok(()), |last| last.flush())
+    }
+
+    /// The last file, if keys may go into it.
+    fn written_file(&self) -> Option<Arc<IndexFile>> {
+        self.files.read().last().filter(|last| self.takes_keys(last)).cloned()
     }
 }
 

@@ -135,6 +135,8 @@ fn a_store_that_is_only_read_indexes_in_memory() {
     }
     let before = crate::stores::tree(root.path());
     let (index, _) = service(root.path(), true);
+    index.write_header();
+    index.flush().unwrap();
     build(&index, &[7, 8], 300);
     index.write_header();
     index.flush().unwrap();
