@@ -33,6 +33,9 @@ pub(super) struct ActiveFile {
     target: Arc<Region>,
     /// Up to which offset of the log blocks are reserved.
     reserved: AtomicU64,
+    /// Held while blocks are reserved: where the file system can't, that writes back what was read, and nothing may
+    /// have been appended in between.
+    reserving: Mutex<()>,
 }
 
 impl ActiveFile {
@@ -62,6 +65,7 @@ impl ActiveFile {
     }
 
     fn reserve(&self, up_to: u64) -> Result<()> {
+        let _one_at_a_time = self.reserving.lock();
         let reserved = self.reserved_offset();
         let up_to = up_to.min(self.end_offset());
         if up_to > reserved {
@@ -111,7 +115,8 @@ impl CommitLog {
         let target = Arc::clone(&region);
         let reserved =
             AtomicU64::new(file.file_from_offset().max(self.wrote_offset().min(file.end_offset())));
-        let active = Arc::new(ActiveFile { file, handle, region, target, reserved });
+        let active =
+            Arc::new(ActiveFile { file, handle, region, target, reserved, reserving: Mutex::default() });
         self.allocator.state.lock().current = Some(Arc::clone(&active));
         Ok(active)
     }
@@ -187,7 +192,14 @@ impl CommitLog {
             Some(transient) => transient.buffer_for(file).unwrap_or_else(|| Arc::clone(&region)),
         };
         let reserved = AtomicU64::new(file.file_from_offset());
-        let active = ActiveFile { file: Arc::clone(file), handle, region, target, reserved };
+        let active = ActiveFile {
+            file: Arc::clone(file),
+            handle,
+            region,
+            target,
+            reserved,
+            reserving: Mutex::default(),
+        };
         active.reserve(file.file_from_offset() + self.step())?;
         // Its size and name are on the disk before anything in it counts as flushed.
         active.handle.sync_data().map_err(Error::io("flush", file.path()))?;

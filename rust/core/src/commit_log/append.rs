@@ -202,7 +202,8 @@ impl CommitLog {
             let outcome = records.try_for_each(|record| {
                 let size = num::offset(record.fields.record_size());
                 if run.at + size > run.limit {
-                    self.publish_run(&run);
+                    // Once: behind it the log's end may lie in the next file, though no room was found there.
+                    self.publish_run(&std::mem::take(&mut run));
                     self.reserve(appender, size, wait)?;
                     run = self.run_from(appender);
                 }

@@ -58,6 +58,7 @@ impl CommitLog {
     pub fn commit(&self, least_pages: u64) -> Result<bool> {
         let Some(transient) = &self.transient else { return Ok(false) };
         let _one_at_a_time = self.flusher.committing();
+        let store_timestamp = self.last_store_timestamp();
         let (from, to) = (self.committed_offset(), self.wrote_offset());
         let fills_a_file = from / self.files.file_size() != to / self.files.file_size();
         if from == to || (!fills_a_file && to / OS_PAGE_SIZE - from / OS_PAGE_SIZE < least_pages) {
@@ -77,6 +78,7 @@ impl CommitLog {
             }
             at = end;
         }
+        self.positions.committed_timestamp.store(store_timestamp, Ordering::Release);
         Ok(true)
     }
 }

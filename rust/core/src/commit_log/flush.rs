@@ -114,7 +114,11 @@ impl CommitLog {
     pub fn flush(&self, least_pages: u64) -> Result<FlushOutcome> {
         let _one_at_a_time = self.flusher.flushing.lock();
         self.poison.check()?;
-        let store_timestamp = self.last_store_timestamp();
+        let store_timestamp = if self.transient.is_some() {
+            self.positions.committed_timestamp.load(Ordering::Acquire)
+        } else {
+            self.last_store_timestamp()
+        };
         let (from, to) = (self.flushed_offset(), self.max_offset());
         let fills_a_file = from / self.files.file_size() != to / self.files.file_size();
         let enough =

@@ -62,6 +62,8 @@ struct Positions {
     /// Of the last message that `wrote` covers; stored after it, so that reading this first and
     /// `wrote` second gives a time whose messages are all below that position.
     store_timestamp: AtomicI64,
+    /// As that, of the last message that `committed` is known to cover.
+    committed_timestamp: AtomicI64,
 }
 
 impl CommitLog {
@@ -104,6 +106,7 @@ impl CommitLog {
         self.positions.committed.store(end, Ordering::Release);
         self.positions.flushed.store(end, Ordering::Release);
         self.positions.store_timestamp.store(store_timestamp, Ordering::Release);
+        self.positions.committed_timestamp.store(store_timestamp, Ordering::Release);
         self.appender.lock().reset(store_timestamp);
     }
 

@@ -43,6 +43,8 @@ pub struct QueueTable {
     queues: RwLock<HashMap<QueueKey, Arc<ConsumeQueue>>>,
     /// Queues that may have something in memory.
     unspilled: Mutex<Vec<Arc<ConsumeQueue>>>,
+    /// Held while they are written: who asks for it next finds all of them in the files.
+    spilling: Mutex<()>,
     /// Queues that may have something in their files that is not on the disk.
     unflushed: Mutex<Vec<Arc<ConsumeQueue>>>,
     in_memory: AtomicUsize,
@@ -157,6 +159,7 @@ impl QueueTable {
             access,
             queues: RwLock::default(),
             unspilled: Mutex::default(),
+            spilling: Mutex::default(),
             unflushed: Mutex::default(),
             in_memory: AtomicUsize::new(0),
             lmq_count: AtomicUsize::new(0),
@@ -300,6 +303,7 @@ impl QueueTable {
     /// # Errors
     /// Where a file can't be made or written; what could not be written stays in memory.
     pub fn spill_all(&self) -> Result<()> {
+        let _one_at_a_time = self.spilling.lock();
         self.in_memory.store(0, Ordering::Relaxed);
         let queues = std::mem::take(&mut *self.unspilled.lock());
         let mut outcome = Ok(());
@@ -447,6 +451,7 @@ impl QueueTable {
         if queue.topic().starts_with(LMQ_PREFIX) {
             self.lmq_count.fetch_sub(1, Ordering::Relaxed);
         }
+        let _not_while_it_is_written = self.spilling.lock();
         self.unspilled.lock().retain(|listed| !Arc::ptr_eq(listed, queue));
         self.unflushed.lock().retain(|listed| !Arc::ptr_eq(listed, queue));
         queue.destroy()?;

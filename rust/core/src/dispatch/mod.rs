@@ -177,6 +177,12 @@ impl Dispatcher {
         then()
     }
 
+    /// Calls a function while nothing is dispatched.
+    pub(crate) fn between_passes<T>(&self, then: impl FnOnce() -> T) -> T {
+        let _one_at_a_time = self.passing.lock();
+        then()
+    }
+
     fn pass_once(&self, targets: DispatchTargets<'_>, ahead: DerivedAhead) -> Result<u64> {
         let before = self.message_count();
         let mut position = self.reput_from_offset();

@@ -32,10 +32,11 @@ impl Store {
             Some(published) => (published_end(self.log.files(), &published), self.log.last_store_timestamp()),
             None => self.walk_on(end)?,
         };
+        // Before what was put to them since can be dispatched, by whoever asks for something just now.
+        self.follow_removals()?;
         if new_end > end {
             self.log.set_end(new_end, timestamp);
         }
-        self.follow_removals()?;
         if self.log.min_offset() != min_before {
             let min_offset = self.log.min_offset().unwrap_or(0);
             self.queues.all().iter().try_for_each(|queue| queue.correct_min_offset(min_offset))?;
@@ -73,12 +74,12 @@ impl Store {
     /// Lets go of queues that the writer has removed: what it put to them since is dispatched anew.
     fn follow_removals(&self) -> Result<()> {
         let removed = &self.config.removed_queues;
-        for key in removed.reload(&*self.fs, &self.config.own_dir(), self.log.files())? {
-            if let Some(queue) = self.queues.get(key.as_ref()) {
-                self.queues.destroy(&queue)?;
-            }
-        }
-        Ok(())
+        let gone = removed.reload(&*self.fs, &self.config.own_dir(), self.log.files())?;
+        self.dispatcher.between_passes(|| {
+            gone.iter()
+                .filter_map(|key| self.queues.get(key.as_ref()))
+                .try_for_each(|queue| self.queues.destroy(&queue))
+        })
     }
 
     fn walk_on(&self, from: u64) -> Result<(u64, i64)> {

@@ -3,25 +3,20 @@
 use std::sync::Arc;
 
 use super::Store;
-use crate::commit_log::topic_queue::{QueueKey, QueueRef};
+use crate::commit_log::topic_queue::QueueKey;
 use crate::consume_queue::ConsumeQueue;
 use crate::error::Result;
 use crate::format::message::{self, Check, Decoded};
 use crate::format::removed_queues::LastMessage;
+use crate::interrupt;
 use crate::mmap::file_queue::Listing;
 use crate::num;
 
-/// A queue that is to be removed, where its next message would stand, and its last one where the log has it.
+/// A queue that is to be removed, where it ends, and its last message where the log has it.
 struct Going<'a> {
     queue: &'a Arc<ConsumeQueue>,
-    end: i64,
+    end: u64,
     last: Option<LastMessage>,
-}
-
-impl Going<'_> {
-    fn next(&self) -> (QueueRef<'_>, i64) {
-        (self.queue.name(), self.end)
-    }
 }
 
 impl Store {
@@ -31,7 +26,9 @@ impl Store {
     /// As for [`Store::destroy_queues`].
     pub fn destroy_queue(&self, queue: &Arc<ConsumeQueue>) -> Result<()> {
         // It stays where a message has come in meanwhile, which is in it then.
-        while self.destroy_queues(std::slice::from_ref(queue), |_| Ok(true))? == 0 {}
+        while self.destroy_queues(std::slice::from_ref(queue), |_| Ok(true))? == 0 {
+            interrupt::check()?;
+        }
         Ok(())
     }
 
@@ -47,12 +44,18 @@ impl Store {
         goes: impl Fn(&ConsumeQueue) -> Result<bool>,
     ) -> Result<usize> {
         self.check_writable()?;
+        // A flush would miss the files that go.
+        let _not_while_flushing = self.flushing.lock();
         self.log.commit(0)?;
         self.dispatcher.pass_and_then(self.targets(), || {
             let mut going = Vec::new();
             for queue in queues {
                 if goes(queue)? {
-                    going.push(Going { queue, end: self.end_of(queue), last: self.last_message(queue)? });
+                    going.push(Going {
+                        queue,
+                        end: queue.max_offset_in_queue(),
+                        last: self.last_message(queue)?,
+                    });
                 }
             }
             if going.is_empty() {
@@ -62,7 +65,11 @@ impl Store {
             let on_disk = Listing::read(&*self.fs, self.log.files().paths())?;
             // One that has had a message since stays.
             let remember = |going: &[Going<'_>]| self.remember(going, on_disk.min_offset().unwrap_or(0));
-            let going = self.log.remove_queues_from_topic_queue_table(going, Going::next, remember)?;
+            let going = self.log.remove_queues_from_topic_queue_table(
+                going,
+                |going| (going.queue.name(), self.end_of(going)),
+                remember,
+            )?;
             let outcome = going.iter().try_for_each(|going| self.queues.destroy(going.queue));
             // Files that stay, with others' units in them by then, are for a recovery to go through.
             self.derived_poison.watch("remove", outcome)?;
@@ -70,10 +77,12 @@ impl Store {
         })
     }
 
-    /// Where a queue's next message would stand if all of its messages are dispatched.
-    fn end_of(&self, queue: &ConsumeQueue) -> i64 {
+    /// Where a queue's next message stands at most if all of its messages are dispatched. Asked while nobody puts.
+    fn end_of(&self, going: &Going<'_>) -> i64 {
+        // Where the whole log is dispatched, its queues' ends say nothing: one that passed over offsets ends before them.
+        let is_all_dispatched = self.dispatcher.reput_from_offset() >= self.log.wrote_offset();
         // What stands behind the confirm offset is not dispatched, for how long nobody knows.
-        if self.config.duplication_enable { i64::MAX } else { num::java_long(queue.max_offset_in_queue()) }
+        if is_all_dispatched || self.config.duplication_enable { i64::MAX } else { num::java_long(going.end) }
     }
 
     /// Puts queues of which the log has messages on the list of removed ones.

@@ -110,6 +110,7 @@ impl Store {
     /// Where the disk did not take it.
     pub fn flush_everything(&self) -> Result<()> {
         self.check_writable()?;
+        self.log.commit(0)?;
         self.flush_all()
     }
 

@@ -5,10 +5,12 @@
 #[path = "../stores/mod.rs"]
 mod stores;
 
+mod between;
 mod ended;
 mod finished;
 mod follow;
 mod get;
+mod hooked;
 mod live_writer;
 mod open;
 mod put;

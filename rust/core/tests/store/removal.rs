@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use mqstore_core::config::{OnDamage, StoreConfig};
-use mqstore_core::store::Store;
+use mqstore_core::store::{Finishing, Store};
 
 use crate::stores::{bodies, config, crash, log_file, open, open_with, patch, put, read, tree};
 
@@ -243,4 +243,24 @@ fn what_retention_took_leaves_the_list() {
     assert_eq!(std::fs::metadata(list(root.path())).unwrap().len(), short + 4);
     store.destroy().unwrap();
     assert!(!list(root.path()).exists());
+}
+
+/// An import that kept far offsets: the queue's end is before the offset that the next message gets.
+#[test]
+fn a_queue_that_passed_over_offsets_goes_too() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let source = open(from.path());
+    put(&source, "t", 0, b"first", "");
+    let first = source.record_at(0).unwrap().unwrap();
+    let far = crate::stores::record_bytes(&crate::stores::fields("t", 0, b"far", ""), 5000, 0);
+    let store = open(to.path());
+    let keep = Finishing { keep_offsets: true, ..Finishing::default() };
+    store.append_records(&[&first, &far], &keep, &mut Vec::new()).unwrap();
+    store.reput().unwrap();
+    let queue = store.find_consume_queue("t", 0).unwrap();
+    assert!(
+        store.log().next_queue_offset(queue.name()) > i64::try_from(queue.max_offset_in_queue()).unwrap()
+    );
+    store.destroy_queue(&queue).unwrap();
+    assert_eq!(put(&store, "t", 0, b"new", "").logics_offset, 0);
 }

@@ -1,0 +1,252 @@
+//! What another thread does between two steps of a call: the file system lets it, or refuses something, just there.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
+
+use mqstore_core::clock::ManualClock;
+use mqstore_core::commit_log::Wait;
+use mqstore_core::config::StoreConfig;
+use mqstore_core::store::{Mode, PutStep, Store};
+
+use crate::hooked::{Call, Hook, HookedFileSystem};
+use crate::stores::{bodies, config, message, numbers, open, put, tree};
+
+/// How long a step waits for the other thread, which may have to wait for this one.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
+fn open_hooked(config: StoreConfig, mode: Mode, hook: Hook) -> (Arc<Store>, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let fs = Arc::new(HookedFileSystem::new(hook));
+    (Store::open(config, fs, Arc::<ManualClock>::clone(&clock), mode).unwrap(), clock)
+}
+
+/// A place in a thread's work at which another one has its turn, once.
+struct Turn {
+    is_due: AtomicBool,
+    begun: Sender<()>,
+    ended: Mutex<Receiver<()>>,
+}
+
+impl Turn {
+    /// The place, what tells that it was come to, and what ends the turn.
+    fn new() -> (Arc<Self>, Receiver<()>, Sender<()>) {
+        let ((begun, has_begun), (end, ended)) = (channel(), channel());
+        (Arc::new(Self { is_due: AtomicBool::new(false), begun, ended: Mutex::new(ended) }), has_begun, end)
+    }
+
+    fn is_due_now(&self) {
+        self.is_due.store(true, Ordering::SeqCst);
+    }
+
+    fn take(&self) {
+        if self.is_due.swap(false, Ordering::SeqCst) {
+            self.begun.send(()).unwrap();
+            let _other_waits_for_this = self.ended.lock().unwrap().recv_timeout(LONGEST_WAIT);
+        }
+    }
+}
+
+fn is_in(path: &Path, folder: &str) -> bool {
+    path.components().any(|part| part.as_os_str() == folder)
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    for (path, content) in tree(from) {
+        let target = to.join(path.strip_prefix(from).unwrap());
+        let folder = if content.is_some() { target.parent().unwrap() } else { &target };
+        std::fs::create_dir_all(folder).unwrap();
+        content.into_iter().for_each(|content| std::fs::write(&target, content).unwrap());
+    }
+}
+
+#[test]
+fn the_log_goes_on_behind_a_roll_after_which_there_was_no_room() {
+    let root = tempfile::tempdir().unwrap();
+    let is_full = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&is_full);
+    let config = StoreConfig {
+        mapped_file_size_commit_log: 4 << 20,
+        max_message_size: 4 << 20,
+        ..config(root.path())
+    };
+    // The disk has room for the first step of the next file, and for no more.
+    let hook: Hook = Box::new(move |call, path| match call {
+        Call::Allocate { offset }
+            if offset > 0 && is_in(path, "commitlog") && flag.load(Ordering::SeqCst) =>
+        {
+            Err(io::Error::from_raw_os_error(28))
+        }
+        _ => Ok(()),
+    });
+    let (store, _) = open_hooked(config, Mode::ReadWrite, hook);
+    put(&store, "t", 0, b"first", "");
+    put(&store, "t", 0, &vec![b's'; 1_400_000], "");
+    is_full.store(true, Ordering::SeqCst);
+    let large = vec![b'l'; 3_000_000];
+    let both = [message("t", 0, b"second", ""), message("t", 0, &large, "")];
+    let mut done = Vec::new();
+    let step = store.put_many(&both[..], &mut done, Wait::Block);
+    assert!(matches!(step, PutStep::Refused(_)), "{step:?}");
+    assert_eq!(done.len(), 1);
+    is_full.store(false, Ordering::SeqCst);
+    let third = put(&store, "t", 0, b"third", "");
+    assert_eq!(third.wrote_offset, 4 << 20);
+    assert_eq!(bodies(&store, "t", 0)[2..], ["second", "third"]);
+    assert_eq!((store.gaps(), store.rejected_count()), (Vec::new(), 0));
+}
+
+#[test]
+fn a_flush_beside_dispatch_that_writes_units_claims_what_is_in_the_files() {
+    let root = tempfile::tempdir().unwrap();
+    let (turn, has_begun, end) = Turn::new();
+    let known = Arc::clone(&turn);
+    let hook: Hook = Box::new(move |call, path| {
+        if matches!(call, Call::Write) && is_in(path, "consumequeue") {
+            known.take();
+        }
+        Ok(())
+    });
+    let (store, clock) = open_hooked(config(root.path()), Mode::ReadWrite, hook);
+    store.flush_everything().unwrap();
+    for number in 0..60 {
+        clock.set(1_000_000 + 10_000 * i64::try_from(number).unwrap());
+        crate::stores::fill(&store, number..number + 1);
+    }
+    store.reput().unwrap();
+    // As if as much was in memory as may be: the next unit has dispatch write all of them.
+    let queue = store.find_consume_queue("t", 0).unwrap();
+    (0..(64 << 20) / 20 - 59).for_each(|_| store.queues().list(&queue).unwrap());
+    crate::stores::fill(&store, 60..61);
+    turn.is_due_now();
+    let dispatch = std::thread::spawn({
+        let store = Arc::clone(&store);
+        move || store.reput().unwrap()
+    });
+    has_begun.recv().unwrap();
+    store.flush_everything().unwrap();
+    // The process is killed.
+    let copy = tempfile::tempdir().unwrap();
+    copy_tree(root.path(), copy.path());
+    end.send(()).unwrap_or_default();
+    dispatch.join().unwrap();
+    assert_eq!(numbers(&open(copy.path())), (0..61).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_queue_that_is_removed_beside_a_flush_fails_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let (turn, has_begun, end) = Turn::new();
+    let known = Arc::clone(&turn);
+    let hook: Hook = Box::new(move |call, path| {
+        if matches!(call, Call::Sync) && is_in(path, "consumequeue") {
+            known.take();
+        }
+        Ok(())
+    });
+    let (store, _) = open_hooked(config(root.path()), Mode::ReadWrite, hook);
+    put(&store, "gone", 0, b"x", "");
+    put(&store, "stays", 0, b"x", "");
+    store.reput().unwrap();
+    turn.is_due_now();
+    let flush = std::thread::spawn({
+        let store = Arc::clone(&store);
+        move || store.flush_everything()
+    });
+    has_begun.recv().unwrap();
+    store.destroy_queue(&store.find_consume_queue("gone", 0).unwrap()).unwrap();
+    end.send(()).unwrap_or_default();
+    flush.join().unwrap().unwrap();
+    put(&store, "stays", 0, b"y", "");
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    assert_eq!(store.checkpoint().positions().queues, store.max_phy_offset());
+    store.close().unwrap();
+    assert!(!root.path().join("abort").exists());
+}
+
+#[test]
+fn what_a_get_dispatches_while_a_reader_follows_a_removal_is_in_the_new_queue() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    (0..3).for_each(|number| _ = put(&writer, "t", 0, format!("old {number}").as_bytes(), ""));
+    writer.reput().unwrap();
+    let (is_due, reader) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::<Weak<Store>>::new()));
+    let (flag, known) = (Arc::clone(&is_due), Arc::clone(&reader));
+    let hook: Hook = Box::new(move |call, path| {
+        if matches!(call, Call::Open)
+            && path.ends_with("removed_queues")
+            && flag.swap(false, Ordering::SeqCst)
+        {
+            let store = known.get().unwrap().upgrade().unwrap();
+            std::thread::spawn(move || store.get_message("t", 0, 3, 1, None).map(drop))
+                .join()
+                .unwrap()
+                .unwrap();
+        }
+        Ok(())
+    });
+    let (store, _) = open_hooked(config(root.path()), Mode::Read, hook);
+    reader.set(Arc::downgrade(&store)).unwrap();
+    assert_eq!(bodies(&store, "t", 0).len(), 3);
+    writer.destroy_queue(&writer.find_consume_queue("t", 0).unwrap()).unwrap();
+    (0..2).for_each(|number| _ = put(&writer, "t", 0, format!("new {number}").as_bytes(), ""));
+    writer.reput().unwrap();
+    is_due.store(true, Ordering::SeqCst);
+    store.refresh().unwrap();
+    assert!(!is_due.load(Ordering::SeqCst), "the get came in between");
+    assert_eq!(bodies(&store, "t", 0), ["new 0", "new 1"]);
+}
+
+#[test]
+fn room_that_is_reserved_by_writing_takes_nothing_away() {
+    let root = tempfile::tempdir().unwrap();
+    let (turn, has_begun, end) = Turn::new();
+    let known = Arc::clone(&turn);
+    let hook: Hook = Box::new(move |call, path| match call {
+        Call::Allocate { .. } if is_in(path, "commitlog") => Err(io::ErrorKind::Unsupported.into()),
+        Call::WriteBack => {
+            known.take();
+            Ok(())
+        }
+        _ => Ok(()),
+    });
+    let config = StoreConfig {
+        mapped_file_size_commit_log: 16 << 20,
+        max_message_size: 4 << 20,
+        ..config(root.path())
+    };
+    let (store, _) = open_hooked(config, Mode::ReadWrite, hook);
+    put(&store, "t", 0, &vec![b'f'; 600_000], "");
+    turn.is_due_now();
+    let allocator = std::thread::spawn({
+        let store = Arc::clone(&store);
+        move || store.log().allocate_pass(Duration::ZERO).unwrap()
+    });
+    has_begun.recv().unwrap();
+    let body = "x".repeat(50_000);
+    (0..30).for_each(|_| _ = put(&store, "t", 0, body.as_bytes(), ""));
+    end.send(()).unwrap_or_default();
+    allocator.join().unwrap();
+    assert_eq!(bodies(&store, "t", 0)[1..], vec![body; 30]);
+}
+
+#[test]
+fn with_the_transient_store_pool_a_flush_brings_everything_to_the_disk() {
+    let root = tempfile::tempdir().unwrap();
+    let config = StoreConfig { transient_store_pool_enable: true, ..config(root.path()) };
+    let (store, clock) = open_hooked(config, Mode::ReadWrite, Box::new(|_, _| Ok(())));
+    put(&store, "t", 0, b"first", "");
+    store.log().commit(0).unwrap();
+    clock.set(2_000_000);
+    put(&store, "t", 0, b"second", "");
+    // Of what is not in the file the checkpoint says nothing.
+    let flushed = store.flush_commit_log(0).unwrap();
+    assert!(flushed.flushed_offset < store.log().wrote_offset());
+    assert_eq!(flushed.store_timestamp, 1_000_000);
+    store.flush_everything().unwrap();
+    assert_eq!(store.log().flushed_offset(), store.log().wrote_offset());
+}

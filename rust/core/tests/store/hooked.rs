@@ -1,0 +1,173 @@
+//! The machine's file system, with a function that is called before some of its calls and can refuse them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mqstore_core::fs::{
+    DirEntry, FileHandle, FileSystem, LockOutcome, Metadata, OpenMode, OsFileSystem, Space,
+};
+use mqstore_core::mmap::region::Region;
+
+/// A call.
+#[derive(Debug, Clone, Copy)]
+pub enum Call {
+    Open,
+    Allocate {
+        offset: u64,
+    },
+    /// Where the other one was refused as unsupported: between the reading of a part and its writing.
+    WriteBack,
+    Write,
+    Sync,
+}
+
+pub type Hook = Box<dyn Fn(Call, &Path) -> io::Result<()> + Send + Sync>;
+
+pub struct HookedFileSystem(Arc<Hook>);
+
+struct HookedFile {
+    file: Arc<dyn FileHandle>,
+    hook: Arc<Hook>,
+    path: PathBuf,
+}
+
+impl HookedFileSystem {
+    pub fn new(hook: Hook) -> Self {
+        Self(Arc::new(hook))
+    }
+}
+
+impl std::fmt::Debug for HookedFileSystem {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("HookedFileSystem").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for HookedFile {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("HookedFile").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl FileSystem for HookedFileSystem {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn FileHandle>> {
+        (self.0)(Call::Open, path)?;
+        let file = OsFileSystem.open(path, mode)?;
+        Ok(Arc::new(HookedFile { file, hook: Arc::clone(&self.0), path: path.into() }))
+    }
+
+    fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
+        OsFileSystem.metadata(path)
+    }
+
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        OsFileSystem.read_dir(path)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        OsFileSystem.create_dir_all(path)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        OsFileSystem.remove_file(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        OsFileSystem.remove_dir(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        OsFileSystem.rename(from, to)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        OsFileSystem.sync_dir(path)
+    }
+
+    fn sync_all(&self, path: &Path) -> io::Result<()> {
+        OsFileSystem.sync_all(path)
+    }
+
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        OsFileSystem.space(path)
+    }
+}
+
+impl HookedFile {
+    fn call(&self, call: Call) -> io::Result<()> {
+        (self.hook)(call, &self.path)
+    }
+
+    /// As the engine does it where the file system can't reserve blocks.
+    fn write_back(&self, offset: u64, len: u64) -> io::Result<()> {
+        const STEP: u64 = 1 << 16;
+        for at in (offset..offset + len).step_by(1 << 16) {
+            let mut present = vec![0; usize::try_from(STEP.min(offset + len - at)).unwrap()];
+            assert_eq!(self.file.read_at(&mut present, at)?, present.len());
+            self.call(Call::WriteBack)?;
+            self.file.write_at(&present, at)?;
+        }
+        Ok(())
+    }
+}
+
+impl FileHandle for HookedFile {
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        match self.call(Call::Allocate { offset }) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => self.write_back(offset, len),
+            Err(error) => Err(error),
+            Ok(()) => self.file.allocate(offset, len),
+        }
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.call(Call::Write)?;
+        self.file.write_at(bytes, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.call(Call::Sync)?;
+        self.file.sync_data()
+    }
+
+    fn metadata(&self) -> io::Result<Metadata> {
+        self.file.metadata()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        self.file.next_data(offset)
+    }
+
+    fn next_hole(&self, offset: u64) -> io::Result<u64> {
+        self.file.next_hole(offset)
+    }
+
+    fn map(&self, len: usize, writable: bool) -> io::Result<Region> {
+        self.file.map(len, writable)
+    }
+
+    fn flush_mapped(&self, region: &Region, offset: usize, len: usize) -> io::Result<()> {
+        self.file.flush_mapped(region, offset, len)
+    }
+
+    fn populate(&self, region: &Region, offset: usize, len: usize) -> io::Result<()> {
+        self.file.populate(region, offset, len)
+    }
+
+    fn try_lock(&self) -> io::Result<LockOutcome> {
+        self.file.try_lock()
+    }
+
+    fn lock_holder(&self) -> io::Result<Option<LockOutcome>> {
+        self.file.lock_holder()
+    }
+}
