@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Literal, Protocol, Self, TypeAlias, TypedDict, final
 
 from _typeshed import ReadableBuffer, StrPath
@@ -97,7 +96,7 @@ class Message:
     """
 
     @staticmethod
-    def from_bytes(record: bytes) -> Message:
+    def from_bytes(record: ReadableBuffer) -> Message:
         """A message from the bytes of its record, as the log holds it.
 
         Raises:
@@ -756,7 +755,10 @@ class Store:
     def get_message_total_in_queue(self, topic: str, queue_id: int) -> int:
         """How many messages a queue has. Source: ``getMessageTotalInQueue``."""
     def get_commit_log_offset_in_queue(self, topic: str, queue_id: int, offset: int) -> int:
-        """Where the message of a queue's offset stands in the log. Source: ``getCommitLogOffsetInQueue``."""
+        """Where the message of a queue's offset stands in the log; 0 where there is none.
+
+        Source: ``getCommitLogOffsetInQueue``.
+        """
     def get_message_store_time_stamp(self, topic: str, queue_id: int, offset: int) -> int:
         """When the message of a queue's offset was stored; -1 where there is none.
 
@@ -906,11 +908,14 @@ class Store:
 
         A message that comes later is its queue's number 0. Source: ``cleanExpiredConsumerQueue``.
         """
-    def clean_unused_topic(self, topics: AbstractSet[str]) -> int:
+    def clean_unused_topic(self, topics: Iterable[str]) -> int:
         """Removes the queues of all topics but these; gives how many. Their messages stay in the log.
 
         The schedule topic, that of transactions that are done, and light queues stay. Source:
         ``cleanUnusedTopic``.
+
+        Raises:
+            TypeError: one string in place of several.
         """
     def _first_needed(self, queues: Sequence[tuple[str, int, int]]) -> int | None:
         """Where the first message stands that is at an offset of its queue or behind it, of several queues."""

@@ -115,3 +115,11 @@ def test_delivery_stops_and_goes_on_with_the_role(open_store: Opener) -> None:
     wait_until(lambda: len(store.topic("t")) == 1)
     with pytest.raises(mqstore.OptionError):
         store.handle_schedule_message_service("MASTER")
+
+
+def test_an_offset_that_cannot_be_is_one_that_is_not_there(store: mqstore.MessageStore) -> None:
+    store.put("t", b"", queue_id=0)
+    store.refresh()
+    for offset in (-1, 1):
+        assert store.get_message_store_time_stamp("t", 0, offset) == -1
+        assert store.get_commit_log_offset_in_queue("t", 0, offset) == 0

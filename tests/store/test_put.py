@@ -2,7 +2,9 @@
 
 import json
 import zlib
+from array import array
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,6 +188,19 @@ def test_a_batch_is_one_topics_and_one_queues(store: mqstore.MessageStore) -> No
     assert result.msg_id == f"{first.msg_id},{second.msg_id}"
     delayed = MessageExtBatch(topic="t", messages=[(b"a", 0, {})], properties={"DELAY": "1"})
     assert store.put_messages(delayed).status is PutMessageStatus.MESSAGE_ILLEGAL
+    with pytest.raises(TypeError, match="not int"):
+        store.put_messages(MessageExtBatch(topic="t", messages=[(5, 0, {})]))  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    "body", [bytearray(b"abcdefgh"), memoryview(b"aXbXcXdXeXfXgXhX")[::2], array("q", [0x6867666564636261])]
+)
+def test_a_body_is_whatever_has_bytes(store: mqstore.MessageStore, body: Any) -> None:
+    store.put("t", body, queue_id=0)
+    store.put_many("t", [body], queue_id=0)
+    assert [bytes(message.body) for message in store.topic("t").queue(0)] == [b"abcdefgh"] * 2
+    first = store.topic("t").queue(0)[0]
+    assert mqstore.Message.from_bytes(first.record_bytes).body == first.body
 
 
 def test_finished_records_are_appended_with_new_offsets(open_store: Opener) -> None:

@@ -116,3 +116,17 @@ def test_closing_a_store_ends_the_waiting(open_store: Opener) -> None:
     store.close()
     assert ended.wait(30)
     thread.join()
+
+
+def test_the_last_message_first(queue: mqstore.Queue) -> None:
+    assert bodies(reversed(queue)) == list(range(9, -1, -1))
+    queue.store.put_many("t", [b"%d" % number for number in range(10, 700)], queue_id=0)
+    assert bodies(reversed(queue)) == list(range(699, -1, -1))
+    assert list(reversed(queue.store.topic("absent").queue(0))) == []
+
+
+@pytest.mark.parametrize("offset", [-11, -(10**9)])
+def test_an_offset_before_the_first_is_not_there(queue: mqstore.Queue, offset: int) -> None:
+    with pytest.raises(mqstore.OffsetOutOfRangeError, match=f"from 0 to 9, found {offset}"):
+        _ = queue[offset]
+    assert bodies(queue[offset:]) == list(range(10))

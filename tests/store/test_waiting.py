@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -181,3 +182,38 @@ def test_listeners_see_what_arrived(store: mqstore.MessageStore) -> None:
     store.put("t", b"", queue_id=0)
     store.wait_for_message("t", 0, 3, timeout=30)
     assert len(seen) == 5
+
+
+def test_a_wait_beside_a_writer_ends_when_it_is_cancelled(open_store: Opener, tmp_path: Path) -> None:
+    writer = open_store()
+    writer.put("t", b"", queue_id=0)
+
+    async def impatient(store: mqstore.MessageStore) -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(store.aio.wait_for_message("t", 0, 1), 0.1)
+        assert not await store.aio.wait_for_message("t", 0, 1, timeout=0.1)
+        waiting = asyncio.create_task(store.aio.wait_for_message("t", 0, 1))
+        await asyncio.to_thread(writer.put, "t", b"", queue_id=0)
+        assert await waiting
+        assert await store.aio.wait_for_message("t", 0, 1)
+
+    with mqstore.open(writer.path) as reader:
+        # It would not end as long as a thread waits in it.
+        asyncio.run(impatient(reader))
+
+
+@pytest.mark.parametrize("mode", ["r", "rw"])
+def test_nothing_is_awaited_of_a_closed_store(open_store: Opener, mode: str) -> None:
+    store = open_store()
+    store.put("t", b"", queue_id=0)
+    if mode == "r":
+        store = mqstore.open(store.path)
+    store.close()
+
+    async def wait() -> None:
+        await store.aio.wait_for_message("t", 0, 1)
+
+    with pytest.raises(mqstore.StoreClosedError):
+        asyncio.run(wait())
+    with pytest.raises(mqstore.StoreClosedError):
+        store.refresh()

@@ -1,6 +1,7 @@
 """Stores that 4.9.3 refuses to open, or opens with loss, and opens without loss once they are repaired."""
 
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +40,15 @@ def garbage_unit(store: Path, _: list[int]) -> set[int]:
     path = max((store / "consumequeue/t/0").iterdir())
     units = bytearray(path.read_bytes())
     units[10 * UNIT_SIZE : 11 * UNIT_SIZE] = b"\xff" * UNIT_SIZE
+    path.write_bytes(units)
+    return set()
+
+
+def garbage_behind_the_log(store: Path, _: list[int]) -> set[int]:
+    """A unit that says a place behind the log's end, in front of others."""
+    path = max((store / "consumequeue/t/0").iterdir())
+    units = bytearray(path.read_bytes())
+    units[3 * UNIT_SIZE : 4 * UNIT_SIZE] = struct.pack(">qiq", 10**12, 100, 0)
     path.write_bytes(units)
     return set()
 
@@ -84,6 +94,7 @@ def zeroed_first_sector(store: Path, offsets: list[int]) -> set[int]:
 
 DAMAGES = [
     garbage_unit,
+    garbage_behind_the_log,
     flipped_queue_offset,
     queue_file_of_another_size,
     empty_log_file,

@@ -181,7 +181,8 @@ class MessageStore(StoreOperations):
         Raises:
             ValueError: a message's properties are longer than a batch's encoding allows.
         """
-        body = _native.encode_messages([(bytes(body), flag, dict(given)) for body, flag, given in batch.messages])
+        messages = [(body, flag, dict(given)) for body, flag, given in batch.messages]
+        body = _native.encode_messages(messages)
         return self._put_messages(
             batch.topic,
             batch.queue_id,
@@ -307,6 +308,7 @@ class MessageStore(StoreOperations):
         Raises:
             StoreClosedError: the store is closed.
         """
+        self._check_open()
         return self._refresh() if self.mode == "r" else self._reput()
 
     def report(self) -> StoreReport:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["Queue", "Topic"]
 
 
+_REVERSED_AT_ONCE = 256
+"""How many messages are read before the last of them is given."""
+
+
 class Queue:
     """A queue of a topic. Its messages are numbered by their offsets, which begin at its min offset.
 
@@ -45,6 +49,12 @@ class Queue:
         """The messages that there are now, in order."""
         return iter(self[:])
 
+    def __reversed__(self) -> Iterator[Message]:
+        """The messages that there are now, the last one first."""
+        min_offset = self.min_offset
+        for end in range(self.max_offset, min_offset, -_REVERSED_AT_ONCE):
+            yield from reversed(list(self[max(min_offset, end - _REVERSED_AT_ONCE) : end]))
+
     @overload
     def __getitem__(self, offset: int) -> Message: ...
     @overload
@@ -60,24 +70,20 @@ class Queue:
         if isinstance(offset, slice):
             if offset.step not in {None, 1}:
                 raise ValueError(f"a queue is sliced without a step, found {offset.step}")
-            begin = self._absolute(offset.start, max_offset, min_offset)
-            end = self._absolute(offset.stop, max_offset, max_offset)
+            begin = _absolute(offset.start, max_offset, min_offset)
+            end = _absolute(offset.stop, max_offset, max_offset)
             return Selection(self.store, (QueueRange(self.topic, self.queue_id, begin, end),))
-        index = self._absolute(offset, max_offset, 0)
-        found = self.store.get_message(self.topic, self.queue_id, index, 1).messages if index < max_offset else []
+        index = max_offset + offset if offset < 0 else offset
+        is_inside = min_offset <= index < max_offset
+        found = self.store.get_message(self.topic, self.queue_id, index, 1).messages if is_inside else []
         if not found or found[0].logics_offset != index:
-            error = OffsetOutOfRangeError(
-                f"{self!r}: expected an offset from {min_offset} to {max_offset - 1}, found {offset}"
-            )
+            reason = f"expected an offset from {min_offset} to {max_offset - 1}, found {offset}"
+            if is_inside:
+                reason = f"the message at offset {index} does not check out; the store's report() tells why"
+            error = OffsetOutOfRangeError(f"{self!r}: {reason}")
             error.offset, error.min, error.max = offset, min_offset, max_offset
             raise error
         return found[0]
-
-    @staticmethod
-    def _absolute(offset: int | None, max_offset: int, otherwise: int) -> int:
-        if offset is None:
-            return otherwise
-        return max(0, max_offset + offset) if offset < 0 else offset
 
     def offset_by_time(self, time: Time, boundary: str = "lower") -> int:
         """The offset that a time stands for.
@@ -114,6 +120,13 @@ class Queue:
     def __repr__(self) -> str:
         """Topic and number."""
         return f"Queue({self.topic!r}, {self.queue_id})"
+
+
+def _absolute(offset: int | None, max_offset: int, otherwise: int) -> int:
+    """A bound of a slice."""
+    if offset is None:
+        return otherwise
+    return max(0, max_offset + offset) if offset < 0 else offset
 
 
 class Topic:

@@ -298,8 +298,9 @@ class AsyncStore:
     async def wait_for_message(self, topic: str, queue_id: int, offset: int, *, timeout: float | None = None) -> bool:
         """As :meth:`MessageStore.wait_for_message`, without holding up the loop."""
         store = self._store
+        store._check_open()
         if store.mode == "r":
-            return await asyncio.to_thread(store.wait_for_message, topic, queue_id, offset, timeout=timeout)
+            return await _poll_async(store, topic, queue_id, offset, timeout)
         loop = asyncio.get_running_loop()
         arrived = asyncio.Event()
 
@@ -349,8 +350,27 @@ def _poll(store: "MessageStore", topic: str, queue_id: int, offset: int, timeout
     end = None if timeout is None else time.monotonic() + timeout
     while True:
         store.refresh()
-        if store.get_max_offset_in_queue(topic, queue_id) > offset:
+        pause_s = _pause_s(end)
+        if store.get_max_offset_in_queue(topic, queue_id) > offset or pause_s is None:
             return
-        if end is not None and time.monotonic() >= end:
-            return
-        time.sleep(_FOLLOW_INTERVAL if end is None else min(_FOLLOW_INTERVAL, max(0.0, end - time.monotonic())))
+        time.sleep(pause_s)
+
+
+async def _poll_async(store: "MessageStore", topic: str, queue_id: int, offset: int, timeout: float | None) -> bool:
+    """As :func:`_poll`. No thread waits in it: one could not be told that the task was cancelled."""
+    end = None if timeout is None else time.monotonic() + timeout
+    while store.get_max_offset_in_queue(topic, queue_id) <= offset:
+        await asyncio.to_thread(store.refresh)
+        pause_s = _pause_s(end)
+        if store.get_max_offset_in_queue(topic, queue_id) > offset or pause_s is None:
+            break
+        await asyncio.sleep(pause_s)
+    return store.get_max_offset_in_queue(topic, queue_id) > offset
+
+
+def _pause_s(end: float | None) -> float | None:
+    """For how long to wait until the next look; ``None`` once the time is up."""
+    if end is None:
+        return _FOLLOW_INTERVAL
+    left = end - time.monotonic()
+    return min(_FOLLOW_INTERVAL, left) if left > 0 else None

@@ -91,15 +91,15 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
     with _one_kind_of_error(source):
         if target is not None:
             with _whole_or_not_at_all(target) as made:
-                holes, lost = _copy(source, of_source, made)
-                blanks, message_count = _derive(made, given)
+                holes, told = _copy(source, of_source, made)
+                lost, message_count = _derive(made, given, told)
             path, saved = target, None
         else:
             found = _fill(source, of_source)
-            blanks, message_count = _derive(source, given)
+            lost, message_count = _derive(source, given, found.lost)
             unfinished.end(source / "mqstore")
-            path, saved, holes, lost = source, found.saved, found.holes, found.lost
-    in_order = (LostMessage(topic=topic, queue_id=queue, queue_offset=at) for topic, queue, at in sorted(lost | blanks))
+            path, saved, holes = source, found.saved, found.holes
+    in_order = (LostMessage(topic=topic, queue_id=queue, queue_offset=at) for topic, queue, at in sorted(lost))
     return RepairResult(path=path, saved=saved, holes=holes, lost=tuple(in_order), message_count=message_count)
 
 
@@ -177,12 +177,19 @@ def _fill(source: Path, of_source: StoreOptions) -> unfinished.Found:
     return found
 
 
-def _derive(store: Path, given: dict[str, Any]) -> tuple[_Lost, int]:
-    """Makes queues, index and checkpoint anew; gives the offsets that no message has, and how many have one."""
+def _derive(store: Path, given: dict[str, Any], told: _Lost) -> tuple[_Lost, int]:
+    """Makes queues, index and checkpoint anew; gives the offsets that no message has, and how many have one.
+
+    Of what the old queues told as lost a damaged unit may have told it: what a queue has now is not.
+    """
     # Without them the engine dispatches the whole log when it opens the store.
     with mqstore.open(store, "rw", on_damage="truncate", **_without_paths(given)) as repaired:
         blanks = _blanks(repaired)
-        return blanks, sum(end - first for _, _, first, end, _ in repaired._queues()) - len(blanks)
+        offsets = {(topic, queue_id): range(first, end) for topic, queue_id, first, end, _ in repaired._queues()}
+        absent = {
+            (topic, queue_id, at) for topic, queue_id, at in told if at not in offsets.get((topic, queue_id), range(0))
+        }
+        return blanks | absent, sum(map(len, offsets.values())) - len(blanks)
 
 
 def _without_paths(given: dict[str, Any]) -> dict[str, Any]:

@@ -6,9 +6,10 @@ use mqstore_core::format::java_hash_map::JavaHashMap;
 use mqstore_core::store::Properties;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
-use pyo3::types::{PyBytes, PyCapsule, PyCapsuleMethods, PyDict, PyString};
+use pyo3::types::{PyBytes, PyCapsule, PyCapsuleMethods, PyDict, PyMemoryView, PyString};
 
 use crate::errors;
 
@@ -35,13 +36,17 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Body {
         if let Ok(bytes) = given.cast::<PyBytes>() {
             return Ok(Self::Bytes(PyBackedBytes::from(bytes.to_owned())));
         }
-        match PyBuffer::<u8>::get(&given) {
-            Ok(buffer) => buffer.to_vec(given.py()).map(Self::Copied),
-            Err(_) => Err(PyTypeError::new_err(format!(
-                "a body is bytes or has the buffer protocol, not {}",
-                given.get_type().name()?
-            ))),
+        if let Ok(buffer) = PyBuffer::<u8>::get(&given) {
+            return buffer.to_vec(given.py()).map(Self::Copied);
         }
+        // Of items that are no bytes.
+        let Ok(view) = PyMemoryView::from(&given) else {
+            let kind = given.get_type();
+            let reason = format!("a body is bytes or has the buffer protocol, not {}", kind.name()?);
+            return Err(PyTypeError::new_err(reason));
+        };
+        let copied = view.call_method0(intern!(given.py(), "tobytes"))?;
+        Ok(Self::Bytes(PyBackedBytes::from(copied.cast_into::<PyBytes>()?)))
     }
 }
 

@@ -14,6 +14,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView, PyString, PyTuple};
 
+use crate::arguments::Body;
 use crate::errors;
 
 /// A stored message. Its body is a view into the store's file and keeps that mapped.
@@ -60,8 +61,9 @@ impl Message {
     /// Raises:
     ///     RecordError: the bytes are no record: sizes, magic code or body CRC do not agree.
     #[staticmethod]
-    fn from_bytes(py: Python<'_>, record: &[u8]) -> PyResult<Self> {
+    fn from_bytes(py: Python<'_>, record: Body) -> PyResult<Self> {
         use mqstore_core::format::message::{Check, Decoded, decode};
+        let record = record.as_slice();
         let fault = match decode(record, Check::BodyCrc) {
             Ok(Decoded::Message(_)) => return Ok(Self::new(Slice::read(record), None)),
             Ok(Decoded::Blank { .. }) => "expected a message, found the blank at a file's end".to_owned(),

@@ -111,8 +111,9 @@ impl Store {
         py: Python<'_>,
         topic: &str,
         queue_id: i32,
-        offset: u64,
+        offset: i64,
     ) -> PyResult<i64> {
+        let Ok(offset) = u64::try_from(offset) else { return Ok(0) };
         detached(py, || self.core.get_commit_log_offset_in_queue(topic, queue_id, offset))
     }
 
@@ -121,8 +122,9 @@ impl Store {
         py: Python<'_>,
         topic: &str,
         queue_id: i32,
-        offset: u64,
+        offset: i64,
     ) -> PyResult<i64> {
+        let Ok(offset) = u64::try_from(offset) else { return Ok(-1) };
         detached(py, || self.core.get_message_store_timestamp(topic, queue_id, offset))
     }
 

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use mqstore_core::retention::Expiry;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 use crate::errors::detached;
 use crate::store::Store;
@@ -37,7 +39,15 @@ impl Store {
         detached(py, || self.core.clean_expired_consume_queue())
     }
 
-    fn clean_unused_topic(&self, py: Python<'_>, topics: HashSet<String>) -> PyResult<usize> {
+    fn clean_unused_topic(&self, py: Python<'_>, topics: Bound<'_, PyAny>) -> PyResult<usize> {
+        // The names in it would be its letters, and every topic unused.
+        if topics.is_instance_of::<PyString>() {
+            return Err(PyTypeError::new_err(
+                "topics: expected the names of the topics that are used, found one string",
+            ));
+        }
+        let topics =
+            topics.try_iter()?.map(|topic| topic?.extract()).collect::<PyResult<HashSet<String>>>()?;
         detached(py, || self.core.clean_unused_topic(&topics))
     }
 
