@@ -105,3 +105,13 @@ def test_modes_and_damage_are_words(tmp_path: Path) -> None:
 
 def test_delay_levels() -> None:
     assert parse_delay_levels("1s 2m 3h 4d") == [1000, 120_000, 10_800_000, 345_600_000]
+
+
+@pytest.mark.parametrize("name", ["compat", "pread", "schedule_messages", "replication", "retention"])
+@pytest.mark.parametrize("value", ["false", "true", 0, 1])
+def test_a_switch_is_no_text_and_no_number(tmp_path: Path, name: str, value: object) -> None:
+    given: dict[str, Any] = {name: value}
+    with pytest.raises(mqstore.OptionError, match=f"option {name}={value!r}: expected True or False") as raised:
+        mqstore.open(tmp_path / "store", "rw", **given)
+    assert (raised.value.option, raised.value.value) == (name, str(value))
+    assert list(tmp_path.iterdir()) == []

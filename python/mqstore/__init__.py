@@ -186,6 +186,11 @@ def open(
     """
     if mode not in {"r", "rw"}:
         raise _bad_option("mode", mode, '"r" or "rw"')
+    _check_switches(compat=compat, schedule_messages=schedule_messages, replication=replication)
+    if pread is not None:
+        _check_switches(pread=pread)
+    if not isinstance(retention, Retention):
+        _check_switches(retention=retention)
     ranges = byte_ranges.ranges_of(path) if filesystem is None else ByteRanges.on(filesystem, os.fspath(path))
     if ranges is not None and mode != "r":
         raise _bad_option("mode", mode, f'"r": {ranges.name} is not local, and such a store is only read')
@@ -225,6 +230,13 @@ def open(
         retention=retention if isinstance(retention, Retention) else None,
         check_listener=check_transactions,
     )
+
+
+def _check_switches(**switches: object) -> None:
+    """Refuses text above all: ``"false"`` would be taken as true, and a switch deletes files."""
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise _bad_option(name, value, "True or False")
 
 
 def _beside(options: StoreOptions) -> dict[str, object]:

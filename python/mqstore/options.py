@@ -11,14 +11,23 @@ import os
 import re
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
+from mqstore.errors import OptionError
 from mqstore.option_error import bad_option
 
-__all__ = ["StoreOptions", "check_address", "parse_conf", "parse_delay_levels", "parse_delete_when", "snake_case"]
+__all__ = [
+    "StoreOptions",
+    "check_address",
+    "parse_conf",
+    "parse_delay_levels",
+    "parse_delete_when",
+    "snake_case",
+    "unknown_option",
+]
 
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _CQ_STORE_UNIT_SIZE = 20
@@ -40,6 +49,12 @@ def snake_case(name: str) -> str:
     """RocketMQ's spelling of an option in Python's: ``checkCRCOnRecover`` → ``check_crc_on_recover``."""
     name = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
     return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
+
+
+def unknown_option(name: str, value: object, known: Iterable[str]) -> OptionError:
+    """An error for an option that does not exist; it names the nearest that does."""
+    near = difflib.get_close_matches(snake_case(name), known, 1)
+    return bad_option(name, value, "there is no such option" + (f"; {near[0]}?" if near else ""))
 
 
 def parse_delay_levels(levels: str) -> list[int]:
@@ -272,8 +287,7 @@ class StoreOptions:
             if option not in known:
                 if lenient:
                     continue
-                near = difflib.get_close_matches(option, known, 1)
-                raise bad_option(name, value, "there is no such option" + (f"; {near[0]}?" if near else ""))
+                raise unknown_option(name, value, known)
             values[option] = _convert(name, value, kinds[option])
         values["store_path_root_dir"] = os.fspath(path)
         return cls(**values)
