@@ -1,18 +1,21 @@
 """What the commands for people share: a store that is only read, tables or JSON, times."""
 
+import contextlib
 import datetime as dt
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import click
 from rich.console import Console, JustifyMethod
 from rich.table import Table
+from rich.text import Text
 
 import mqstore
+from mqstore.cli.shown import printable
 from mqstore.cli.store_call import StoreCall
 
 __all__ = ["EXIT_NOTHING_FOUND", "TIME", "ReaderCall", "reader_call"]
@@ -58,17 +61,31 @@ class ReaderCall:
     store: StoreCall
     as_json: bool
 
-    def open(self) -> mqstore.MessageStore:
+    @contextlib.contextmanager
+    def open(self) -> Iterator[mqstore.MessageStore]:
         """Opens the store to read, and says on standard error what is wrong with it.
+
+        Once it was read, what was passed over is told too: nobody knows it before.
 
         Raises:
             MQStoreError: as :func:`mqstore.open` does.
         """
-        store = self.store.open("r")
+        with self.store.open("r") as store:
+            told = self._tell(store, ())
+            try:
+                yield store
+            finally:
+                self._tell(store, told)
+
+    @staticmethod
+    def _tell(store: mqstore.MessageStore, told: Collection[str]) -> list[str]:
+        """Says what is wrong, aside from what was told before."""
         report = store.report()
-        if not report.is_whole:
-            click.echo(str(report), err=True)
-        return store
+        lines = [] if report.is_whole else str(report).splitlines()
+        for line in lines:
+            if line not in told:
+                click.echo(printable(line), err=True)
+        return lines
 
     def show(self, rows: Iterable[dict[str, object]], *, title: str | None = None) -> int:
         """Shows rows as a table, or as JSON lines; gives how many."""
@@ -78,7 +95,7 @@ class ReaderCall:
         count = 0
         for row in rows:
             if table is None:
-                table = Table(title=title)
+                table = Table(title=None if title is None else Text(printable(title)))
                 for name, value in row.items():
                     justify: JustifyMethod = "right" if isinstance(value, int) else "left"
                     table.add_column(name, justify=justify, overflow="fold", no_wrap=name not in _WRAPPED)
@@ -103,10 +120,11 @@ class ReaderCall:
             sys.exit(EXIT_NOTHING_FOUND)
 
 
-def _cell(value: object) -> str:
+def _cell(value: object) -> Text:
+    """A cell. What a message says is no markup: brackets are brackets."""
     if isinstance(value, bool) or value is None:
-        return "" if value is None else str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else str(value)
+        return Text("" if value is None else str(value).lower())
+    return Text(f"{value:,}" if isinstance(value, int) else printable(str(value)))
 
 
 def reader_call(command: Callable[..., None]) -> Callable[..., None]:

@@ -11,7 +11,7 @@ import mqstore
 from mqstore._native import Message
 from mqstore.cli.json_lines import message_to_json
 from mqstore.cli.reader_call import ReaderCall, reader_call
-from mqstore.cli.shown import message_rows
+from mqstore.cli.shown import message_rows, printable
 
 __all__ = ["tail"]
 
@@ -72,4 +72,4 @@ def _print(message: Message, *, as_json: bool) -> None:
         click.echo(json.dumps(message_to_json(message), ensure_ascii=False))
     else:
         (row,) = message_rows([message], as_json=False)
-        click.echo("  ".join(str(value) for value in row.values() if value is not None))
+        click.echo("  ".join(printable(str(value)) for value in row.values() if value is not None))
