@@ -175,7 +175,7 @@ def test_what_was_passed_over_is_told_once(tmp_path: Path, command: list[str]) -
             store.put("orders", b"%06d" % number * 1500, keys=f"k{number}", queue_id=0)
     first = min((path / "commitlog").iterdir())
     content = bytearray(first.read_bytes())
-    content[content.index(b"000002")] ^= 0x01
+    content[content.index(b"000002" * 2)] ^= 0x01
     first.write_bytes(content)
     result = run(command[0], path, "orders", *command[1:], *SMALL)
     assert result.exit_code == 0
