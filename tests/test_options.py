@@ -170,3 +170,12 @@ def test_a_conf_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "latin.conf").write_bytes(b"brokerName=\xe9\n")
     with pytest.raises(mqstore.OptionError, match=r"latin.conf: at byte 11: expected UTF-8"):
         mqstore.open(tmp_path / "store", "rw", conf=tmp_path / "latin.conf")
+
+
+@pytest.mark.parametrize("mode", ["r", "rw"])
+@pytest.mark.parametrize("path", ["", "file://"])
+def test_an_empty_path_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, mode: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(mqstore.OptionError, match=f"option path={path}: it names no folder"):
+        mqstore.open(path, mode)
+    assert list(tmp_path.iterdir()) == []

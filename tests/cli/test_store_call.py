@@ -61,3 +61,14 @@ def test_words_of_open_are_taken(tmp_path: Path) -> None:
 def test_options_of_a_broker_are_passed_over_where_they_are_no_stores() -> None:
     call = StoreCall.parse("s", ["broker.brokerClusterName=c", "broker.brokerIP1=10.0.0.1", "broker.retention=true"])
     assert call.options == {"brokerIP1": "10.0.0.1"}
+
+
+@pytest.mark.parametrize("command", ["put", "recover", "ls", "verify", "repair"])
+def test_an_empty_folder_name_is_not_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(command, "", *(["--in-place"] if command == "repair" else []))
+    assert result.exit_code == 1
+    assert result.stderr == "Error: option path=: it names no folder; the current one is .\n"
+    assert list(tmp_path.iterdir()) == []
