@@ -182,3 +182,40 @@ def test_what_was_passed_over_is_told_once(tmp_path: Path, command: list[str]) -
     assert 2 not in [json.loads(line)["queueOffset"] for line in result.stdout.splitlines()]
     assert result.stderr.count("orders-0 at 2, log offset") == 1
     assert "body CRC" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["get", "--queue", "5000000000"],
+        ["get", "--offset", "9" * 20],
+        ["get", "--limit", "9" * 20],
+        ["get", "--begin", "9" * 20],
+        ["get", "--begin", "-99999999999999d"],
+        ["get", "--end", "-" + "9" * 5000 + "d"],
+        ["get", "--begin", "0001-01-01"],
+        ["get", "--begin", "20261123"],
+        ["get", "--begin", "123456789"],
+        ["find", "--begin", "9" * 20, "k1"],
+        ["find", "--limit", "9" * 20, "k1"],
+        ["seek", "0001-01-01"],
+        ["seek", "9" * 20],
+        ["tail", "-F", "--queue", "5000000000"],
+        ["tail", "-F", "-n", "9" * 20],
+    ],
+    ids=lambda given: " ".join(given)[:40],
+)
+def test_numbers_and_times_that_cannot_be_are_wrong_calls(path: Path, given: list[str]) -> None:
+    result = run(given[0], path, "orders", *given[1:], *SMALL)
+    if given[1:] in (["0001-01-01"], ["--begin", "0001-01-01"]) and result.exit_code in {0, 3}:
+        return  # east of Greenwich's meridian alone that day begins before the first year
+    assert result.exit_code == 2, result.output
+    assert result.stderr.splitlines()[-1].startswith("Error: Invalid value for ")
+
+
+def test_a_date_is_written_with_hyphens(path: Path) -> None:
+    assert len(rows("get", path, "orders", "--begin", "2023-11-14")) == 30
+    assert len(rows("get", path, "orders", "--begin", "20231114T000000Z")) == 30
+    assert len(rows("get", path, "orders", "--begin", "-99999999999d")) == 30
+    refused = run("get", path, "orders", "--begin", "20231114").stderr
+    assert "like 2026-11-23, milliseconds since 1970 of 10 digits or more" in refused
