@@ -105,3 +105,77 @@ def test_modes_and_damage_are_words(tmp_path: Path) -> None:
 
 def test_delay_levels() -> None:
     assert parse_delay_levels("1s 2m 3h 4d") == [1000, 120_000, 10_800_000, 345_600_000]
+
+
+@pytest.mark.parametrize("name", ["compat", "pread", "schedule_messages", "replication", "retention"])
+@pytest.mark.parametrize("value", ["false", "true", 0, 1])
+def test_a_switch_is_no_text_and_no_number(tmp_path: Path, name: str, value: object) -> None:
+    given: dict[str, Any] = {name: value}
+    with pytest.raises(mqstore.OptionError, match=f"option {name}={value!r}: expected True or False") as raised:
+        mqstore.open(tmp_path / "store", "rw", **given)
+    assert (raised.value.option, raised.value.value) == (name, str(value))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mappedFileSizeCommitLog", "99999999999999999999"),
+        ("maxHashSlotNum", 2**32),
+        ("osPageCacheBusyTimeOutMills", 2**63),
+        ("maxDeliverDistanceMs", 2**63),
+        ("flushIntervalCommitLog", 10**30),
+        ("flushIntervalCommitLog", "9" * 5000),
+        ("transactionCheckInterval", 2**63),
+        ("messageDelayLevel", "²s"),
+        ("messageDelayLevel", "99999999999999999999d"),
+        ("messageDelayLevel", "9223372036854775807s"),
+        ("maxMessageSize", "٣"),
+        ("listenPort", 99_999),
+        ("brokerIP1", "foo"),
+        ("born_host", "foo"),
+        ("born_host", "127.0.0.1:99999"),
+        ("store_host", "::1:5"),
+    ],
+)
+def test_values_that_the_engine_does_not_take_are_refused_by_name(tmp_path: Path, name: str, value: object) -> None:
+    given: dict[str, Any] = {name: value}
+    with pytest.raises(mqstore.OptionError) as raised:
+        mqstore.open(tmp_path / "store", "rw", **given)
+    assert snake_case(raised.value.option) == snake_case(name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _keep(_message: mqstore.Message) -> mqstore.LocalTransactionState:
+    return mqstore.LocalTransactionState.UNKNOW
+
+
+def test_the_longest_times_are_taken(tmp_path: Path) -> None:
+    given: dict[str, Any] = {
+        "osPageCacheBusyTimeOutMills": 2**63 - 1,
+        "flushIntervalCommitLog": 2**31 - 1,
+        "transactionCheckInterval": 2**63 - 1,
+    }
+    small: dict[str, Any] = {"maxHashSlotNum": 9, "maxIndexNum": 9, "messageDelayLevel": "1s 999999999d"}
+    with mqstore.open(
+        tmp_path / "store", "rw", born_host="[::1]:5", check_transactions=_keep, **given, **small
+    ) as store:
+        store.put("t", b"")
+        assert [service.error for service in store._services] == [None] * len(store._services)
+
+
+def test_a_conf_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(mqstore.OptionError, match=r"absent.conf: No such file"):
+        mqstore.open(tmp_path / "store", "rw", conf=tmp_path / "absent.conf")
+    (tmp_path / "latin.conf").write_bytes(b"brokerName=\xe9\n")
+    with pytest.raises(mqstore.OptionError, match=r"latin.conf: at byte 11: expected UTF-8"):
+        mqstore.open(tmp_path / "store", "rw", conf=tmp_path / "latin.conf")
+
+
+@pytest.mark.parametrize("mode", ["r", "rw"])
+@pytest.mark.parametrize("path", ["", "file://"])
+def test_an_empty_path_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, mode: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(mqstore.OptionError, match=f"option path={path}: it names no folder"):
+        mqstore.open(path, mode)
+    assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,9 @@ written here Java 4.9.3 opens.
     ...         print(message.keys, bytes(message.body))
 """
 
+import ipaddress
 import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -121,6 +123,9 @@ __all__ = [
 ]
 
 
+_MAX_PORT = 65_535
+
+
 def open(
     path: str | os.PathLike[str],
     mode: str = "r",
@@ -186,6 +191,11 @@ def open(
     """
     if mode not in {"r", "rw"}:
         raise _bad_option("mode", mode, '"r" or "rw"')
+    _check_switches(compat=compat, schedule_messages=schedule_messages, replication=replication)
+    if pread is not None:
+        _check_switches(pread=pread)
+    if not isinstance(retention, Retention):
+        _check_switches(retention=retention)
     ranges = byte_ranges.ranges_of(path) if filesystem is None else ByteRanges.on(filesystem, os.fspath(path))
     if ranges is not None and mode != "r":
         raise _bad_option("mode", mode, f'"r": {ranges.name} is not local, and such a store is only read')
@@ -195,6 +205,10 @@ def open(
     from_conf = StoreOptions.of(path, parse_conf(conf), lenient=True) if conf is not None else None
     given = options if from_conf is None else _beside(from_conf) | options
     chosen = StoreOptions.of(path, given)
+    _check_host("born_host", born_host)
+    _check_host("store_host", store_host)
+    if store_host is None:
+        _check_host("brokerIP1", f"{chosen.broker_ip1}:{chosen.listen_port}")
     asked: dict[type[ServiceThread], bool] = {
         HAService: replication,
         HAClient: replication and chosen.is_slave,
@@ -225,6 +239,28 @@ def open(
         retention=retention if isinstance(retention, Retention) else None,
         check_listener=check_transactions,
     )
+
+
+def _check_switches(**switches: object) -> None:
+    """Refuses text above all: ``"false"`` would be taken as true, and a switch deletes files."""
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise _bad_option(name, value, "True or False")
+
+
+def _check_host(option: str, host: str | None) -> None:
+    if host is not None and not _is_host(host):
+        raise _bad_option(option, host, "an address and a port, 1.2.3.4:5 or [1::2]:5")
+
+
+def _is_host(host: str) -> bool:
+    address, _, port = host.rpartition(":")
+    bracketed = address.startswith("[") and address.endswith("]")
+    try:
+        found = ipaddress.ip_address(address[1:-1] if bracketed else address)
+    except ValueError:
+        return False
+    return (found.version == 6) == bracketed and re.fullmatch("[0-9]{1,5}", port) is not None and int(port) <= _MAX_PORT  # noqa: PLR2004 (IPv6)
 
 
 def _beside(options: StoreOptions) -> dict[str, object]:

@@ -11,19 +11,44 @@ import os
 import re
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
+from mqstore.errors import OptionError
 from mqstore.option_error import bad_option
 
-__all__ = ["StoreOptions", "check_address", "parse_conf", "parse_delay_levels", "parse_delete_when", "snake_case"]
+__all__ = [
+    "StoreOptions",
+    "check_address",
+    "parse_conf",
+    "parse_delay_levels",
+    "parse_delete_when",
+    "snake_case",
+    "unknown_option",
+]
 
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _CQ_STORE_UNIT_SIZE = 20
 _ALL_PERCENT = 100
 _MAX_PORT = 65_535
+_MAX_INT = 2**31 - 1
+_MAX_LONG = 2**63 - 1
+_LONGS = frozenset(
+    {
+        "broker_id",
+        "flush_delay_offset_interval",
+        "mapped_file_size_commit_log",  # the engine says what a file may have
+        "max_deliver_distance_ms",
+        "os_page_cache_busy_time_out_mills",
+        "transaction_check_interval",
+        "transaction_time_out",
+    }
+)
+"""Numbers that are a ``long`` in RocketMQ, or here; all others are an ``int`` there."""
+_MAX_DELAY_MS = _MAX_LONG // 2
+"""So that a delay and the time now are a time."""
 _MAX_HA_BODY_SIZE = (4 << 20) - 12
 _HOURS_OF_DAY = 24
 FilterRow: TypeAlias = tuple[str, Sequence[int], str]
@@ -42,6 +67,12 @@ def snake_case(name: str) -> str:
     return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
 
 
+def unknown_option(name: str, value: object, known: Iterable[str]) -> OptionError:
+    """An error for an option that does not exist; it names the nearest that does."""
+    near = difflib.get_close_matches(snake_case(name), known, 1)
+    return bad_option(name, value, "there is no such option" + (f"; {near[0]}?" if near else ""))
+
+
 def parse_delay_levels(levels: str) -> list[int]:
     """The delay levels of ``messageDelayLevel`` in milliseconds, the first being level 1.
 
@@ -51,8 +82,10 @@ def parse_delay_levels(levels: str) -> list[int]:
     found = []
     for level in levels.split():
         unit = _UNIT_MS.get(level[-1:])
-        if unit is None or not level[:-1].isdigit():
+        if unit is None or re.fullmatch(r"[0-9]{1,19}", level[:-1]) is None:
             raise bad_option("messageDelayLevel", levels, f"{level!r} is no number with a unit of s, m, h or d")
+        if unit * int(level[:-1]) > _MAX_DELAY_MS:
+            raise bad_option("messageDelayLevel", levels, f"{level!r} is longer than {_MAX_DELAY_MS} ms")
         found.append(unit * int(level[:-1]))
     return found
 
@@ -74,10 +107,15 @@ def parse_conf(path: str | os.PathLike[str]) -> dict[str, str]:
     """The properties of a ``broker.conf``: ``key=value`` lines; ``#`` and ``!`` begin comments.
 
     Raises:
-        OptionError: a line has no ``=`` or ``:``.
+        OptionError: it cannot be read, or a line has no ``=`` or ``:``.
     """
     found: dict[str, str] = {}
-    text = Path(path).read_text(encoding="utf-8")
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise bad_option("conf", path, error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise bad_option("conf", path, f"at byte {error.start}: expected UTF-8, found {error.reason}") from error
     for number, line in enumerate(text.replace("\\\n", "").splitlines(), 1):
         stripped = line.strip()
         if not stripped or stripped[0] in "#!":
@@ -230,24 +268,25 @@ class StoreOptions:
                 raise bad_option(name, getattr(self, name), f"expected one of {', '.join(allowed)}")
         for option in dataclasses.fields(self):
             value = getattr(self, option.name)
-            if isinstance(value, int) and not isinstance(value, bool) and value < 0:
-                raise bad_option(option.name, value, "it is not negative")
+            if isinstance(value, int) and not isinstance(value, bool):
+                _check_number(option.name, value)
         if self.enable_d_leger_commit_log:
             raise bad_option("enableDLegerCommitLog", "true", "a DLedger log has another format and is not supported")
         if self.transient_store_pool_enable and self.flush_disk_type == "SYNC_FLUSH":
             raise bad_option(
                 "transientStorePoolEnable", "true", "it goes with flushDiskType=ASYNC_FLUSH alone, as in 4.9.3"
             )
-        self._check_replication()
+        self._check_hosts()
         for name in _PERCENTAGES:
             if getattr(self, name) > _ALL_PERCENT:
                 raise bad_option(name, getattr(self, name), "it is a percentage")
         parse_delete_when(self.delete_when)
         parse_delay_levels(self.message_delay_level)
 
-    def _check_replication(self) -> None:
-        if self.ha_listen_port > _MAX_PORT:
-            raise bad_option("haListenPort", self.ha_listen_port, f"a port is at most {_MAX_PORT}")
+    def _check_hosts(self) -> None:
+        for name, port in (("listenPort", self.listen_port), ("haListenPort", self.ha_listen_port)):
+            if port > _MAX_PORT:
+                raise bad_option(name, port, f"a port is at most {_MAX_PORT}")
         if not 0 < self.ha_transfer_batch_size <= _MAX_HA_BODY_SIZE:
             reason = f"it is between 1 and {_MAX_HA_BODY_SIZE} bytes, what a slave's buffer holds"
             raise bad_option("haTransferBatchSize", self.ha_transfer_batch_size, reason)
@@ -272,8 +311,7 @@ class StoreOptions:
             if option not in known:
                 if lenient:
                     continue
-                near = difflib.get_close_matches(option, known, 1)
-                raise bad_option(name, value, "there is no such option" + (f"; {near[0]}?" if near else ""))
+                raise unknown_option(name, value, known)
             values[option] = _convert(name, value, kinds[option])
         values["store_path_root_dir"] = os.fspath(path)
         return cls(**values)
@@ -321,6 +359,14 @@ class StoreOptions:
         return EngineOptions(**shared)
 
 
+def _check_number(name: str, value: int) -> None:
+    if value < 0:
+        raise bad_option(name, value, "it is not negative")
+    most = _MAX_LONG if name in _LONGS else _MAX_INT
+    if value > most:
+        raise bad_option(name, value, f"it is at most {most}")
+
+
 def _paths(given: str) -> list[str]:
     return [path.strip() for path in given.split(",") if path.strip()]
 
@@ -332,7 +378,7 @@ def _convert(name: str, value: object, kind: Any) -> object:
         kind = typing.get_args(kind)[0]
     if kind is bool and isinstance(value, str) and value.lower() in {"true", "false"}:
         return value.lower() == "true"
-    if kind is int and isinstance(value, str) and re.fullmatch(r"-?\d+", value.strip()):
+    if kind is int and isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,19}", value.strip()):
         return int(value)
     if kind is str and isinstance(value, os.PathLike):
         return os.fspath(value)

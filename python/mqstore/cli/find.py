@@ -2,7 +2,7 @@
 
 import click
 
-from mqstore.cli.reader_call import TIME, ReaderCall, reader_call
+from mqstore.cli.reader_call import MAX_LONG, TIME, ReaderCall, reader_call
 from mqstore.cli.shown import message_rows
 
 __all__ = ["find"]
@@ -12,9 +12,11 @@ __all__ = ["find"]
 @reader_call
 @click.argument("topic")
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
-@click.option("--begin", type=TIME, help="Stored at this time or later: ISO 8601, milliseconds, or -1h.")
+@click.option(
+    "--begin", type=TIME, help="Stored at this time or later: 2026-11-23, 2026-11-23T12:00Z, milliseconds, or -1h."
+)
 @click.option("--end", type=TIME, help="Stored at this time or earlier.")
-@click.option("--limit", type=click.IntRange(min=1), help="At most so many messages.")
+@click.option("--limit", type=click.IntRange(1, MAX_LONG), help="At most so many messages.")
 def find(
     call: ReaderCall, *, topic: str, keys: tuple[str, ...], begin: int | None, end: int | None, limit: int | None
 ) -> None:

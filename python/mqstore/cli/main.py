@@ -4,7 +4,11 @@ Exit codes: 0 where all went well, 1 for what the store refused or could not do,
 for a search that found nothing, 130 for a command that Ctrl-C broke off.
 """
 
+import contextlib
+import errno
+import os
 import signal
+import sys
 from typing import Any
 
 import click
@@ -22,6 +26,7 @@ from mqstore.cli.query import query
 from mqstore.cli.recover import recover
 from mqstore.cli.repair import repair
 from mqstore.cli.seek import seek
+from mqstore.cli.shown import printable
 from mqstore.cli.spark import spark
 from mqstore.cli.tail import tail
 from mqstore.cli.verify import verify
@@ -37,12 +42,31 @@ class _StoreGroup(click.Group):
     """A group whose commands tell a failure of the store in one line, without a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        if sys.stdout is None:  # closed by who started this: the store's own files would get its number
+            raise click.ClickException("standard output is closed: send it to /dev/null where it is not wanted")
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
         except MQStoreError as error:
-            raise click.ClickException(" ".join(str(error).split())) from error
+            raise click.ClickException(printable(" ".join(str(error).split()))) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise
+            where = "standard output" if error.filename is None else error.filename
+            _drop_output()
+            raise click.ClickException(f"{where}: {error.strerror or error}") from error
         except KeyboardInterrupt as interrupt:
             raise click.exceptions.Exit(_BROKEN_OFF) from interrupt
+
+
+def _drop_output() -> None:
+    """Lets go of what standard output did not take: the interpreter would try, and fail, again at its end."""
+    with contextlib.suppress(OSError):
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, sys.stdout.fileno())
+        os.close(sink)
 
 
 @click.group(

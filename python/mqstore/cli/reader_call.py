@@ -1,51 +1,74 @@
 """What the commands for people share: a store that is only read, tables or JSON, times."""
 
+import contextlib
 import datetime as dt
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import click
 from rich.console import Console, JustifyMethod
 from rich.table import Table
+from rich.text import Text
 
 import mqstore
+from mqstore.cli.shown import printable
 from mqstore.cli.store_call import StoreCall
 
-__all__ = ["EXIT_NOTHING_FOUND", "TIME", "ReaderCall", "reader_call"]
+__all__ = ["EXIT_NOTHING_FOUND", "MAX_INT", "MAX_LONG", "TIME", "ReaderCall", "reader_call"]
 
 EXIT_NOTHING_FOUND = 3
 """The exit code of a search that found nothing."""
 
 _WRAPPED = {"topic", "keys", "tags", "body"}
 """Columns whose cells may take several lines."""
+MAX_LONG = 2**63 - 1
+"""The largest number of the store's offsets and times."""
+MAX_INT = 2**31 - 1
+"""The largest number of a queue."""
+_EXPECTED_TIME = (
+    "expected ISO 8601 with hyphens like 2026-11-23, milliseconds since 1970 of 10 digits or more, or an age like -1h"
+)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 class _Time(click.ParamType[int]):
-    """A time: ISO 8601, milliseconds since 1970, or ``-1h`` for an hour ago."""
+    """A time: ISO 8601, milliseconds since 1970, or ``-1h`` for an hour ago.
+
+    A number of fewer than ten digits is refused: 20261123 is a date to who types it, and was an hour of 1970.
+    """
 
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        ago = re.fullmatch(r"-(\d+)([smhd])", value)
-        if ago is not None:
-            since = dt.timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
-            return int((dt.datetime.now(dt.UTC) - since).timestamp() * 1000)
-        if re.fullmatch(r"\d{8,}", value):
-            return int(value)
+        ago = re.fullmatch(r"-([0-9]+)([smhd])", value)
         try:
-            moment = dt.datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r}: expected ISO 8601, milliseconds since 1970, or an age like -1h", param, ctx)
-        if moment.tzinfo is None:
-            moment = moment.astimezone()  # as a clock on the wall shows it
-        return int(moment.timestamp() * 1000)
+            if ago is not None:
+                found = time.time_ns() // 1_000_000 - int(ago[1]) * _UNITS[ago[2]] * 1000
+            elif re.fullmatch(r"[0-9]{10,}", value):
+                found = int(value)
+            else:
+                found = _moment_ms(value)
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r}: {_EXPECTED_TIME}", param, ctx)
+        if abs(found) > MAX_LONG:
+            self.fail(f"{value!r}: expected a time of at most {MAX_LONG} milliseconds around 1970", param, ctx)
+        return found
+
+
+def _moment_ms(value: str) -> int:
+    if re.fullmatch("[0-9]+", value):
+        raise ValueError(f"{value} may be a date or milliseconds")
+    moment = dt.datetime.fromisoformat(value)
+    if moment.tzinfo is None:
+        moment = moment.astimezone()  # as a clock on the wall shows it
+    return int(moment.timestamp() * 1000)
 
 
 TIME = _Time()
@@ -58,17 +81,31 @@ class ReaderCall:
     store: StoreCall
     as_json: bool
 
-    def open(self) -> mqstore.MessageStore:
+    @contextlib.contextmanager
+    def open(self) -> Iterator[mqstore.MessageStore]:
         """Opens the store to read, and says on standard error what is wrong with it.
+
+        Once it was read, what was passed over is told too: nobody knows it before.
 
         Raises:
             MQStoreError: as :func:`mqstore.open` does.
         """
-        store = self.store.open("r")
+        with self.store.open("r") as store:
+            told = self._tell(store, ())
+            try:
+                yield store
+            finally:
+                self._tell(store, told)
+
+    @staticmethod
+    def _tell(store: mqstore.MessageStore, told: Collection[str]) -> list[str]:
+        """Says what is wrong, aside from what was told before."""
         report = store.report()
-        if not report.is_whole:
-            click.echo(str(report), err=True)
-        return store
+        lines = [] if report.is_whole else str(report).splitlines()
+        for line in lines:
+            if line not in told:
+                click.echo(printable(line), err=True)
+        return lines
 
     def show(self, rows: Iterable[dict[str, object]], *, title: str | None = None) -> int:
         """Shows rows as a table, or as JSON lines; gives how many."""
@@ -78,7 +115,7 @@ class ReaderCall:
         count = 0
         for row in rows:
             if table is None:
-                table = Table(title=title)
+                table = Table(title=None if title is None else Text(printable(title)))
                 for name, value in row.items():
                     justify: JustifyMethod = "right" if isinstance(value, int) else "left"
                     table.add_column(name, justify=justify, overflow="fold", no_wrap=name not in _WRAPPED)
@@ -103,10 +140,11 @@ class ReaderCall:
             sys.exit(EXIT_NOTHING_FOUND)
 
 
-def _cell(value: object) -> str:
+def _cell(value: object) -> Text:
+    """A cell. What a message says is no markup: brackets are brackets."""
     if isinstance(value, bool) or value is None:
-        return "" if value is None else str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else str(value)
+        return Text("" if value is None else str(value).lower())
+    return Text(f"{value:,}" if isinstance(value, int) else printable(str(value)))
 
 
 def reader_call(command: Callable[..., None]) -> Callable[..., None]:

@@ -31,7 +31,7 @@ def _rows(store: mqstore.MessageStore, topic: str, time: int, boundary: str) -> 
 def seek(call: ReaderCall, *, topic: str, time: int, boundary: str) -> None:
     """Show which offset a TIME stands for in each queue of a topic.
 
-    TIME is ISO 8601, milliseconds since 1970, or an age: -- -1h.
+    TIME is ISO 8601 (2026-11-23T12:00Z), milliseconds since 1970, or an age: -- -1h.
     """
     with call.open() as store:
         call.end_if_nothing(call.show(_rows(store, topic, time, boundary), title=time_text(time)))

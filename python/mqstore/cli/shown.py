@@ -1,16 +1,24 @@
 """Messages as rows that people and programs read."""
 
 import datetime as dt
+import re
 from collections.abc import Iterable, Iterator
 
 from mqstore._native import Message
 from mqstore.cli.json_lines import message_to_json
 from mqstore.errors import RecordError
 
-__all__ = ["message_rows", "time_text"]
+__all__ = ["message_rows", "printable", "time_text"]
 
 _PREVIEW_SIZE = 60
 _FIRST_PRINTABLE = " "
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal would obey instead of showing it, or could not show."""
+
+
+def printable(text: str) -> str:
+    """Text as it may go to a terminal: control characters escaped."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def time_text(time_ms: int) -> str:

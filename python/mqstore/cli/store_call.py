@@ -10,13 +10,16 @@ import click
 
 import mqstore
 from mqstore.errors import MQStoreError
-from mqstore.options import StoreOptions, snake_case
+from mqstore.options import StoreOptions, snake_case, unknown_option
 
 __all__ = ["BAD_LINE", "StoreCall", "end_without_closing", "input_lines", "print_lines", "store_call"]
 
 BAD_LINE = (ValueError, TypeError, OverflowError)
 """What a line raises that holds what it cannot."""
 _STORE_OPTIONS = {option.name for option in fields(StoreOptions)}
+_OPEN_SWITCHES = frozenset({"pread", "replication", "retention", "schedule_messages"})
+_OPEN_WORDS = frozenset({"born_host", "on_damage", "store_host"})
+"""What else :func:`mqstore.open` takes that a command line can say; it checks the words itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +32,7 @@ class StoreCall:
     directory: str
     """The store's folder."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the store."""
+    """Options of the store, as :func:`mqstore.open` takes them."""
     compat: bool = True
     """Whether 4.9.3's answers are given where the two differ visibly."""
     crash: bool = False
@@ -42,9 +45,10 @@ class StoreCall:
         """A call from ``NAME=VALUE`` arguments.
 
         Raises:
-            click.BadParameter: one has no ``=``, or ``compat`` or ``crash`` is neither true nor false.
+            OptionError: there is no such option.
+            click.BadParameter: one has no ``=``, or a switch is neither true nor false.
         """
-        options: dict[str, str] = {}
+        options: dict[str, str | bool] = {}
         bench: dict[str, str] = {}
         switches = {"compat": True, "crash": False}
         for argument in given:
@@ -61,7 +65,7 @@ class StoreCall:
                 if snake_case(broker_option) in _STORE_OPTIONS:
                     options[broker_option] = value
             else:
-                options[name] = value
+                options[name] = _option(name, value)
         return cls(directory=directory, options=options, bench=bench, **switches)
 
     def open(self, mode: str) -> mqstore.MessageStore:
@@ -71,6 +75,15 @@ class StoreCall:
             MQStoreError: as :func:`mqstore.open` does.
         """
         return mqstore.open(self.directory, mode, compat=self.compat, **self.options)
+
+
+def _option(name: str, value: str) -> str | bool:
+    """An option's value; of those that :func:`mqstore.open` has for programs none is taken."""
+    if name in _OPEN_SWITCHES:
+        return _switch(name, value)
+    if name not in _OPEN_WORDS and snake_case(name) not in _STORE_OPTIONS:
+        raise unknown_option(name, value, _STORE_OPTIONS | _OPEN_SWITCHES | _OPEN_WORDS)
+    return value
 
 
 def _switch(name: str, value: str) -> bool:

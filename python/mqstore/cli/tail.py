@@ -10,8 +10,8 @@ import click
 import mqstore
 from mqstore._native import Message
 from mqstore.cli.json_lines import message_to_json
-from mqstore.cli.reader_call import ReaderCall, reader_call
-from mqstore.cli.shown import message_rows
+from mqstore.cli.reader_call import MAX_INT, MAX_LONG, ReaderCall, reader_call
+from mqstore.cli.shown import message_rows, printable
 
 __all__ = ["tail"]
 
@@ -48,8 +48,10 @@ def _new(store: mqstore.MessageStore, topic: str, queue_id: int | None) -> Itera
 @click.command
 @reader_call
 @click.argument("topic")
-@click.option("--queue", "queue_id", type=int, help="One queue; all by default.")
-@click.option("-n", "count", type=click.IntRange(min=0), default=10, show_default=True, help="How many to begin with.")
+@click.option("--queue", "queue_id", type=click.IntRange(0, MAX_INT), help="One queue; all by default.")
+@click.option(
+    "-n", "count", type=click.IntRange(0, MAX_LONG), default=10, show_default=True, help="How many to begin with."
+)
 @click.option("-f/-F", "--follow/--no-follow", default=True, help="Go on with what arrives; the default.")
 def tail(call: ReaderCall, *, topic: str, queue_id: int | None, count: int, follow: bool) -> None:
     """Show the newest messages of a topic, and what arrives, as it arrives."""
@@ -72,4 +74,4 @@ def _print(message: Message, *, as_json: bool) -> None:
         click.echo(json.dumps(message_to_json(message), ensure_ascii=False))
     else:
         (row,) = message_rows([message], as_json=False)
-        click.echo("  ".join(str(value) for value in row.values() if value is not None))
+        click.echo("  ".join(printable(str(value)) for value in row.values() if value is not None))

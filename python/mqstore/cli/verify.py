@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from mqstore.cli.reader_call import ReaderCall, reader_call
+from mqstore.cli.shown import printable
 from mqstore.verify.findings import Finding, StoreAudit
 from mqstore.verify.meanings import LOOK, MEANINGS, Meaning
 from mqstore.verify.verify import verify as run
@@ -27,7 +28,7 @@ def _tell(audit: StoreAudit, findings: list[Finding]) -> None:
         click.echo(f"\n{meaning.title}: {count:,}")
         click.echo(f"  {meaning.means} {meaning.to_do}")
         for finding in by_kind[kind][:_EXAMPLES]:
-            click.echo(f"    {_place(finding)}: {finding.detail}")
+            click.echo(printable(f"    {_place(finding)}: {finding.detail}"))
         if count > _EXAMPLES:
             click.echo(f"    and {count - _EXAMPLES:,} more")
 

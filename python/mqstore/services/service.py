@@ -38,7 +38,7 @@ class ServiceThread(threading.Thread):
 
     def wait(self, milliseconds: int) -> None:
         """Sleeps, or until the service is to end."""
-        self._stopping.wait(milliseconds / 1000)
+        self._stopping.wait(min(milliseconds / 1000, threading.TIMEOUT_MAX))
 
     def failed(self, error: BaseException) -> None:
         """A pass failed: says so once, and lets a second pass before it is tried again."""

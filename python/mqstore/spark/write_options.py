@@ -90,9 +90,10 @@ class WriteOptions:
                     raise bad_option(name, value, "there is no such option of mqstore's sink")
                 store_options[_spelling(name[len("store.") :], value)] = value
         refuse_remote("path", values.get("path", ""))
-        path = local_path(values.get("path", ""))
+        path = values.get("path", "")
         if not path:
             raise bad_option("path", path, "say which store, as in save(path)")
+        path = local_path(path)
         asked = values.get("partitioner", "turns")
         partitioner = next((each for each in _PARTITIONERS if each == asked), None)
         if partitioner is None:

@@ -55,15 +55,18 @@ def local_path(path: str | os.PathLike[str]) -> str:
     """The path on this machine that a path or a ``file`` URI names.
 
     Raises:
-        OptionError: the URI names another machine.
+        OptionError: the URI names another machine, or nothing is named.
     """
     text = os.fspath(path)
-    if not text.lower().startswith("file://"):
-        return text
-    parts = urlsplit(text)
-    if parts.netloc not in {"", "localhost"}:
-        raise _bad_path(text, f"it names the machine {parts.netloc}; a file URI begins with file:///")
-    return unquote(parts.path)
+    found = text
+    if text.lower().startswith("file://"):
+        parts = urlsplit(text)
+        if parts.netloc not in {"", "localhost"}:
+            raise _bad_path(text, f"it names the machine {parts.netloc}; a file URI begins with file:///")
+        found = unquote(parts.path)
+    if not found:
+        raise _bad_path(text, "it names no folder; the current one is .")
+    return found
 
 
 def shown(path: str) -> str:

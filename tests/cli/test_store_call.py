@@ -1,0 +1,74 @@
+"""What ``-o`` takes: RocketMQ's options, and what of ``mqstore.open`` can be said as text."""
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+import mqstore
+from mqstore.cli.main import main
+from mqstore.cli.store_call import StoreCall
+
+SMALL = ["-o", "maxHashSlotNum=97", "-o", "max_index_num=400"]
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize("name", ["retention", "schedule_messages", "replication"])
+@pytest.mark.parametrize("value", ["true", "False"])
+def test_a_service_is_asked_for_by_true_alone(tmp_path: Path, name: str, value: str) -> None:
+    # A folder that is read has no services: they are refused where they are asked for.
+    assert run("recover", tmp_path / "s", *SMALL).exit_code == 0
+    result = run("dump", tmp_path / "s", *SMALL, "-o", f"{name}={value}")
+    assert result.exit_code == (1 if value == "true" else 0), result.output
+    with StoreCall.parse(str(tmp_path / "s"), [*SMALL[1::2], f"{name}={value}", "haListenPort=0"]).open("rw") as store:
+        services = {type(service).__name__ for service in store._services}
+    asked = {
+        "retention": "CleanFilesService",
+        "schedule_messages": "ScheduleMessageService",
+        "replication": "HAService",
+    }
+    assert (asked[name] in services) == (value == "true")
+
+
+@pytest.mark.parametrize("name", ["retention", "schedule_messages", "replication", "pread", "compat", "crash"])
+def test_a_switch_is_true_or_false(name: str) -> None:
+    with pytest.raises(click.BadParameter, match=f"{name}='no': expected true or false"):
+        StoreCall.parse("s", [f"{name}=no"])
+
+
+@pytest.mark.parametrize("name", ["mode", "path", "filesystem", "conf", "clock", "check_transactions", "staging"])
+def test_what_only_programs_can_give_is_no_option(tmp_path: Path, name: str) -> None:
+    result = run("recover", tmp_path / "s", "-o", f"{name}=r")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: option {name}=r: there is no such option")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_words_of_open_are_taken(tmp_path: Path) -> None:
+    given = [*SMALL[1::2], "on_damage=truncate", "born_host=10.0.0.1:7", "store_host=10.0.0.2:8", "pread=true"]
+    with StoreCall.parse(str(tmp_path / "s"), given).open("rw") as store:
+        store.put("t", b"1", queue_id=0)
+        (message,) = store.topic("t")
+        assert (message.born_host, message.store_host) == ("10.0.0.1:7", "10.0.0.2:8")
+    with pytest.raises(mqstore.OptionError, match="on_damage='ignore'"):
+        StoreCall.parse(str(tmp_path / "s"), ["on_damage=ignore"]).open("rw")
+
+
+def test_options_of_a_broker_are_passed_over_where_they_are_no_stores() -> None:
+    call = StoreCall.parse("s", ["broker.brokerClusterName=c", "broker.brokerIP1=10.0.0.1", "broker.retention=true"])
+    assert call.options == {"brokerIP1": "10.0.0.1"}
+
+
+@pytest.mark.parametrize("command", ["put", "recover", "ls", "verify", "repair"])
+def test_an_empty_folder_name_is_not_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(command, "", *(["--in-place"] if command == "repair" else []))
+    assert result.exit_code == 1
+    assert result.stderr == "Error: option path=: it names no folder; the current one is .\n"
+    assert list(tmp_path.iterdir()) == []
