@@ -114,6 +114,16 @@ def test_offsets_of_groups_and_topics(tmp_path: Path) -> None:
     assert sorted(offsets(tmp_path / "c.json").pairs()) == [("orders", "h"), ("orders", "new")]
 
 
+def test_a_topic_with_the_separator_in_its_name_has_offsets_as_any_other(tmp_path: Path) -> None:
+    table = offsets(tmp_path / "c.json")
+    table.commit_offset("g", "a@b@c", 0, 5)
+    assert table.pairs() == [("a@b@c", "g")]
+    assert table.which_topic_by_consumer("g") == {"a@b@c"}
+    assert table.which_group_by_topic("a@b@c") == {"g"}
+    table.remove_offset("g")
+    assert table.pairs() == []
+
+
 def filters(path: Path, now_ms: Callable[[], int]) -> ConsumerFilterManager:
     return ConsumerFilterManager(path, write, now_ms)
 

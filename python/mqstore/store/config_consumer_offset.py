@@ -50,10 +50,10 @@ class ConsumerOffsetManager(ConfigManager):
             return dict(self._table.get(f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}", {}))
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Topic and group of everything that has offsets."""
+        """Topic and group of everything that has offsets. A topic may have the separator in its name, a group not."""
         with self._lock:
-            split = [name.split(_TOPIC_GROUP_SEPARATOR) for name in self._table]
-        return [(parts[0], parts[1]) for parts in split if len(parts) == len(("topic", "group"))]
+            split = [name.rpartition(_TOPIC_GROUP_SEPARATOR) for name in self._table]
+        return [(topic, group) for topic, separator, group in split if separator]
 
     def which_topic_by_consumer(self, group: str) -> set[str]:
         """The topics in which a group has offsets. Source: ``whichTopicByConsumer``."""
