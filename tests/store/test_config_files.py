@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,6 +87,11 @@ def test_what_cannot_be_written_is_not_known_either(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no space"):
         groups.get_or_add("g")
     assert groups.all() == {}
+    table = ConsumerOffsetManager(tmp_path / "c.json", refuse)
+    table.commit_offset("g", "orders", 0, 5)
+    with pytest.raises(OSError, match="no space"):
+        table.reset_offsets("g", {("orders", 0): 2, ("other", 1): 3})
+    assert (table.pairs(), table.offsets("g", "orders")) == ([("orders", "g")], {0: 5})
 
 
 def test_a_file_is_written_only_where_it_would_change(tmp_path: Path) -> None:
@@ -121,6 +127,14 @@ def test_a_topic_with_the_separator_in_its_name_has_offsets_as_any_other(tmp_pat
     assert table.which_topic_by_consumer("g") == {"a@b@c"}
     assert table.which_group_by_topic("a@b@c") == {"g"}
     table.remove_offset("g")
+    assert table.pairs() == []
+
+
+@pytest.mark.parametrize("offset", ["3", None, True, 2.5, -1, 1 << 63])
+def test_an_offset_that_cannot_be_written_is_not_taken(tmp_path: Path, offset: Any) -> None:
+    table = offsets(tmp_path / "c.json")
+    with pytest.raises((TypeError, ValueError), match=r"^offset=.*: expected an integer"):
+        table.commit_offset("g", "orders", 0, offset)
     assert table.pairs() == []
 
 

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 
 from mqstore.consumer.offsets import BrokerOffsetStore, FileOffsetStore, LocalOffsetStore, OffsetStore
 from mqstore.consumer.settings import ConsumerSettings, retry_topic
-from mqstore.errors import MQStoreError
+from mqstore.errors import MQStoreError, ReadOnlyError
+from mqstore.store.arguments import checked_integer, checked_text
 from mqstore.store.byte_ranges import local_folder
 from mqstore.store.config_consumer_filter import ConsumerFilterManager
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
+from mqstore.store.config_manager import read_only
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig, SubscriptionGroupManager
 from mqstore.store.topics import TopicConfig, TopicConfigManager
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ConsumeStats", "ConsumerManager", "GroupFigures"]
 
 _PERM_READ = 4
+_QUEUE_ID_MAX = (1 << 31) - 1
 _log = logging.getLogger("mqstore")
 _numbers = itertools.count()
 
@@ -263,13 +266,40 @@ class ConsumerManager:
 
         Raises:
             MQStoreError: a consumer of the group is open.
+            ReadOnlyError: the store is only read, and its writer's file has the group further on: where a group
+                has offsets in both files the further one counts.
+            TypeError: a topic is no string, a queue or an offset no integer.
+            ValueError: a queue or an offset is out of bounds.
         """
+        wanted = _checked_offsets(offsets)
         if any(consumer.settings.group == group for consumer in self._open):
             raise MQStoreError(f"the offsets of {group} are reset while no consumer of it is open")
         shared = ConsumerOffsetManager(self.folder(group) / "consumerOffset.json", self._engine.replace_config)
-        files = [self.offsets, shared] if self._mode == "rw" else [shared]
-        for file in files:
-            for (topic, queue_id), offset in offsets.items():
-                if file is not shared or self._mode == "r" or file.query_offset(group, topic, queue_id) >= 0:
-                    file.commit_offset(group, topic, queue_id, offset)
-            file.persist()
+        if self._mode == "r":
+            self._check_not_behind_writer(group, wanted)
+            shared.reset_offsets(group, wanted)
+            return
+        of_shared = {queue: offset for queue, offset in wanted.items() if shared.query_offset(group, *queue) >= 0}
+        for file, of_file in ((self.offsets, wanted), (shared, of_shared)):
+            if of_file:
+                file.reset_offsets(group, of_file)
+
+    def _check_not_behind_writer(self, group: str, wanted: Mapping[tuple[str, int], int]) -> None:
+        path = self._config("consumerOffset.json")
+        of_writer = ConsumerOffsetManager(path, read_only)
+        for (topic, queue_id), offset in wanted.items():
+            further = of_writer.query_offset(group, topic, queue_id)
+            if offset < further:
+                raise ReadOnlyError(
+                    f"offset={offset} of queue {queue_id} of {topic}: expected at least {further}, "
+                    f"which {group} has in {path}; the store's writer alone sets that back"
+                )
+
+
+def _checked_offsets(offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+    return {
+        (checked_text("topic", topic), checked_integer("queue_id", queue_id, most=_QUEUE_ID_MAX)): checked_integer(
+            "offset", offset
+        )
+        for (topic, queue_id), offset in offsets.items()
+    }

@@ -3,6 +3,9 @@
 Source: ``ConsumerOffsetManager``.
 """
 
+from collections.abc import Mapping
+
+from mqstore.store.arguments import checked_integer
 from mqstore.store.config_manager import ConfigManager, Json, checked_int, checked_object
 
 __all__ = ["ConsumerOffsetManager"]
@@ -35,9 +38,32 @@ class ConsumerOffsetManager(ConfigManager):
         return {"offsetTable": {name: dict(queues) for name, queues in self._table.items()}}
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Sets a group's offset. Source: ``commitOffset``."""
+        """Sets a group's offset. Source: ``commitOffset``.
+
+        Raises:
+            TypeError: the offset is no integer.
+            ValueError: it is out of bounds.
+        """
+        # One that cannot be written would keep all groups' from being written.
+        offset = checked_integer("offset", offset)
         with self._lock:
             self._table.setdefault(f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}", {})[queue_id] = offset
+
+    def reset_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Sets offsets of a group, by topic and queue, and writes them; what cannot be written is not set either.
+
+        Raises:
+            StoreIOError: the file could not be written.
+        """
+        with self._lock:
+            before = {name: dict(queues) for name, queues in self._table.items()}
+            try:
+                for (topic, queue_id), offset in offsets.items():
+                    self.commit_offset(group, topic, queue_id, offset)
+                self.persist()
+            except BaseException:
+                self._table = before
+                raise
 
     def query_offset(self, group: str, topic: str, queue_id: int) -> int:
         """A group's offset; -1 where it has none. Source: ``queryOffset``."""
