@@ -265,12 +265,18 @@ def test_several_topics_take_turns(store: mqstore.MessageStore) -> None:
         ({"from_time": 5}, "from_time"),
         ({"message_model": "unicasting"}, "message_model"),
         ({"pull_batch_size": 0}, "pull_batch_size"),
+        ({"timeout": float("nan")}, "timeout"),
     ],
 )
 def test_what_does_not_work_is_named(store: mqstore.MessageStore, given: dict[str, object], named: str) -> None:
     with pytest.raises(mqstore.OptionError) as raised:
         store.consumer(**({"group": "g", "topics": "t"} | given))  # type: ignore[arg-type]
     assert raised.value.option == named
+
+
+def test_a_poll_that_would_never_end_is_refused(store: mqstore.MessageStore) -> None:
+    with open_consumer(store) as consumer, pytest.raises(ValueError, match="timeout=nan: expected"):
+        consumer.poll(float("nan"))
 
 
 def test_a_group_may_be_kept_from_consuming(store: mqstore.MessageStore) -> None:
