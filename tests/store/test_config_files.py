@@ -13,6 +13,7 @@ from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_delay_offset import DelayOffsetManager
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig, SubscriptionGroupManager
 from mqstore.store.topics import TopicConfig, TopicConfigManager
+from tests.store.conftest import Opener
 
 
 def refuse(_path: Path, _content: bytes) -> None:
@@ -179,3 +180,38 @@ def test_topics_are_written_as_they_are_after_each_change(tmp_path: Path) -> Non
     assert TopicConfigManager(path, write, lambda: 5).all() == topics.all()
     numbers = {topic: entry["writeQueueNums"] for topic, entry in written["topicConfigTable"].items()}
     assert numbers == {"topic 1": 9, "topic 2": 2, "topic 0": 7}
+
+
+@pytest.mark.parametrize("touched", [False, True])
+def test_a_closed_store_writes_no_file_beside_the_next_writer(open_store: Opener, *, touched: bool) -> None:
+    closed = open_store()
+    consumers, topics = closed.consumers, closed.consumers.topics
+    if touched:
+        consumers.reset_offset("g", {("orders", 0): 1})
+        consumers.groups.get_or_add("g")
+        assert consumers.filters.get("orders", "g") is None
+    closed.close()
+    writer = open_store()
+    writer.consumers.reset_offset("g", {("orders", 0): 2})
+    writer.consumers.topics.get_or_add("orders", 4)
+    files = {path: path.read_bytes() for path in (writer.path / "config").iterdir()}
+    for write_one in (
+        lambda: consumers.reset_offset("g", {("orders", 0): 7}),
+        lambda: consumers.topics.get_or_add("other", 4),
+        lambda: topics.get_or_add("other", 4),
+        lambda: consumers.groups.get_or_add("new"),
+        lambda: consumers.register_filter("orders", "g", "a = 1", 5),
+        lambda: closed._replace_config(writer.path / "config" / "topics.json", b"{}"),
+    ):
+        with pytest.raises(mqstore.StoreClosedError):
+            write_one()
+    closed.close()
+    assert {path: path.read_bytes() for path in (writer.path / "config").iterdir()} == files
+
+
+def test_a_closed_reader_writes_no_offsets(open_store: Opener) -> None:
+    open_store().close()
+    reader = open_store(mode="r")
+    reader.close()
+    with pytest.raises(mqstore.StoreClosedError):
+        reader.consumers.reset_offset("g", {("orders", 0): 1})
