@@ -4,13 +4,16 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Iterable
+from typing import Any
 
+import numpy as np
 import pytest
 
 import mqstore
 from mqstore.consumer import Consumer
 from mqstore.consumer.settings import tag_hash
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
+from mqstore.store.config_manager import read_only
 from tests.store.conftest import Opener
 from tests.waiting import wait_until
 
@@ -262,12 +265,18 @@ def test_several_topics_take_turns(store: mqstore.MessageStore) -> None:
         ({"from_time": 5}, "from_time"),
         ({"message_model": "unicasting"}, "message_model"),
         ({"pull_batch_size": 0}, "pull_batch_size"),
+        ({"timeout": float("nan")}, "timeout"),
     ],
 )
 def test_what_does_not_work_is_named(store: mqstore.MessageStore, given: dict[str, object], named: str) -> None:
     with pytest.raises(mqstore.OptionError) as raised:
         store.consumer(**({"group": "g", "topics": "t"} | given))  # type: ignore[arg-type]
     assert raised.value.option == named
+
+
+def test_a_poll_that_would_never_end_is_refused(store: mqstore.MessageStore) -> None:
+    with open_consumer(store) as consumer, pytest.raises(ValueError, match="timeout=nan: expected"):
+        consumer.poll(float("nan"))
 
 
 def test_a_group_may_be_kept_from_consuming(store: mqstore.MessageStore) -> None:
@@ -290,6 +299,51 @@ def test_offsets_are_reset(store: mqstore.MessageStore) -> None:
     store.consumers.reset_offset("group", {("orders", 0): 4})
     assert store.consumers.group_names() == ["group"]
     assert numbers(open_consumer(store)) == list(range(4, 10))
+
+
+@pytest.mark.parametrize(
+    ("queue", "offset", "named"),
+    [
+        (("orders", 0), "3", "offset='3'"),
+        (("orders", 0), None, "offset=None"),
+        (("orders", 0), True, "offset=True"),
+        (("orders", 0), 2.5, "offset=2.5"),
+        (("orders", 0), float("nan"), "offset=nan"),
+        (("orders", 0), -5, "offset=-5"),
+        (("orders", 0), 1 << 63, "offset=9223372036854775808"),
+        (("orders", "0"), 3, "queue_id='0'"),
+        (("orders", 1 << 40), 3, "queue_id=1099511627776"),
+        ((5, 0), 3, "topic=5"),
+    ],
+)
+def test_an_offset_that_is_none_is_refused_and_changes_nothing(
+    open_store: Opener, queue: Any, offset: Any, named: str
+) -> None:
+    store = open_store()
+    with pytest.raises((TypeError, ValueError), match=f"^{named}: expected"):
+        store.consumers.reset_offset("group", {("orders", 1): 7, queue: offset})
+    assert store.consumers.group_names() == []
+    store.consumers.reset_offset("other", {("orders", 0): 4})
+    store.close()
+    assert open_store().consumers.offsets.query_offset("other", "orders", 0) == 4
+
+
+def test_integers_of_numpy_are_offsets(store: mqstore.MessageStore) -> None:
+    store.consumers.reset_offset("group", {("orders", np.int32(2)): np.int64(3)})  # type: ignore[dict-item]
+    offsets = ConsumerOffsetManager(store.path / "config" / "consumerOffset.json", read_only)
+    assert offsets.offsets("group", "orders") == {2: 3}
+
+
+def test_a_reset_that_cannot_take_effect_beside_a_writer_is_refused(open_store: Opener) -> None:
+    writer = open_store()
+    put(writer, range(10), queue_id=0)
+    writer.consumers.reset_offset("group", {("orders", 0): 6})
+    reader = open_store(mode="r")
+    with pytest.raises(mqstore.ReadOnlyError, match=r"offset=4 of queue 0 of orders: expected at least 6"):
+        reader.consumers.reset_offset("group", {("orders", 0): 4})
+    reader.consumers.reset_offset("group", {("orders", 0): 9})
+    reader.consumers.reset_offset("group", {("orders", 0): 8})
+    assert numbers(open_consumer(reader)) == [8, 9]
 
 
 def test_offsets_that_are_set_by_hand_are_written_at_the_end(open_store: Opener) -> None:

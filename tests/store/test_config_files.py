@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_delay_offset import DelayOffsetManager
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig, SubscriptionGroupManager
 from mqstore.store.topics import TopicConfig, TopicConfigManager
+from tests.store.conftest import Opener
 
 
 def refuse(_path: Path, _content: bytes) -> None:
@@ -86,6 +88,11 @@ def test_what_cannot_be_written_is_not_known_either(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no space"):
         groups.get_or_add("g")
     assert groups.all() == {}
+    table = ConsumerOffsetManager(tmp_path / "c.json", refuse)
+    table.commit_offset("g", "orders", 0, 5)
+    with pytest.raises(OSError, match="no space"):
+        table.reset_offsets("g", {("orders", 0): 2, ("other", 1): 3})
+    assert (table.pairs(), table.offsets("g", "orders")) == ([("orders", "g")], {0: 5})
 
 
 def test_a_file_is_written_only_where_it_would_change(tmp_path: Path) -> None:
@@ -112,6 +119,24 @@ def test_offsets_of_groups_and_topics(tmp_path: Path) -> None:
     table.remove_offset("g")
     table.persist()
     assert sorted(offsets(tmp_path / "c.json").pairs()) == [("orders", "h"), ("orders", "new")]
+
+
+def test_a_topic_with_the_separator_in_its_name_has_offsets_as_any_other(tmp_path: Path) -> None:
+    table = offsets(tmp_path / "c.json")
+    table.commit_offset("g", "a@b@c", 0, 5)
+    assert table.pairs() == [("a@b@c", "g")]
+    assert table.which_topic_by_consumer("g") == {"a@b@c"}
+    assert table.which_group_by_topic("a@b@c") == {"g"}
+    table.remove_offset("g")
+    assert table.pairs() == []
+
+
+@pytest.mark.parametrize("offset", ["3", None, True, 2.5, -1, 1 << 63])
+def test_an_offset_that_cannot_be_written_is_not_taken(tmp_path: Path, offset: Any) -> None:
+    table = offsets(tmp_path / "c.json")
+    with pytest.raises((TypeError, ValueError), match=r"^offset=.*: expected an integer"):
+        table.commit_offset("g", "orders", 0, offset)
+    assert table.pairs() == []
 
 
 def filters(path: Path, now_ms: Callable[[], int]) -> ConsumerFilterManager:
@@ -155,3 +180,38 @@ def test_topics_are_written_as_they_are_after_each_change(tmp_path: Path) -> Non
     assert TopicConfigManager(path, write, lambda: 5).all() == topics.all()
     numbers = {topic: entry["writeQueueNums"] for topic, entry in written["topicConfigTable"].items()}
     assert numbers == {"topic 1": 9, "topic 2": 2, "topic 0": 7}
+
+
+@pytest.mark.parametrize("touched", [False, True])
+def test_a_closed_store_writes_no_file_beside_the_next_writer(open_store: Opener, *, touched: bool) -> None:
+    closed = open_store()
+    consumers, topics = closed.consumers, closed.consumers.topics
+    if touched:
+        consumers.reset_offset("g", {("orders", 0): 1})
+        consumers.groups.get_or_add("g")
+        assert consumers.filters.get("orders", "g") is None
+    closed.close()
+    writer = open_store()
+    writer.consumers.reset_offset("g", {("orders", 0): 2})
+    writer.consumers.topics.get_or_add("orders", 4)
+    files = {path: path.read_bytes() for path in (writer.path / "config").iterdir()}
+    for write_one in (
+        lambda: consumers.reset_offset("g", {("orders", 0): 7}),
+        lambda: consumers.topics.get_or_add("other", 4),
+        lambda: topics.get_or_add("other", 4),
+        lambda: consumers.groups.get_or_add("new"),
+        lambda: consumers.register_filter("orders", "g", "a = 1", 5),
+        lambda: closed._replace_config(writer.path / "config" / "topics.json", b"{}"),
+    ):
+        with pytest.raises(mqstore.StoreClosedError):
+            write_one()
+    closed.close()
+    assert {path: path.read_bytes() for path in (writer.path / "config").iterdir()} == files
+
+
+def test_a_closed_reader_writes_no_offsets(open_store: Opener) -> None:
+    open_store().close()
+    reader = open_store(mode="r")
+    reader.close()
+    with pytest.raises(mqstore.StoreClosedError):
+        reader.consumers.reset_offset("g", {("orders", 0): 1})

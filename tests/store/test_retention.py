@@ -273,6 +273,15 @@ def test_what_a_named_group_has_not_read_is_kept(open_store: Opener, clock: Cloc
     assert len(log_files(store)) == 4
 
 
+def test_what_a_named_group_has_not_read_of_a_topic_with_an_at_sign_is_kept(
+    open_store: Opener, clock: Clock, tmp_path: Path
+) -> None:
+    store = open_store(clock=clock, fileReservedTime=0, retention=Retention(keep_unread_of=["billing"]))
+    fill(store, 4, topic="t@home")
+    offsets_file(tmp_path / "store", "config", {"t@billing": {"0": 1 << 40}, "t@home@billing": {"0": 0}})
+    assert store.execute_delete_files_manually() == 0
+
+
 def test_delayed_messages_that_wait_are_kept(open_store: Opener, clock: Clock) -> None:
     given: dict[str, Any] = {"clock": clock, "messageDelayLevel": "10h", "fileReservedTime": 1}
     store = open_store(schedule_messages=True, **given)

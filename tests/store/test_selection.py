@@ -247,3 +247,63 @@ def test_a_filter_that_is_none_is_refused(filled: mqstore.MessageStore) -> None:
     with pytest.raises(ValueError, match="no keys, tags or sql"):
         filled.select("a", sql="number < 5").look_up_keys(["k1"])
     assert filled.select(sql="number < 5").where(sql="number < 3").count() == 2
+
+
+@pytest.mark.parametrize(
+    ("wanted", "named"),
+    [
+        ({"limit": -1}, "limit=-1"),
+        ({"limit": 2.5}, "limit=2.5"),
+        ({"limit": True}, "limit=True"),
+        ({"topic": "a", "offsets": (-5, None)}, "begin_offset=-5"),
+        ({"topic": "a", "offsets": (0, "9")}, "end_offset='9'"),
+        ({"topic": "a", "queue_id": 2**40}, "queue_id=1099511627776"),
+        ({"topic": ["a", 5]}, "topic=5"),
+        ({"begin": float("nan")}, "begin=nan"),
+        ({"end": 2**63}, "end=9223372036854775808"),
+        ({"phy_offsets": (None, -1)}, "to_phy_offset=-1"),
+        ({"tags": ["A"]}, r"tags=\['A'\]"),
+        ({"key": ["k", 5]}, "key=5"),
+    ],
+)
+def test_wrong_values_are_refused_at_once(filled: mqstore.MessageStore, wanted: Any, named: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^{named}: expected"):
+        filled.select(**wanted)
+
+
+def test_a_topic_that_is_named_twice_is_one(filled: mqstore.MessageStore) -> None:
+    assert filled.select(["a", "b", "a"]).count() == filled.select(["a", "b"]).count() > 0
+
+
+@pytest.mark.parametrize("bound", [0, -1])
+def test_bounds_below_one_are_refused(filled: mqstore.MessageStore, bound: int) -> None:
+    for name in ("max_count", "max_bytes"):
+        with pytest.raises(ValueError, match=f"{name}={bound}: expected an integer from 1"):
+            filled.select("a").chunks(**{name: bound})
+    for name in ("max_messages", "max_bytes"):
+        arguments: Any = {name: bound}
+        with pytest.raises(ValueError, match=f"{name}={bound}: expected an integer from 1"):
+            filled.select("a").to_arrow(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "named"),
+    [({"offsets": (1, None)}, "offsets"), ({"phy_offsets": (None, 9)}, "offsets"), ({"limit": 1}, "a limit")],
+)
+def test_look_ups_refuse_what_they_cannot_honour(filled: mqstore.MessageStore, wanted: Any, named: str) -> None:
+    selection = filled.select("a", **wanted)
+    with pytest.raises(ValueError, match=named):
+        selection.look_up_keys(["k1"])
+    with pytest.raises(ValueError, match=named):
+        selection.look_up_times([0])
+
+
+def test_times_are_looked_up_in_whole_queues(filled: mqstore.MessageStore) -> None:
+    for wanted in ({"key": "k1"}, {"tags": "x"}, {"sql": "a = 1"}, {"begin": 5}, {"end": 5}):
+        with pytest.raises(ValueError, match="whole queues"):
+            filled.select("a", **wanted).look_up_times([0])
+
+
+def test_one_string_is_no_sequence_of_keys(filled: mqstore.MessageStore) -> None:
+    with pytest.raises(TypeError, match="keys='all': expected a sequence"):
+        filled.select("a").look_up_keys("all")

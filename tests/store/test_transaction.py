@@ -257,6 +257,24 @@ def test_a_listener_that_fails_leaves_the_message_in_doubt(
     assert bodies(store) == [b"b", b"a"]
 
 
+def test_what_is_no_listener_is_refused_and_is_no_check(open_store: Opener, clock: Clock) -> None:
+    store = open_store(clock=clock)
+    store.transaction().put("orders", b"a", queue_id=0)
+    clock.now_ms += 6000
+    wrong: Any = 5
+    with pytest.raises(TypeError, match="check_transactions=5: expected a function"):
+        store.check_transactions(wrong)
+    asked, listener = answers(COMMIT)
+    assert store.check_transactions(listener) == 1
+    assert asked[0].properties["TRANSACTION_CHECK_TIMES"] == "1"
+
+
+def test_no_time_of_delivery_is_none(store: mqstore.MessageStore) -> None:
+    with store.transaction() as transaction:
+        transaction.put("orders", b"a", queue_id=0, deliver_at=None)
+    assert bodies(store) == [b"a"]
+
+
 def test_a_check_that_a_full_disk_interrupts_repeats_nothing(open_store: Opener, clock: Clock) -> None:
     store = open_store(clock=clock)
     for body in (b"a", b"b", b"c"):

@@ -4,6 +4,7 @@ Source: ``DefaultMQPushConsumerImpl``, ``ConsumeMessageConcurrentlyService``, ``
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -168,7 +169,10 @@ class Consumer:
         Raises:
             StoreClosedError: the store is closed, or was while this waited.
             MQStoreError: the consumer is closed.
+            ValueError: the timeout is NaN, which would never be up.
         """
+        if timeout is not None and math.isnan(timeout):
+            raise ValueError(f"timeout={timeout!r}: expected a number of seconds")
         given: list[Message] = []
         polling = self._polling(timeout, given)
         try:

@@ -14,12 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mqstore.consumer.offsets import BrokerOffsetStore, FileOffsetStore, LocalOffsetStore, OffsetStore
+from mqstore.consumer.offsets import BrokerOffsetStore, FileOffsetStore, LocalOffsetStore, OffsetStore, Write
 from mqstore.consumer.settings import ConsumerSettings, retry_topic
-from mqstore.errors import MQStoreError
+from mqstore.errors import MQStoreError, ReadOnlyError
+from mqstore.store.arguments import checked_integer, checked_text
 from mqstore.store.byte_ranges import local_folder
 from mqstore.store.config_consumer_filter import ConsumerFilterManager
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
+from mqstore.store.config_manager import ConfigManager, of_closed_store, read_only
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig, SubscriptionGroupManager
 from mqstore.store.topics import TopicConfig, TopicConfigManager
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ConsumeStats", "ConsumerManager", "GroupFigures"]
 
 _PERM_READ = 4
+_QUEUE_ID_MAX = (1 << 31) - 1
 _log = logging.getLogger("mqstore")
 _numbers = itertools.count()
 
@@ -77,6 +80,7 @@ class ConsumerManager:
         self._lock = threading.Lock()
         self.is_closing = False
         """Whether the store is about to be closed, or is."""
+        self._has_ended = False
         self._read_topics: tuple[tuple[int, int], dict[str, TopicConfig]] | None = None
         self.figures: dict[tuple[str, str], GroupFigures] = {}
         """By group and topic."""
@@ -92,6 +96,11 @@ class ConsumerManager:
             raise MQStoreError("the store is gone")
         return store
 
+    @property
+    def _write(self) -> Write:
+        """What replaces a file, as long as the store is open."""
+        return of_closed_store if self._has_ended else self._engine.replace_config
+
     def _config(self, name: str) -> Path:
         return self._path / "config" / name
 
@@ -99,18 +108,18 @@ class ConsumerManager:
     def groups(self) -> SubscriptionGroupManager:
         """The groups, ``config/subscriptionGroup.json``."""
         engine = self._engine
-        return SubscriptionGroupManager(self._config("subscriptionGroup.json"), engine.replace_config, engine.now)
+        return SubscriptionGroupManager(self._config("subscriptionGroup.json"), self._write, engine.now)
 
     @cached_property
     def filters(self) -> ConsumerFilterManager:
         """The filters, ``config/consumerFilter.json``."""
         engine = self._engine
-        return ConsumerFilterManager(self._config("consumerFilter.json"), engine.replace_config, engine.now)
+        return ConsumerFilterManager(self._config("consumerFilter.json"), self._write, engine.now)
 
     @cached_property
     def offsets(self) -> ConsumerOffsetManager:
         """The offsets of a store that is open for writing, ``config/consumerOffset.json``."""
-        return ConsumerOffsetManager(self._config("consumerOffset.json"), self._engine.replace_config)
+        return ConsumerOffsetManager(self._config("consumerOffset.json"), self._write)
 
     @property
     def topics(self) -> TopicConfigManager:
@@ -130,7 +139,7 @@ class ConsumerManager:
 
     def offset_store(self, settings: ConsumerSettings) -> OffsetStore:
         """Where a consumer's offsets are kept."""
-        write, folder = self._engine.replace_config, self.folder(settings.group)
+        write, folder = self._write, self.folder(settings.group)
         if not settings.is_clustering:
             return LocalOffsetStore(folder / "broadcast" / f"{settings.consumer_id}.json", settings.group, write)
         shared = folder / "consumerOffset.json"
@@ -163,7 +172,7 @@ class ConsumerManager:
         state = (found.st_mtime_ns, found.st_size)
         with self._lock:
             if self._read_topics is None or self._read_topics[0] != state:
-                topics = TopicConfigManager(path, self._engine.replace_config, self._engine.now).all()
+                topics = TopicConfigManager(path, self._write, self._engine.now).all()
                 self._read_topics = (state, topics)
             return self._read_topics[1].get(topic)
 
@@ -212,10 +221,20 @@ class ConsumerManager:
     def close(self) -> None:
         """Closes all consumers, and writes the offsets: the store is about to be closed."""
         self.is_closing = True
+        if self._has_ended:
+            return
         for consumer in list(self._open):
             consumer.close()
         if "offsets" in self.__dict__ and self._mode == "rw":
             self.offsets.persist()
+
+    def end(self, topics: TopicConfigManager | None) -> None:
+        """The store has written its last state: no file of the configuration is written from now on."""
+        self._has_ended = True
+        managers = (self.__dict__.get(name) for name in ("groups", "filters", "offsets"))
+        for manager in (*managers, topics):
+            if isinstance(manager, ConfigManager):
+                manager.end()
 
     def abandon(self) -> None:
         """In a forked process: the consumers are the other process's."""
@@ -231,9 +250,9 @@ class ConsumerManager:
 
     def _offset_files(self) -> list[ConsumerOffsetManager]:
         broker = self.offsets if self._mode == "rw" else None
-        files = [broker or ConsumerOffsetManager(self._config("consumerOffset.json"), self._engine.replace_config)]
+        files = [broker or ConsumerOffsetManager(self._config("consumerOffset.json"), self._write)]
         shared = sorted((self._path / "mqstore" / "consumers").glob("*/consumerOffset.json"))
-        return files + [ConsumerOffsetManager(path, self._engine.replace_config) for path in shared]
+        return files + [ConsumerOffsetManager(path, self._write) for path in shared]
 
     def group_names(self) -> list[str]:
         """The groups that have offsets."""
@@ -263,13 +282,40 @@ class ConsumerManager:
 
         Raises:
             MQStoreError: a consumer of the group is open.
+            ReadOnlyError: the store is only read, and its writer's file has the group further on: where a group
+                has offsets in both files the further one counts.
+            TypeError: a topic is no string, a queue or an offset no integer.
+            ValueError: a queue or an offset is out of bounds.
         """
+        wanted = _checked_offsets(offsets)
         if any(consumer.settings.group == group for consumer in self._open):
             raise MQStoreError(f"the offsets of {group} are reset while no consumer of it is open")
-        shared = ConsumerOffsetManager(self.folder(group) / "consumerOffset.json", self._engine.replace_config)
-        files = [self.offsets, shared] if self._mode == "rw" else [shared]
-        for file in files:
-            for (topic, queue_id), offset in offsets.items():
-                if file is not shared or self._mode == "r" or file.query_offset(group, topic, queue_id) >= 0:
-                    file.commit_offset(group, topic, queue_id, offset)
-            file.persist()
+        shared = ConsumerOffsetManager(self.folder(group) / "consumerOffset.json", self._write)
+        if self._mode == "r":
+            self._check_not_behind_writer(group, wanted)
+            shared.reset_offsets(group, wanted)
+            return
+        of_shared = {queue: offset for queue, offset in wanted.items() if shared.query_offset(group, *queue) >= 0}
+        for file, of_file in ((self.offsets, wanted), (shared, of_shared)):
+            if of_file:
+                file.reset_offsets(group, of_file)
+
+    def _check_not_behind_writer(self, group: str, wanted: Mapping[tuple[str, int], int]) -> None:
+        path = self._config("consumerOffset.json")
+        of_writer = ConsumerOffsetManager(path, read_only)
+        for (topic, queue_id), offset in wanted.items():
+            further = of_writer.query_offset(group, topic, queue_id)
+            if offset < further:
+                raise ReadOnlyError(
+                    f"offset={offset} of queue {queue_id} of {topic}: expected at least {further}, "
+                    f"which {group} has in {path}; the store's writer alone sets that back"
+                )
+
+
+def _checked_offsets(offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+    return {
+        (checked_text("topic", topic), checked_integer("queue_id", queue_id, most=_QUEUE_ID_MAX)): checked_integer(
+            "offset", offset
+        )
+        for (topic, queue_id), offset in offsets.items()
+    }

@@ -13,7 +13,7 @@ from typing import Protocol
 from mqstore.consumer.membership import FileLock
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 
-__all__ = ["BrokerOffsetStore", "FileOffsetStore", "LocalOffsetStore", "OffsetStore"]
+__all__ = ["BrokerOffsetStore", "FileOffsetStore", "LocalOffsetStore", "OffsetStore", "Write"]
 
 Write = Callable[[Path, bytes], None]
 _NO_OFFSET = -1

@@ -1,6 +1,7 @@
 """How a consumer was asked to be: checked once, then fixed."""
 
 import enum
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -143,6 +144,8 @@ class ConsumerSettings:
             raise _bad("consumer_id", settings.consumer_id, "expected at most 200 of % | a-z A-Z 0-9 _ . @ -")
         if settings.pull_batch_size < 1:
             raise _bad("pull_batch_size", settings.pull_batch_size, "it is at least 1")
+        if settings.timeout is not None and math.isnan(settings.timeout):
+            raise _bad("timeout", settings.timeout, "expected a number of seconds: one that is none never ends")
         is_by_time = settings.consume_from_where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
         if is_by_time != (settings.consume_timestamp is not None):
             raise _bad("from_time", settings.consume_timestamp, 'it goes with from_where="timestamp", and that with it')

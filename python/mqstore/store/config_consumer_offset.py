@@ -3,6 +3,9 @@
 Source: ``ConsumerOffsetManager``.
 """
 
+from collections.abc import Mapping
+
+from mqstore.store.arguments import checked_integer
 from mqstore.store.config_manager import ConfigManager, Json, checked_int, checked_object
 
 __all__ = ["ConsumerOffsetManager"]
@@ -35,9 +38,32 @@ class ConsumerOffsetManager(ConfigManager):
         return {"offsetTable": {name: dict(queues) for name, queues in self._table.items()}}
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Sets a group's offset. Source: ``commitOffset``."""
+        """Sets a group's offset. Source: ``commitOffset``.
+
+        Raises:
+            TypeError: the offset is no integer.
+            ValueError: it is out of bounds.
+        """
+        # One that cannot be written would keep all groups' from being written.
+        offset = checked_integer("offset", offset)
         with self._lock:
             self._table.setdefault(f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}", {})[queue_id] = offset
+
+    def reset_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Sets offsets of a group, by topic and queue, and writes them; what cannot be written is not set either.
+
+        Raises:
+            StoreIOError: the file could not be written.
+        """
+        with self._lock:
+            before = {name: dict(queues) for name, queues in self._table.items()}
+            try:
+                for (topic, queue_id), offset in offsets.items():
+                    self.commit_offset(group, topic, queue_id, offset)
+                self.persist()
+            except BaseException:
+                self._table = before
+                raise
 
     def query_offset(self, group: str, topic: str, queue_id: int) -> int:
         """A group's offset; -1 where it has none. Source: ``queryOffset``."""
@@ -50,10 +76,10 @@ class ConsumerOffsetManager(ConfigManager):
             return dict(self._table.get(f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}", {}))
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Topic and group of everything that has offsets."""
+        """Topic and group of everything that has offsets. A topic may have the separator in its name, a group not."""
         with self._lock:
-            split = [name.split(_TOPIC_GROUP_SEPARATOR) for name in self._table]
-        return [(parts[0], parts[1]) for parts in split if len(parts) == len(("topic", "group"))]
+            split = [name.rpartition(_TOPIC_GROUP_SEPARATOR) for name in self._table]
+        return [(topic, group) for topic, separator, group in split if separator]
 
     def which_topic_by_consumer(self, group: str) -> set[str]:
         """The topics in which a group has offsets. Source: ``whichTopicByConsumer``."""

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mqstore.errors import MQStoreError, ReadOnlyError
+from mqstore.errors import MQStoreError, ReadOnlyError, StoreClosedError
 from mqstore.store import config_json
 
-__all__ = ["ConfigManager", "Json", "checked_int", "checked_object", "read_only"]
+__all__ = ["ConfigManager", "Json", "checked_int", "checked_object", "of_closed_store", "read_only"]
 
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 _LONG = re.compile(r"-?[0-9]{1,19}")
@@ -67,6 +67,7 @@ class ConfigManager:
 
         Raises:
             StoreIOError: it cannot be written; it has its old content then.
+            StoreClosedError: the store is closed.
         """
         with self._lock:
             content = self._content | self.encode()
@@ -74,6 +75,11 @@ class ConfigManager:
             if encoded != self._written:
                 self._write(self._path, encoded)
                 self._content, self._written = content, encoded
+
+    def end(self) -> None:
+        """The store is about to be closed: from now on the file may be another writer's."""
+        with self._lock:
+            self._write = of_closed_store
 
     def decode(self, content: Json) -> None:
         """Takes over what a file holds.
@@ -120,6 +126,15 @@ def checked_int(what: str, value: object) -> int:
 
 def _shown(value: object) -> str:
     return repr(value)[:80]
+
+
+def of_closed_store(path: Path, _content: bytes) -> None:
+    """Refuses to write a file of a store that is closed.
+
+    Raises:
+        StoreClosedError: always.
+    """
+    raise StoreClosedError(f"{path} is not written: the store is closed")
 
 
 def read_only(path: Path, _content: bytes) -> None:

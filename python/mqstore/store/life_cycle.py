@@ -95,6 +95,7 @@ class LifeCycle(_native.Store):
         try:
             with contextlib.ExitStack() as closing:
                 closing.callback(self._close)
+                closing.callback(self._end_configuration)
                 for service in services:
                     closing.callback(service.closing)
                 closing.callback(self.consumers.close)
@@ -104,6 +105,10 @@ class LifeCycle(_native.Store):
             self._message_waiters.wake_all()
             for waiters in (self._flush_waiters, self._transfer_waiters):
                 waiters.failed(StoreClosedError("the store is closed"))
+
+    def _end_configuration(self) -> None:
+        """Lets nothing of this store write its configuration any more, which may be another writer's soon."""
+        self.consumers.end(getattr(self, "_topics", None))
 
     def _stop_services(self) -> None:
         """Ends the services."""
@@ -160,7 +165,12 @@ class LifeCycle(_native.Store):
         return f"<MessageStore {self.options.store_path_root_dir} {state}>"
 
     def _replace_config(self, path: Path, content: bytes) -> None:
-        """Replaces a file of the configuration as a whole, keeping what was there as ``.bak``."""
+        """Replaces a file of the configuration as a whole, keeping what was there as ``.bak``.
+
+        Raises:
+            StoreClosedError: the store is closed.
+        """
+        self._check_open()
         self._engine.replace_config(path, content)
 
 

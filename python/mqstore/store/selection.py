@@ -1,10 +1,12 @@
 """Which messages: the one way to say so, and what can be done with them."""
 
+import datetime as dt
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from mqstore._native import Message, SqlFilter
+from mqstore.store.arguments import LONG_MAX, checked_integer, checked_text
 from mqstore.store.times import Time, to_ms
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ __all__ = ["QueueRange", "QueueRow", "Selection", "SelectionSpec"]
 QueueRow: TypeAlias = tuple[str, int | None, int | None, int | None]
 """A :class:`QueueRange` as the engine takes it."""
 
+_QUEUE_ID_MAX = (1 << 31) - 1
+_TIME_MIN = -(1 << 63)
 _CHUNK_COUNT = 4096
 _CHUNK_BYTES = 8 << 20
 _BATCH_COUNT = 65_536
@@ -35,6 +39,19 @@ class QueueRange:
     """``None`` for the queue's first."""
     end_offset: int | None = None
     """Behind the last; ``None`` for the queue's end."""
+
+    def __post_init__(self) -> None:
+        """Checks what it was given.
+
+        Raises:
+            TypeError: the topic is no string, or a number no integer.
+            ValueError: a number is out of bounds.
+        """
+        checked_text("topic", self.topic)
+        # A store of 4.9.3's without delay levels has a queue -1.
+        _check_number(self, "queue_id", -_QUEUE_ID_MAX - 1, _QUEUE_ID_MAX)
+        _check_number(self, "begin_offset")
+        _check_number(self, "end_offset")
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,6 +84,24 @@ class Selection:
     limit: int | None = None
     """At most so many messages."""
 
+    def __post_init__(self) -> None:
+        """Checks what it was given; a queue that is named twice is one, as for a consumer.
+
+        Raises:
+            TypeError: a key or the tags are no string, or a number no integer.
+            ValueError: a number is out of bounds.
+        """
+        if self.queues is not None:
+            object.__setattr__(self, "queues", tuple(dict.fromkeys(self.queues)))
+        for key in self.keys or ():
+            checked_text("key", key)
+        if self.tags is not None:
+            checked_text("tags", self.tags)
+        for name in ("begin_timestamp", "end_timestamp"):
+            _check_number(self, name, _TIME_MIN)
+        for name in ("from_phy_offset", "to_phy_offset", "limit"):
+            _check_number(self, name)
+
     def _spec(self) -> "SelectionSpec":
         queues = None
         if self.queues is not None:
@@ -98,7 +133,8 @@ class Selection:
 
         Raises:
             OptionError: ``sql`` is no filter.
-            ValueError: a time without a time zone.
+            TypeError: something has another type.
+            ValueError: a time without a time zone, or a number out of bounds.
         """
         changes: dict[str, Any] = {}
         if key is not None:
@@ -108,9 +144,9 @@ class Selection:
         if sql is not None:
             changes["sql"] = SqlFilter(sql, compat=self.store.compat).expression
         if begin is not None:
-            changes["begin_timestamp"] = to_ms(begin)
+            changes["begin_timestamp"] = _milliseconds("begin", begin)
         if end is not None:
-            changes["end_timestamp"] = to_ms(end)
+            changes["end_timestamp"] = _milliseconds("end", end)
         if limit is not None:
             changes["limit"] = limit
         return replace(self, **changes)
@@ -121,7 +157,16 @@ class Selection:
             yield from chunk
 
     def chunks(self, max_count: int = _CHUNK_COUNT, max_bytes: int = _CHUNK_BYTES) -> Iterator[list[Message]]:
-        """The messages some at a time: at most so many, and about as many bytes of records."""
+        """The messages some at a time: at most so many, and about as many bytes of records.
+
+        Raises:
+            TypeError: a bound is no integer.
+            ValueError: a bound is below 1.
+        """
+        bounds = (checked_integer("max_count", max_count, 1), checked_integer("max_bytes", max_bytes, 1))
+        return self._chunks(*bounds)
+
+    def _chunks(self, max_count: int, max_bytes: int) -> Iterator[list[Message]]:
         cursor = self.store._cursor(self._spec())
         while chunk := cursor.next_messages(max_count, max_bytes):
             yield chunk
@@ -140,12 +185,18 @@ class Selection:
         """For each of many keys the newest messages of the selection that have it, oldest first.
 
         Raises:
-            ValueError: the selection has no topic, or ranges of offsets, tags or keys.
+            TypeError: the keys are one string, or a key is none.
+            ValueError: the selection has no topic, or more than topics and times.
         """
+        if isinstance(keys, str):
+            raise TypeError(f"keys={keys!r}: expected a sequence of keys, found one string")
+        for key in keys:
+            checked_text("key", key)
         if self.queues is None or any(each is not None for each in (self.keys, self.tags, self.sql)):
             raise ValueError("keys are looked up in topics: the selection has topics and times, no keys, tags or sql")
         if any(each.queue_id is not None for each in self.queues):
             raise ValueError("keys are looked up in whole topics: the selection names single queues")
+        self._check_has_whole_queues("keys are looked up in topics and times")
         begin = 0 if self.begin_timestamp is None else self.begin_timestamp
         end = 2**63 - 1 if self.end_timestamp is None else self.end_timestamp
         found: dict[str, list[Message]] = {key: [] for key in keys}
@@ -167,17 +218,32 @@ class Selection:
                 last that is not behind it, ``"nearest"`` for the nearest.
 
         Raises:
-            ValueError: the selection has no topic.
+            TypeError: a time is none.
+            ValueError: the selection has no topic, or more than topics and queues: offsets, times, keys,
+                tags, a filter or a limit would not narrow what is found.
         """
         if self.queues is None:
             raise ValueError("times are looked up in queues: the selection has no topic")
-        timestamps = [to_ms(time) for time in times]
+        narrowed = (self.keys, self.tags, self.sql, self.begin_timestamp, self.end_timestamp)
+        if any(each is not None for each in narrowed):
+            raise ValueError("times are looked up in whole queues: the selection has keys, tags, sql or times")
+        self._check_has_whole_queues("times are looked up in whole queues")
+        timestamps = [_milliseconds("time", time) for time in times]
         wanted = {(each.topic, each.queue_id) for each in self.queues}
         return {
             (topic, queue_id): self.store.get_offsets_in_queue_by_time(topic, queue_id, timestamps, boundary)
             for topic, queue_id, *_ in self.store._queues()
             if (topic, queue_id) in wanted or (topic, None) in wanted
         }
+
+    def _check_has_whole_queues(self, how: str) -> None:
+        """Refuses a selection that is narrowed by places or by a number of messages."""
+        ranges = [(each.begin_offset, each.end_offset) for each in self.queues or ()]
+        bounds = (self.from_phy_offset, self.to_phy_offset, self.places)
+        if any(each is not None for each in (*bounds, *(offset for pair in ranges for offset in pair))):
+            raise ValueError(f"{how}: the selection has ranges of offsets")
+        if self.limit is not None:
+            raise ValueError(f"{how}: the selection has a limit")
 
     # ---- Arrow -------------------------------------------------------------------------------
 
@@ -202,8 +268,11 @@ class Selection:
                 decides which messages there are, or no topic is named, one makes them all the same.
 
         Raises:
-            ValueError: there is no such column.
+            TypeError: a bound is no integer.
+            ValueError: there is no such column, or a bound is below 1.
         """
+        max_messages = checked_integer("max_messages", max_messages, 1)
+        max_bytes = checked_integer("max_bytes", max_bytes, 1)
         import pyarrow as pa  # noqa: PLC0415 - it need not be installed
 
         capsule = self.store._arrow_stream(
@@ -236,3 +305,15 @@ class SelectionSpec:
     to_phy_offset: int | None = None
     places: list[int] | None = None
     limit: int | None = None
+
+
+def _check_number(checked: object, name: str, least: int = 0, most: int = LONG_MAX) -> None:
+    """Makes a field of a frozen object an integer within bounds, unless it is ``None``."""
+    value = getattr(checked, name)
+    if value is not None:
+        object.__setattr__(checked, name, checked_integer(name, value, least, most))
+
+
+def _milliseconds(argument: str, time: Time) -> int:
+    """A time in milliseconds, which is refused under the name by which it was given."""
+    return to_ms(time) if isinstance(time, dt.datetime) else checked_integer(argument, time, _TIME_MIN)

@@ -76,7 +76,8 @@ class Transaction:
         if self._has_ended:
             raise ValueError("the transaction has ended")
         own = dict(properties or {})
-        if not {"DELAY", DELIVER_AT}.isdisjoint(own) or given.get("delay_time_level") or "deliver_at" in given:
+        is_timed = given.get("deliver_at") is not None
+        if not {"DELAY", DELIVER_AT}.isdisjoint(own) or given.get("delay_time_level") or is_timed:
             raise illegal("a message of a transaction cannot be delayed")
         real_queue_id = self._store._queue_for(topic, queue_id)
         own |= {

@@ -23,12 +23,22 @@ from mqstore.store.messages import MessageExtBrokerInner
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["CheckListener", "TransactionalMessages"]
+__all__ = ["CheckListener", "TransactionalMessages", "checked_listener"]
 
 
 CheckListener = Callable[[Message], LocalTransactionState]
 """Decides on a message in doubt, which it gets as it stands in the half topic: its properties
 ``REAL_TOPIC``, ``REAL_QID``, ``UNIQ_KEY``, ``PGROUP`` and ``TRANSACTION_CHECK_TIMES`` say what it is."""
+
+
+def checked_listener(listener: object) -> None:
+    """Refuses a listener that cannot be asked: each message would count as asked for all the same.
+
+    Raises:
+        TypeError: it is no function.
+    """
+    if not callable(listener):
+        raise TypeError(f"check_transactions={listener!r}: expected a function of a message")
 
 
 class TransactionalMessages:
@@ -137,7 +147,11 @@ class TransactionalMessages:
         """Asks the listener for every message in doubt that is due; gives how many it was asked for.
 
         Source: ``TransactionalMessageServiceImpl.check``.
+
+        Raises:
+            TypeError: the listener is no function.
         """
+        checked_listener(listener)
         store = self._store
         with self._checking:
             with self._ending:
