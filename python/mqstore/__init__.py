@@ -64,7 +64,7 @@ from mqstore.store.report import Gap, Rejected, StoreReport, Stray
 from mqstore.store.retention import Retention, TopicUsage
 from mqstore.store.selection import QueueRange, Selection
 from mqstore.store.transaction import PreparedMessage, Transaction
-from mqstore.store.transactional_messages import CheckListener
+from mqstore.store.transactional_messages import CheckListener, checked_listener
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -187,6 +187,7 @@ def open(
         StoreLayoutError: ``mode="rw"`` and a file or folder is not as it must be.
         UnsupportedStoreError: the layout is another version's.
         OptionError: an option does not exist or has a value that does not work.
+        TypeError: ``check_transactions`` is no function.
         StoreIOError: the operating system refused something.
     """
     if mode not in {"r", "rw"}:
@@ -196,6 +197,8 @@ def open(
         _check_switches(pread=pread)
     if not isinstance(retention, Retention):
         _check_switches(retention=retention)
+    if check_transactions is not None:
+        checked_listener(check_transactions)
     ranges = byte_ranges.ranges_of(path) if filesystem is None else ByteRanges.on(filesystem, os.fspath(path))
     if ranges is not None and mode != "r":
         raise _bad_option("mode", mode, f'"r": {ranges.name} is not local, and such a store is only read')

@@ -315,3 +315,5 @@ def test_the_service_decides_when_a_store_is_opened(open_store: Opener, clock: C
     wait_until(lambda: bodies(store) == [b"a"])
     with pytest.raises(mqstore.OptionError, match="TransactionalMessageCheckService"):
         open_store(mode="r", check_transactions=lambda _message: COMMIT)
+    with pytest.raises(TypeError, match="check_transactions=5: expected a function"):
+        open_store("other", check_transactions=5)

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -184,7 +183,7 @@ def test_listeners_see_what_arrived(store: mqstore.MessageStore) -> None:
     assert len(seen) == 5
 
 
-def test_a_wait_beside_a_writer_ends_when_it_is_cancelled(open_store: Opener, tmp_path: Path) -> None:
+def test_a_wait_beside_a_writer_ends_when_it_is_cancelled(open_store: Opener) -> None:
     writer = open_store()
     writer.put("t", b"", queue_id=0)
 
