@@ -8,10 +8,10 @@ use hashbrown::HashMap;
 
 use super::Store;
 use super::prepare::Checked;
-use super::put::{PutRefusal, refused};
+use super::put::{FurtherQueues, PutRefusal, refused};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef, TopicQueueTable};
 use crate::commit_log::{Appended, NewRecord, StoreTime, Wait};
-use crate::dispatch::{is_light, split_java};
+use crate::dispatch::split_java;
 use crate::format::host::Host;
 use crate::format::message::{self, Check, Decoded, RecordFields};
 use crate::format::properties::{self, DispatchProperties};
@@ -90,25 +90,16 @@ impl Store {
     }
 
     fn append_to_further_queues(&self, record: &NewRecord<'_>, names: &[&[u8]]) -> Checked<Appended> {
-        let queue_of = |name| {
-            let queue_id = if is_light(&self.config, name) { 0 } else { record.fields.queue_id };
-            QueueRef { topic: name, queue_id }
-        };
+        let further = FurtherQueues::new(&self.config, names.iter().copied(), record.fields.queue_id);
         let encode = |table: &TopicQueueTable| {
-            let offsets: Vec<String> =
-                names.iter().map(|name| table.next_offset(queue_of(name)).to_string()).collect();
-            let offsets = offsets.join(",");
+            let offsets = further.find_offsets(table);
             properties::replace(
                 record.fields.properties,
                 properties::INNER_MULTI_QUEUE_OFFSET,
                 offsets.as_bytes(),
             )
         };
-        let advance = |table: &mut TopicQueueTable| {
-            for queue in names.iter().map(|name| queue_of(name)) {
-                table.set(queue, table.next_offset(queue) + 1);
-            }
-        };
+        let advance = |table: &mut TopicQueueTable| further.go_on(table);
         self.log.append_with_properties(record, Wait::Block, encode, advance).map_err(refused)
     }
 
