@@ -7,7 +7,9 @@ use mqstore_core::format::java_hash_map::JavaHashMap;
 use mqstore_core::status::{AppendMessageStatus, PutMessageStatus};
 use mqstore_core::store::{BatchMessage, Finishing, Mode, NewMessage, Properties, PutStep, Store};
 
-use crate::stores::{bodies, config, message, open, open_with, put, try_open, try_put};
+use crate::stores::{
+    LOG_FILE_SIZE, bodies, config, log_file, message, open, open_with, put, try_open, try_put,
+};
 
 fn status(store: &Store, message: &NewMessage<'_>) -> PutMessageStatus {
     try_put(store, message).map_or_else(|refusal| refusal.status, |_| PutMessageStatus::PutOk)
@@ -222,4 +224,36 @@ fn a_further_queue_that_is_named_twice_gets_a_message_once() {
     store.append_records(&bytes, &Finishing::default(), &mut Vec::new()).unwrap();
     assert_eq!([&b"%LMQ%a"[..], b"t", b"u"].map(next), [5, 5, 1], "as finished records too");
     assert_eq!(bodies(&store, "%LMQ%a", 0), ["0", "1", "2", "0", "0"]);
+}
+
+#[test]
+fn a_put_that_goes_on_waits_for_what_it_put_before() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.sync_flush = true;
+    let store = open_with(config);
+    let body = [b'x'; 1500];
+    put(&store, "t", 0, &body, "WAIT\x01false");
+    let all = [message("t", 0, &body, "WAIT\x01true"), message("t", 0, &body, "WAIT\x01false")];
+    let mut done = Vec::new();
+    // The second one needs the next file.
+    let tried = store.put_many(&all[..], &mut done, Wait::Try { now_ms: 1_000_000 });
+    assert!(matches!(tried, PutStep::WouldBlock), "{tried:?}");
+    assert_eq!(done.len(), 1);
+    let PutStep::Done(step) = store.put_many(&all[..], &mut done, Wait::Block) else { panic!("it may wait") };
+    assert_eq!(step.wait_for, Some(store.max_phy_offset()));
+}
+
+#[test]
+fn what_is_put_before_a_refusal_is_flushed_all_the_same() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let body = [b'x'; 2500];
+    std::fs::create_dir(log_file(root.path(), LOG_FILE_SIZE)).unwrap();
+    let all = [message("t", 0, &body, ""), message("t", 0, &body, "")];
+    let mut done = Vec::new();
+    let step = store.put_many(&all[..], &mut done, Wait::Block);
+    assert!(matches!(step, PutStep::Refused(_)), "{step:?}");
+    assert_eq!(done.len(), 1);
+    assert!(store.log().wait_flush_requested(std::time::Duration::ZERO));
 }
