@@ -12,6 +12,8 @@ use crate::published::PublishedPositions;
 
 /// What RocketMQ writes into the file.
 const CONTENT: &[u8] = b"lock";
+/// How often the file may be taken away between its opening and its locking.
+const MAX_TRIES: usize = 100;
 
 /// A lock that is held until it is dropped.
 #[derive(Debug)]
@@ -27,12 +29,30 @@ impl StoreLock {
     /// # Errors
     /// [`Error::Locked`] where somebody has it.
     pub fn take(fs: &dyn FileSystem, path: &Path, own_dir: &Path) -> Result<Self> {
+        for _ in 0..MAX_TRIES {
+            let lock = Self::take_once(fs, path, own_dir)?;
+            if lock.has_name(fs)? {
+                return Ok(lock);
+            }
+        }
+        Err(Error::Locked { path: path.into(), holder: holder(fs, own_dir, None) })
+    }
+
+    fn take_once(fs: &dyn FileSystem, path: &Path, own_dir: &Path) -> Result<Self> {
         let created = fs.metadata(path).map_err(Error::io("look at", path))?.is_none();
         let handle = fs.open(path, OpenMode::Create).map_err(Error::io("open", path))?;
         if let LockOutcome::Held(pid) = handle.try_lock().map_err(Error::io("lock", path))? {
             return Err(Error::Locked { path: path.into(), holder: holder(fs, own_dir, pid) });
         }
         Ok(Self { path: path.into(), handle, created })
+    }
+
+    /// Whether the path still names the file that is locked: one whose opening failed may have removed it
+    /// in between ([`StoreLock::undo`]), and a lock on a file without a name keeps nobody out.
+    fn has_name(&self, fs: &dyn FileSystem) -> Result<bool> {
+        let locked = self.handle.metadata().map_err(Error::io("look at", &self.path))?;
+        let named = fs.metadata(&self.path).map_err(Error::io("look at", &self.path))?;
+        Ok(named.is_some_and(|named| named.identity == locked.identity))
     }
 
     /// Writes into the file what RocketMQ writes. Done once it is certain that the store is opened.

@@ -47,6 +47,8 @@ pub(super) struct Flusher {
 struct Requests {
     /// The highest offset that somebody waits for.
     up_to: u64,
+    /// One was handed in that [`CommitLog::wait_flush_requested`] has not told of yet.
+    is_new: bool,
     /// Somebody wants a pass without waiting for it, or the service to end.
     woken: bool,
     /// How many were handed in.
@@ -174,6 +176,7 @@ impl CommitLog {
     pub fn request_flush(&self, offset: u64) {
         let mut requests = self.flusher.requests.lock();
         requests.up_to = requests.up_to.max(offset);
+        requests.is_new = true;
         self.flusher.requested.notify_one();
     }
 
@@ -182,6 +185,7 @@ impl CommitLog {
     pub fn request_group_flush(&self, offset: u64) {
         let mut requests = self.flusher.requests.lock();
         requests.up_to = requests.up_to.max(offset);
+        requests.is_new = true;
         requests.waiting_count += 1;
         if requests.waiting_count == 1 && !requests.is_flushing {
             requests.gather();
@@ -253,11 +257,18 @@ impl CommitLog {
         outcome
     }
 
-    /// Waits at most `max_wait` for an offset to be handed in that is not on the disk yet.
-    pub fn wait_flush_requested(&self, max_wait: Duration) {
+    /// Waits at most `max_wait` for an offset to be handed in that is not on the disk yet, and gives whether one
+    /// was, or somebody called. Each is told once: a pass may leave what fills too few pages to a later one.
+    pub fn wait_flush_requested(&self, max_wait: Duration) -> bool {
         let mut requests = self.flusher.requests.lock();
-        self.wait_for_first(&mut requests, max_wait);
-        requests.woken = false;
+        let is_asked =
+            |requests: &Requests| requests.woken || requests.is_new && requests.up_to > self.flushed_offset();
+        if !is_asked(&requests) {
+            self.flusher.requested.wait_for(&mut requests, max_wait);
+        }
+        let was_asked = is_asked(&requests);
+        (requests.woken, requests.is_new) = (false, false);
+        was_asked
     }
 
     fn wait_for_first(&self, requests: &mut MutexGuard<'_, Requests>, max_wait: Duration) {

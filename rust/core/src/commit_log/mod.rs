@@ -233,6 +233,21 @@ impl CommitLog {
         self.appender.lock().topic_queues.set(queue, next_offset);
     }
 
+    /// Changes the offset that a queue's next message gets, while nobody can put. Gives what it was.
+    pub fn change_next_queue_offset(
+        &self,
+        queue: topic_queue::QueueRef<'_>,
+        change: impl FnOnce(i64) -> i64,
+    ) -> i64 {
+        let mut appender = self.appender.lock();
+        let next = appender.topic_queues.next_offset(queue);
+        let changed = change(next);
+        if changed != next {
+            appender.topic_queues.set(queue, changed);
+        }
+        next
+    }
+
     /// Forgets those of some queues that have had no message at their end or behind it: their next messages start
     /// again at 0. A function is told first which they are, while nobody can put; gives them.
     ///

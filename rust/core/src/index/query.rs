@@ -3,11 +3,18 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use hashbrown::HashSet;
+
 use super::file::IndexFile;
 use super::{IndexService, Pace};
 use crate::error::Result;
 use crate::format::index::{IndexEntry, IndexHeader, TopicHash, key_hash};
-use crate::num;
+use crate::{interrupt, num};
+
+/// Up to so many offsets are looked through one by one.
+const FEW_OFFSETS: usize = 16;
+/// A look-up may be broken off after each so many entries.
+const ENTRIES_BETWEEN_CHECKS: u32 = 1024;
 
 /// What is looked for.
 #[derive(Debug, Clone, Copy)]
@@ -87,9 +94,11 @@ impl<'a> KeyFinder<'a> {
         mut take: impl FnMut(u64) -> Result<Option<T>>,
     ) -> Result<()> {
         let is_slow = self.is_slow();
+        let (mut known, mut pauses) = (KnownOffsets::default(), Pauses::default());
         for file in self.files.iter().rev() {
             let mut chain = Chain::of(file, hash, is_slow)?;
             while let Some((number, entry)) = chain.next()? {
+                pauses.check()?;
                 if found.len() >= query.max_num {
                     return Ok(());
                 }
@@ -102,7 +111,7 @@ impl<'a> KeyFinder<'a> {
                 let says_its_time = number > 1;
                 // A message stands more than once where it has a key twice, or was indexed twice.
                 if (!says_its_time || may_match_time(file, entry.time_diff, query))
-                    && !found.iter().any(|(known, _)| *known == offset)
+                    && !known.contains(found, offset)
                     && let Some(taken) = take(offset)?
                 {
                     found.push((offset, taken));
@@ -167,6 +176,7 @@ impl IndexService {
     ) -> Result<QueryOffsetResult> {
         let max_num = query.max_num.min(max_msgs_num_batch);
         let files = self.files();
+        let mut pauses = Pauses::default();
         let mut result = QueryOffsetResult::default();
         if let Some(last) = files.last() {
             let header = last.header();
@@ -176,7 +186,7 @@ impl IndexService {
         for file in files.iter().rev() {
             let header = file.header();
             if is_time_matched(&header, query) {
-                select_phy_offset(file, query, max_num, &mut result.phy_offsets)?;
+                select_phy_offset(file, query, max_num, &mut result.phy_offsets, &mut pauses)?;
             }
             if header.begin_timestamp < query.begin || result.phy_offsets.len() >= max_num {
                 break;
@@ -210,6 +220,7 @@ fn select_phy_offset(
     query: &KeyQuery<'_>,
     max_num: usize,
     found: &mut Vec<u64>,
+    pauses: &mut Pauses,
 ) -> Result<()> {
     let hash = key_hash(query.topic, query.key);
     let header = file.header();
@@ -220,6 +231,7 @@ fn select_phy_offset(
     while found.len() < max_num
         && let Some((_, entry)) = chain.next()?.filter(|(_, entry)| entry.time_diff >= 0)
     {
+        pauses.check()?;
         let time = header.begin_timestamp.saturating_add(i64::from(entry.time_diff) * 1000);
         if num::int_as_bits(entry.key_hash) == hash && time >= query.begin && time <= query.end {
             found.extend(num::from_java_long(entry.phy_offset));
@@ -229,6 +241,40 @@ fn select_phy_offset(
         }
     }
     Ok(())
+}
+
+/// The offsets that a look-up has found, to be asked for one of them: many messages may share a key.
+#[derive(Default)]
+struct KnownOffsets(HashSet<u64>);
+
+impl KnownOffsets {
+    /// Whether an offset was found. What was found since the last question is taken over first.
+    fn contains<T>(&mut self, found: &[(u64, T)], offset: u64) -> bool {
+        if found.len() <= FEW_OFFSETS {
+            return found.iter().any(|(known, _)| *known == offset);
+        }
+        // Each was found once, so that their number says which are taken over.
+        let new = found.get(self.0.len()..).unwrap_or_default();
+        self.0.extend(new.iter().map(|(known, _)| *known));
+        self.0.contains(&offset)
+    }
+}
+
+/// Where a look-up that goes through many entries may be broken off.
+#[derive(Default)]
+struct Pauses {
+    entry_count: u32,
+}
+
+impl Pauses {
+    fn check(&mut self) -> Result<()> {
+        self.entry_count += 1;
+        if self.entry_count < ENTRIES_BETWEEN_CHECKS {
+            return Ok(());
+        }
+        self.entry_count = 0;
+        interrupt::check()
+    }
 }
 
 /// The entries of a slot, newest first. A damaged chain ends where it does not lead to an older one.

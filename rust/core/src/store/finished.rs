@@ -8,10 +8,10 @@ use hashbrown::HashMap;
 
 use super::Store;
 use super::prepare::Checked;
-use super::put::{PutRefusal, refused};
+use super::put::{FurtherQueues, PutRefusal, refused};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef, TopicQueueTable};
 use crate::commit_log::{Appended, NewRecord, StoreTime, Wait};
-use crate::dispatch::{is_light, split_java};
+use crate::dispatch::split_java;
 use crate::format::host::Host;
 use crate::format::message::{self, Check, Decoded, RecordFields};
 use crate::format::properties::{self, DispatchProperties};
@@ -65,7 +65,8 @@ impl Store {
                 && let Some(from) = kept.jump(self, &record.fields, queue_offset)?
             {
                 self.append_run(&mut run, done)?;
-                self.log.set_next_queue_offset(queue_of(&record.fields), from);
+                self.append_from(&finished, queue_of(&record.fields), from, done)?;
+                continue;
             }
             match finished {
                 Finished::Record(record) => run.push(record),
@@ -84,31 +85,48 @@ impl Store {
         Ok(end.and_then(|end| self.ask_for_flush(end, true)))
     }
 
+    /// Appends a record at which its queue goes on further ahead. Where it can't be appended the queue goes on
+    /// as before, unless somebody has put behind the gap meanwhile.
+    fn append_from(
+        &self,
+        finished: &Finished<'_>,
+        queue: QueueRef<'_>,
+        from: i64,
+        done: &mut Vec<Appended>,
+    ) -> Checked<()> {
+        let before = self.log.change_next_queue_offset(queue, |next| next.max(from));
+        if before > from {
+            return Err(passed(before, from));
+        }
+        let outcome = match finished {
+            Finished::Record(record) => self.append_run(&mut vec![*record], done),
+            Finished::Multi(record, names) => {
+                self.append_to_further_queues(record, names).map(|appended| done.push(appended))
+            }
+            Finished::EndOfFile => Ok(()),
+        };
+        if outcome.is_err() {
+            self.log.change_next_queue_offset(queue, |next| if next == from { before } else { next });
+        }
+        outcome
+    }
+
     fn append_run(&self, run: &mut Vec<NewRecord<'_>>, done: &mut Vec<Appended>) -> Checked<()> {
         let outcome = self.log.append_all(run.drain(..), done, Wait::Block);
         outcome.map_err(refused)
     }
 
     fn append_to_further_queues(&self, record: &NewRecord<'_>, names: &[&[u8]]) -> Checked<Appended> {
-        let queue_of = |name| {
-            let queue_id = if is_light(&self.config, name) { 0 } else { record.fields.queue_id };
-            QueueRef { topic: name, queue_id }
-        };
+        let further = FurtherQueues::new(&self.config, names.iter().copied(), record.fields.queue_id);
         let encode = |table: &TopicQueueTable| {
-            let offsets: Vec<String> =
-                names.iter().map(|name| table.next_offset(queue_of(name)).to_string()).collect();
-            let offsets = offsets.join(",");
+            let offsets = further.find_offsets(table);
             properties::replace(
                 record.fields.properties,
                 properties::INNER_MULTI_QUEUE_OFFSET,
                 offsets.as_bytes(),
             )
         };
-        let advance = |table: &mut TopicQueueTable| {
-            for queue in names.iter().map(|name| queue_of(name)) {
-                table.set(queue, table.next_offset(queue) + 1);
-            }
-        };
+        let advance = |table: &mut TopicQueueTable| further.go_on(table);
         self.log.append_with_properties(record, Wait::Block, encode, advance).map_err(refused)
     }
 
@@ -162,6 +180,11 @@ fn queue_of<'a>(fields: &RecordFields<'a>) -> QueueRef<'a> {
     QueueRef { topic: fields.topic, queue_id: fields.queue_id }
 }
 
+fn passed(next: i64, queue_offset: i64) -> PutRefusal {
+    let reason = format!("its queue goes on at {next}: renumber the offsets, or import into a new store");
+    PutRefusal::illegal("queueOffset", queue_offset, reason)
+}
+
 /// Where queues go on that keep the offsets of what is appended, ahead of what is appended yet.
 #[derive(Default)]
 struct KeptOffsets(HashMap<QueueKey, i64>);
@@ -175,9 +198,7 @@ impl KeptOffsets {
         let queue = queue_of(fields);
         let next = self.0.get(&queue).copied().unwrap_or_else(|| store.log.next_queue_offset(queue));
         if queue_offset < next {
-            let reason =
-                format!("its queue goes on at {next}: renumber the offsets, or import into a new store");
-            return Err(PutRefusal::illegal("queueOffset", queue_offset, reason));
+            return Err(passed(next, queue_offset));
         }
         self.0.insert(queue.into(), queue_offset + 1);
         Ok((queue_offset > next).then_some(queue_offset))

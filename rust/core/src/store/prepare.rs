@@ -423,7 +423,8 @@ fn delay_level(properties: &Properties<'_>) -> Checked<i32> {
 }
 
 /// Source: `Message.isWaitStoreMsgOK`.
-fn waits(properties: &Properties<'_>) -> bool {
+/// Whether a put of a message with these properties waits for the disk, where puts do.
+pub(super) fn waits(properties: &Properties<'_>) -> bool {
     let wait = match properties {
         Properties::Client(client) => client.wait,
         _ => find(properties, properties::WAIT),

@@ -10,6 +10,7 @@ use super::Store;
 use super::prepare::{Prepared, fields};
 use crate::commit_log::topic_queue::{QueueRef, TopicQueueTable};
 use crate::commit_log::{AppendRefusal, Appended, NewRecord, StoreTime, Wait, Waited};
+use crate::config::StoreConfig;
 use crate::dispatch::is_light;
 use crate::error::{Error, Result};
 use crate::format::host::Host;
@@ -179,6 +180,44 @@ impl PutRefusal {
     }
 }
 
+/// The further queues of a record, and the offsets that it gets in them.
+pub(super) struct FurtherQueues<'a> {
+    queues: Vec<QueueRef<'a>>,
+    /// Found under the log's lock, before the record is in it.
+    offsets: Cell<Vec<i64>>,
+}
+
+impl<'a> FurtherQueues<'a> {
+    /// Those of a record whose own queue has a number.
+    pub(super) fn new(
+        config: &StoreConfig,
+        names: impl IntoIterator<Item = &'a [u8]>,
+        queue_id: i32,
+    ) -> Self {
+        let queue_of = |topic| {
+            let queue_id = if is_light(config, topic) { 0 } else { queue_id };
+            QueueRef { topic, queue_id }
+        };
+        Self { queues: names.into_iter().map(queue_of).collect(), offsets: Cell::default() }
+    }
+
+    /// Finds the offsets, and gives the property that says them.
+    pub(super) fn find_offsets(&self, table: &TopicQueueTable) -> String {
+        let offsets: Vec<i64> = self.queues.iter().map(|queue| table.next_offset(*queue)).collect();
+        let texts: Vec<String> = offsets.iter().map(i64::to_string).collect();
+        self.offsets.set(offsets);
+        texts.join(",")
+    }
+
+    /// Has each queue go on behind the offset that was found. A name may be there twice, or be the record's
+    /// own topic: the queue gets one message all the same.
+    pub(super) fn go_on(&self, table: &mut TopicQueueTable) {
+        for (queue, offset) in self.queues.iter().zip(self.offsets.take()) {
+            table.set(*queue, offset + 1);
+        }
+    }
+}
+
 impl Store {
     /// Puts one message.
     pub fn put_message(&self, message: &NewMessage<'_>, wait: Wait) -> PutStep<Appended> {
@@ -319,22 +358,19 @@ impl Store {
     ) -> Result<Appended, AppendRefusal> {
         let record = prepared.record(&self.config, message, encoded);
         let Some(multi) = prepared.multi() else { return self.log.append(&record, wait) };
-        let queue_of = |name| {
-            let queue_id = if is_light(&self.config, name) { 0 } else { record.fields.queue_id };
-            QueueRef { topic: name, queue_id }
-        };
+        let names = multi.names.iter().map(|name| &name[..]);
+        let further = FurtherQueues::new(&self.config, names, record.fields.queue_id);
         let encode = |table: &TopicQueueTable| {
-            let offsets: Vec<String> =
-                multi.names.iter().map(|name| table.next_offset(queue_of(name)).to_string()).collect();
+            let offsets = further.find_offsets(table);
             let mut map = multi.properties.clone();
             map.remove(properties::WAIT);
-            map.put(properties::INNER_MULTI_QUEUE_OFFSET, offsets.join(",").into_bytes());
+            map.put(properties::INNER_MULTI_QUEUE_OFFSET, offsets.into_bytes());
             properties::encode(&map)
         };
         let enters_queues = sys_flag::enters_consume_queue(record.fields.sys_flag);
         let advance = |table: &mut TopicQueueTable| {
-            for queue in multi.names.iter().map(|name| queue_of(name)).filter(|_| enters_queues) {
-                table.set(queue, table.next_offset(queue) + 1);
+            if enters_queues {
+                further.go_on(table);
             }
         };
         self.log.append_with_properties(&record, wait, encode, advance)

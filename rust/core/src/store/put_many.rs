@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::time::Instant;
 
 use super::Store;
-use super::prepare::{Checked, Prepared};
+use super::prepare::{Checked, Prepared, waits};
 use super::put::{NewMessage, PutRefusal, PutStep, size_of_all};
 use crate::commit_log::{AppendRefusal, Appended, Wait};
 
@@ -56,7 +56,10 @@ impl Store {
         wait: Wait,
     ) -> PutStep<()> {
         let begin = Instant::now();
-        let step = self.append_many(messages, done, wait, |message, encoded| {
+        // A call that is repeated waits for what it put before, too.
+        let done_waits =
+            (0..done.len()).map_while(|at| messages.message(at)).any(|message| waits(&message.properties));
+        let step = self.append_many(messages, done, wait, done_waits, |message, encoded| {
             self.check_message(message)?;
             self.prepare(message, encoded)
         });
@@ -72,7 +75,9 @@ impl Store {
         done: &mut Vec<Appended>,
         wait: Wait,
     ) -> PutStep<()> {
-        self.append_many(messages, done, wait, |message, encoded| Ok(self.prepare_due(message, encoded)))
+        self.append_many(messages, done, wait, false, |message, encoded| {
+            Ok(self.prepare_due(message, encoded))
+        })
     }
 
     fn append_many<'a, M: Messages + ?Sized>(
@@ -80,6 +85,7 @@ impl Store {
         messages: &'a M,
         done: &mut Vec<Appended>,
         wait: Wait,
+        done_waits: bool,
         prepare: impl Fn(&NewMessage<'a>, &mut Vec<u8>) -> Checked<Prepared<'a>>,
     ) -> PutStep<()> {
         let first = done.len();
@@ -100,10 +106,14 @@ impl Store {
             Ok(many) => many,
             Err(refusal) => return PutStep::Refused(refusal),
         };
-        let waits = many.prepared.iter().any(|prepared| prepared.wait_store_msg_ok);
+        let waits = done_waits || many.prepared.iter().any(|prepared| prepared.wait_store_msg_ok);
         let wait = wait.read_again(|| self.now_ms());
         let outcome = self.append_all_prepared(messages, &many, done, wait);
         let end = done.last().map_or(0, |last| last.wrote_offset + u64::from(last.wrote_bytes));
+        if !matches!(outcome, Ok(()) | Err(AppendRefusal::WouldBlock)) && !done.is_empty() {
+            // Nobody waits for those before the one that is refused, and they are in the log.
+            self.log.request_flush(end);
+        }
         self.step(outcome, waits, |()| end)
     }
 

@@ -194,3 +194,25 @@ fn a_flush_passes_over_files_that_retention_took() {
     log.files().delete(&files[..2]).unwrap();
     assert_eq!(log.flush(0).unwrap().flushed_offset, log.max_offset());
 }
+
+#[test]
+fn a_flusher_is_told_once_of_what_fills_too_few_pages() {
+    let root = tempfile::tempdir().unwrap();
+    let log = log(root.path());
+    append(&log, 0, b"");
+    log.request_flush(SIZE);
+    assert!(log.wait_flush_requested(LONG));
+    assert!(!log.flush(4).unwrap().flushed_some);
+    assert!(!log.wait_flush_requested(NO_TIME), "nothing new");
+    std::thread::scope(|scope| {
+        let flusher = scope.spawn(|| log.wait_flush_requested(LONG));
+        append(&log, 0, b"");
+        log.request_flush(2 * SIZE);
+        assert!(flusher.join().unwrap());
+    });
+    log.request_flush(2 * SIZE);
+    log.flush(0).unwrap();
+    assert!(!log.wait_flush_requested(NO_TIME), "it is on the disk by now");
+    log.wake_flusher();
+    assert!(log.wait_flush_requested(LONG));
+}

@@ -1,6 +1,11 @@
 //! One writer.
 
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
 use mqstore_core::error::Error;
+use mqstore_core::fs::{DirEntry, FileHandle, FileSystem, Metadata, OpenMode, OsFileSystem, Space};
 use mqstore_core::lock::{StoreLock, writer};
 use mqstore_core::store::Mode;
 
@@ -47,4 +52,45 @@ fn a_lock_that_was_made_in_vain_goes() {
     let path = root.path().join("lock");
     StoreLock::take(&*fs(), &path, root.path()).unwrap().undo(&*fs());
     assert!(!path.exists());
+}
+
+/// Files of which something happens to the first one right after it was opened.
+struct AfterOpen(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl std::fmt::Debug for AfterOpen {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("AfterOpen").finish_non_exhaustive()
+    }
+}
+
+#[rustfmt::skip] // handed on, all but one
+impl FileSystem for AfterOpen {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn FileHandle>> {
+        let opened = OsFileSystem.open(path, mode);
+        if let Some(happens) = self.0.lock().unwrap().take() { happens(); }
+        opened
+    }
+    fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> { OsFileSystem.metadata(path) }
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> { OsFileSystem.read_dir(path) }
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> { OsFileSystem.create_dir_all(path) }
+    fn remove_file(&self, path: &Path) -> io::Result<()> { OsFileSystem.remove_file(path) }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> { OsFileSystem.remove_dir(path) }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> { OsFileSystem.rename(from, to) }
+    fn sync_dir(&self, path: &Path) -> io::Result<()> { OsFileSystem.sync_dir(path) }
+    fn sync_all(&self, path: &Path) -> io::Result<()> { OsFileSystem.sync_all(path) }
+    fn space(&self, path: &Path) -> io::Result<Space> { OsFileSystem.space(path) }
+}
+
+#[test]
+fn a_lock_is_taken_on_the_file_that_has_the_name() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("lock");
+    let failed = StoreLock::take(&*fs(), &path, root.path()).unwrap();
+    let undo = Box::new(move || failed.undo(&OsFileSystem));
+    let second = StoreLock::take(&AfterOpen(Mutex::new(Some(undo))), &path, root.path()).unwrap();
+    assert!(path.exists());
+    let third = StoreLock::take(&*fs(), &path, root.path());
+    assert!(matches!(third, Err(Error::Locked { .. })), "two writers: {third:?}");
+    second.undo(&*fs());
+    assert!(!path.exists(), "the second one made it anew");
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use mqstore_core::error::Error;
 use mqstore_core::format::index::key_hash;
 use mqstore_core::index::{IndexService, KeyFinder, KeyQuery};
+use mqstore_core::interrupt;
 use proptest::prelude::*;
 
 use crate::service;
@@ -46,6 +48,35 @@ fn a_message_with_a_key_twice_is_given_once() {
     let (index, _) = service(root.path(), false);
     put(&index, &["k", "k"], 100, 1000);
     assert_eq!(found(&index, &query("k", 9, 0, i64::MAX), |_| true), [100]);
+}
+
+#[test]
+fn of_many_messages_with_one_key_each_is_given_once() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, _) = service(root.path(), false);
+    for number in 0..200 {
+        put(&index, &["k", "k", "k"], number * 100, 1000);
+    }
+    let expected: Vec<u64> = (0..200).rev().map(|number| number * 100).collect();
+    for max_num in [16, 17, 18, 150, 200, 500] {
+        let expected = &expected[..max_num.min(200)];
+        assert_eq!(found(&index, &query("k", max_num, 0, i64::MAX), |_| true), expected);
+    }
+}
+
+#[test]
+fn a_look_up_through_many_entries_can_be_broken_off() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, _) = service(root.path(), false);
+    for number in 0..1100 {
+        put(&index, &["k"], number * 100, 1000);
+    }
+    let all = query("k", usize::MAX, 0, i64::MAX);
+    let broken_off = interrupt::until(|| true, || index.query(&all, |_| Ok(Some(()))));
+    assert!(matches!(broken_off, Err(Error::Interrupted)));
+    let broken_off = interrupt::until(|| true, || index.query_offset_compat(&all, usize::MAX));
+    assert!(matches!(broken_off, Err(Error::Interrupted)));
+    assert_eq!(interrupt::until(|| false, || found(&index, &all, |_| true)).len(), 1100);
 }
 
 #[test]

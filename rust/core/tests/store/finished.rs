@@ -6,7 +6,7 @@ use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::Finishing;
 use mqstore_core::store::query::decode_record;
 
-use crate::stores::{bodies, fill, numbers, open, put, tree};
+use crate::stores::{LOG_FILE_SIZE, bodies, fields, fill, log_file, numbers, open, put, record_bytes, tree};
 
 const KEEPING: Finishing<'static> =
     Finishing { store_host: None, keep_times: true, keep_offsets: false, topic: None };
@@ -76,4 +76,24 @@ fn a_damaged_record_is_refused_before_anything_is_appended() {
     }
     assert!(store.max_phy_offset() > end);
     assert!(store.append_records(&[b"", &record[..50]], &KEEPING, &mut Vec::new()).is_err());
+}
+
+#[test]
+fn an_import_that_fails_leaves_its_queue_where_it_was() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "t", 0, &[b'a'; 3000], "");
+    let far = record_bytes(&fields("t", 0, &[b'b'; 2000], ""), 100, 0);
+    let keep = Finishing { keep_offsets: true, ..Finishing::default() };
+    // No file can be made for what does not fit the first one.
+    let in_the_way = log_file(root.path(), LOG_FILE_SIZE);
+    std::fs::create_dir(&in_the_way).unwrap();
+    let mut done = Vec::new();
+    assert!(store.append_records(&[&far], &keep, &mut done).is_err());
+    assert!(done.is_empty());
+    std::fs::remove_dir(in_the_way).unwrap();
+    assert_eq!(put(&store, "t", 0, b"next", "").logics_offset, 1);
+    store.append_records(&[&far], &keep, &mut done).unwrap();
+    assert_eq!(put(&store, "t", 0, b"last", "").logics_offset, 101);
+    assert_eq!(done[0].logics_offset, 100);
 }

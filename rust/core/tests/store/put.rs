@@ -1,12 +1,15 @@
 //! The statuses of puts.
 
 use mqstore_core::commit_log::Wait;
+use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::format::batch::BatchItem;
 use mqstore_core::format::java_hash_map::JavaHashMap;
 use mqstore_core::status::{AppendMessageStatus, PutMessageStatus};
-use mqstore_core::store::{BatchMessage, Mode, NewMessage, Properties, PutStep, Store};
+use mqstore_core::store::{BatchMessage, Finishing, Mode, NewMessage, Properties, PutStep, Store};
 
-use crate::stores::{bodies, config, message, open, open_with, put, try_open, try_put};
+use crate::stores::{
+    LOG_FILE_SIZE, bodies, config, log_file, message, open, open_with, put, try_open, try_put,
+};
 
 fn status(store: &Store, message: &NewMessage<'_>) -> PutMessageStatus {
     try_put(store, message).map_or_else(|refusal| refusal.status, |_| PutMessageStatus::PutOk)
@@ -201,4 +204,56 @@ fn names_of_statuses_are_4_9_3s() {
     assert_eq!(PutMessageStatus::CreateMapedFileFailed.name(), "CREATE_MAPEDFILE_FAILED");
     assert_eq!(AppendMessageStatus::EndOfFile.name(), "END_OF_FILE");
     assert_eq!(mqstore_core::status::GetMessageStatus::OffsetOverflowOne.name(), "OFFSET_OVERFLOW_ONE");
+}
+
+#[test]
+fn a_further_queue_that_is_named_twice_gets_a_message_once() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    (config.enable_lmq, config.enable_multi_dispatch) = (true, true);
+    let store = open_with(config);
+    put(&store, "t", 0, b"0", "INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%a");
+    put(&store, "t", 0, b"1", "INNER_MULTI_DISPATCH\x01%LMQ%a,t,u,u");
+    put(&store, "t", 0, b"2", "INNER_MULTI_DISPATCH\x01%LMQ%a");
+    assert_eq!(bodies(&store, "%LMQ%a", 0), ["0", "1", "2"]);
+    assert_eq!(bodies(&store, "t", 0), ["0", "1", "2"], "its own topic among the names");
+    let next = |topic: &[u8]| store.log().next_queue_offset(QueueRef { topic, queue_id: 0 });
+    assert_eq!([&b"%LMQ%a"[..], b"t", b"u"].map(next), [3, 3, 1]);
+    let records: Vec<_> = vec![store.record_at(0).unwrap().unwrap(); 2];
+    let bytes: Vec<&[u8]> = records.iter().map(|record| &record[..]).collect();
+    store.append_records(&bytes, &Finishing::default(), &mut Vec::new()).unwrap();
+    assert_eq!([&b"%LMQ%a"[..], b"t", b"u"].map(next), [5, 5, 1], "as finished records too");
+    assert_eq!(bodies(&store, "%LMQ%a", 0), ["0", "1", "2", "0", "0"]);
+}
+
+#[test]
+fn a_put_that_goes_on_waits_for_what_it_put_before() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.sync_flush = true;
+    let store = open_with(config);
+    let body = [b'x'; 1500];
+    put(&store, "t", 0, &body, "WAIT\x01false");
+    let all = [message("t", 0, &body, "WAIT\x01true"), message("t", 0, &body, "WAIT\x01false")];
+    let mut done = Vec::new();
+    // The second one needs the next file.
+    let tried = store.put_many(&all[..], &mut done, Wait::Try { now_ms: 1_000_000 });
+    assert!(matches!(tried, PutStep::WouldBlock), "{tried:?}");
+    assert_eq!(done.len(), 1);
+    let PutStep::Done(step) = store.put_many(&all[..], &mut done, Wait::Block) else { panic!("it may wait") };
+    assert_eq!(step.wait_for, Some(store.max_phy_offset()));
+}
+
+#[test]
+fn what_is_put_before_a_refusal_is_flushed_all_the_same() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let body = [b'x'; 2500];
+    std::fs::create_dir(log_file(root.path(), LOG_FILE_SIZE)).unwrap();
+    let all = [message("t", 0, &body, ""), message("t", 0, &body, "")];
+    let mut done = Vec::new();
+    let step = store.put_many(&all[..], &mut done, Wait::Block);
+    assert!(matches!(step, PutStep::Refused(_)), "{step:?}");
+    assert_eq!(done.len(), 1);
+    assert!(store.log().wait_flush_requested(std::time::Duration::ZERO));
 }
