@@ -192,11 +192,13 @@ def open(
     """
     if mode not in {"r", "rw"}:
         raise _bad_option("mode", mode, '"r" or "rw"')
-    _check_switches(compat=compat, schedule_messages=schedule_messages, replication=replication)
-    if pread is not None:
-        _check_switches(pread=pread)
-    if not isinstance(retention, Retention):
-        _check_switches(retention=retention)
+    _check_switches(
+        compat=compat,
+        schedule_messages=schedule_messages,
+        replication=replication,
+        pread=False if pread is None else pread,
+        retention=bool(retention) if isinstance(retention, Retention) else retention,
+    )
     if check_transactions is not None:
         checked_listener(check_transactions)
     ranges = byte_ranges.ranges_of(path) if filesystem is None else ByteRanges.on(filesystem, os.fspath(path))
