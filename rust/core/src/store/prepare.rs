@@ -422,8 +422,8 @@ fn delay_level(properties: &Properties<'_>) -> Checked<i32> {
     text.parse().map_err(|_| PutRefusal::illegal("DELAY", text, "a delay level is a number"))
 }
 
-/// Source: `Message.isWaitStoreMsgOK`.
 /// Whether a put of a message with these properties waits for the disk, where puts do.
+/// Source: `Message.isWaitStoreMsgOK`.
 pub(super) fn waits(properties: &Properties<'_>) -> bool {
     let wait = match properties {
         Properties::Client(client) => client.wait,
