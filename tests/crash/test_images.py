@@ -117,6 +117,8 @@ def ask_java(java: JavaStore, root: Path, asked: list[str]) -> Iterator[Line]:
         yield from map(json.loads, run.lines(TIMEOUT_S))
 
 
+# The engine's tests are compiled in it where nobody has yet, and all cases are made.
+@pytest.mark.timeout(900)
 def test_the_real_store_answers_the_same(java: JavaStore, tmp_path: Path, seed: int) -> None:
     make_images(tmp_path, seed)
     by_case = sample(tmp_path, seed)
