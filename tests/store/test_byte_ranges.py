@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -254,6 +257,44 @@ def test_a_connection_that_fails_in_the_middle(made: Path) -> None:
             list(cursor)
         asked.read = Asked().read
         assert len(contents(store)) == COUNT, "the next one reads it"
+
+
+_ASKED_WHILE_IT_READS = """
+    import sys, threading
+    from pathlib import Path
+    import mqstore
+    from tests.elsewhere import elsewhere
+
+    system, asked = elsewhere(Path(sys.argv[1]))
+    reads, calls = threading.Event(), threading.Event()
+
+    def wait(name, _, found):
+        if "/consumequeue_ext/" in name:
+            reads.set()
+            calls.wait()
+        return found
+
+    with mqstore.open("store", filesystem=system, enableConsumeQueueExt=True) as store:
+        asked.read = wait
+        read = threading.Thread(target=store.get_message, args=("t", 0, 10_000, 32, "tag"))
+        read.start()
+        reads.wait()
+        calls.set()
+        print(len(store._queues()), store.get_max_offset_in_queue("t", 0))
+        read.join()
+"""
+
+
+def test_a_queue_that_is_asked_for_while_another_thread_reads_of_it(tmp_path: Path) -> None:
+    sizes = SIZES | {"mappedFileSizeConsumeQueue": 400_000}
+    with mqstore.open(tmp_path / "store", "rw", enableConsumeQueueExt=True, **sizes) as store:
+        # More than opening reads of the extension.
+        for _ in range(20_000):
+            store.put("t", b"body", tags="tag", queue_id=0)
+    # A process of its own: threads that wait for each other and for the interpreter end in no other way.
+    command = [sys.executable, "-c", textwrap.dedent(_ASKED_WHILE_IT_READS), str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.stdout, ended.returncode) == ("1 20000\n", 0), ended.stderr
 
 
 def test_an_interrupt_stays_one(made: Path) -> None:

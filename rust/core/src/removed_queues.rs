@@ -178,9 +178,14 @@ impl RemovedQueues {
             removals.entry(queue).or_default().push(last);
         }
         let removals = retain(removals, |last| last.physical_offset >= min_offset);
-        config_file::swap(fs, &path(own_dir), &to_bytes(&removals))?;
-        self.set(removals);
-        Ok(())
+        let added = config_file::swap(fs, &path(own_dir), &to_bytes(&removals));
+        if added.is_ok() {
+            self.set(removals);
+        } else {
+            // It may have failed when the list had its name already: the next opening would take the queues away.
+            let _already_failing = self.write_back(fs, own_dir);
+        }
+        added
     }
 
     /// Brings the list to the disk, where there is one that says something else.

@@ -29,7 +29,7 @@ fn gap_row(gap: &Gap) -> GapRow {
 #[pymethods]
 impl Store {
     /// Topic, queue, first offset, end, bytes of units in memory, of every queue.
-    fn _queues(&self) -> Vec<(String, i32, u64, u64, usize)> {
+    fn _queues(&self, py: Python<'_>) -> Vec<(String, i32, u64, u64, usize)> {
         let row = |queue: &Arc<ConsumeQueue>| {
             (
                 queue.topic().to_owned(),
@@ -39,7 +39,8 @@ impl Store {
                 queue.tail_len(),
             )
         };
-        self.core.queues().all().iter().map(row).collect()
+        // A queue's lock may be held by a look into files that Python reads.
+        py.detach(|| self.core.queues().all().iter().map(row).collect())
     }
 
     /// The queues of a topic, in no order.
@@ -91,7 +92,7 @@ impl Store {
 
     fn _make_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<()> {
         let queue = QueueRef { topic: topic.as_bytes(), queue_id };
-        self.core.queues().get_or_make(queue).into_py(py).map(|_| ())
+        detached(py, || self.core.queues().get_or_make(queue)).map(|_| ())
     }
 
     fn _destroy_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<bool> {

@@ -70,6 +70,15 @@ pub enum StoreTime {
     Kept(i64),
 }
 
+/// The queue offset that a record gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueOffset {
+    /// The one behind the last that its queue gave.
+    Next,
+    /// The one that it had before: its queue goes on there.
+    Kept(i64),
+}
+
 /// Why nothing was appended.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendRefusal {
@@ -90,6 +99,14 @@ pub enum AppendRefusal {
         /// Bytes.
         size: usize,
     },
+    /// The record was to keep an offset that its queue has given already.
+    #[error("its queue goes on at {next}: renumber the offsets, or import into a new store")]
+    QueueOffset {
+        /// What it was to keep.
+        kept: i64,
+        /// What comes next in the queue.
+        next: i64,
+    },
     /// No file could be made, or no space reserved.
     #[error(transparent)]
     NoSpace(Error),
@@ -105,6 +122,8 @@ pub struct NewRecord<'a> {
     pub fields: RecordFields<'a>,
     /// Its store time.
     pub store_time: StoreTime,
+    /// Its queue offset, if it is in a queue.
+    pub queue_offset: QueueOffset,
 }
 
 /// Where a record went.
@@ -406,6 +425,12 @@ impl CommitLog {
         let mut no_offset = 0;
         let next_offset =
             if in_queue { appender.topic_queues.next_offset_mut(queue) } else { &mut no_offset };
+        if let QueueOffset::Kept(kept) = record.queue_offset {
+            if kept < *next_offset {
+                return Err(AppendRefusal::QueueOffset { kept, next: *next_offset });
+            }
+            *next_offset = kept;
+        }
         let logics_offset = *next_offset;
         let place = Place { queue_offset: logics_offset, physical_offset: wrote_offset, store_timestamp };
         let mut at = self.position(wrote_offset);

@@ -27,7 +27,7 @@ use crate::poison::Poison;
 use crate::published::Published;
 use crate::sync::{AtomicI64, AtomicU64, Mutex, Ordering};
 
-pub use append::{AppendRefusal, Appended, NewRecord, StoreTime, Wait};
+pub use append::{AppendRefusal, Appended, NewRecord, QueueOffset, StoreTime, Wait};
 pub use flush::{FlushOutcome, GroupCommit, Waited};
 pub use read::Bodies;
 
@@ -231,21 +231,6 @@ impl CommitLog {
     /// Sets the offset that a queue's next message gets, as recovery found it.
     pub fn set_next_queue_offset(&self, queue: topic_queue::QueueRef<'_>, next_offset: i64) {
         self.appender.lock().topic_queues.set(queue, next_offset);
-    }
-
-    /// Changes the offset that a queue's next message gets, while nobody can put. Gives what it was.
-    pub fn change_next_queue_offset(
-        &self,
-        queue: topic_queue::QueueRef<'_>,
-        change: impl FnOnce(i64) -> i64,
-    ) -> i64 {
-        let mut appender = self.appender.lock();
-        let next = appender.topic_queues.next_offset(queue);
-        let changed = change(next);
-        if changed != next {
-            appender.topic_queues.set(queue, changed);
-        }
-        next
     }
 
     /// Forgets those of some queues that have had no message at their end or behind it: their next messages start

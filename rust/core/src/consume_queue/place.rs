@@ -40,6 +40,15 @@ impl PlaceRule {
         cq_offset == 0 || self.place(cq_offset, current).is_none_or(is_there)
     }
 
+    /// Whether a queue that goes on at one offset can go on at a later one: a new queue at any that there is.
+    pub(crate) const fn can_pass_over(self, next: i64, later: i64) -> bool {
+        match (num::from_java_long(next), num::from_java_long(later)) {
+            (_, Some(later)) if later >= MAX_OFFSET => false,
+            (Some(next), Some(later)) if next > 0 => later.saturating_sub(next) <= self.max_gap(),
+            _ => true,
+        }
+    }
+
     /// The place of a unit that says it has an offset, in a queue that ends at `current`, or that is
     /// empty. `None` where the queue has the unit already.
     ///

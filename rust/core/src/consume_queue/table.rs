@@ -41,6 +41,8 @@ pub struct QueueTable {
     file_size: u64,
     budget: Arc<MapBudget>,
     queues: RwLock<HashMap<QueueKey, Arc<ConsumeQueue>>>,
+    /// Held while a new queue's folders are looked at, which nobody waits for who only asks for a queue.
+    making: Mutex<()>,
     /// Queues that may have something in memory.
     unspilled: Mutex<Vec<Arc<ConsumeQueue>>>,
     /// Held while they are written: who asks for it next finds all of them in the files.
@@ -158,6 +160,7 @@ impl QueueTable {
             fs,
             access,
             queues: RwLock::default(),
+            making: Mutex::default(),
             unspilled: Mutex::default(),
             spilling: Mutex::default(),
             unflushed: Mutex::default(),
@@ -167,15 +170,12 @@ impl QueueTable {
         for ((topic, queue_id), files) in &listing.queues {
             let queue = table.make(topic, *queue_id, files)?;
             let key = QueueKey { topic: topic.as_bytes().into(), queue_id: *queue_id };
-            table.queues.write().insert(key, queue);
+            table.insert(key, queue);
         }
         Ok(table)
     }
 
     fn make(&self, topic: &str, queue_id: i32, files: &Listing) -> Result<Arc<ConsumeQueue>> {
-        if topic.starts_with(LMQ_PREFIX) {
-            self.lmq_count.fetch_add(1, Ordering::Relaxed);
-        }
         let options = |root: PathBuf, file_size| FileQueueOptions {
             paths: vec![root.join(topic).join(queue_id.to_string())],
             read_only_paths: Vec::new(),
@@ -198,6 +198,13 @@ impl QueueTable {
             None
         };
         Ok(Arc::new(ConsumeQueue::new(topic, queue_id, self.config.compat, units, ext)))
+    }
+
+    fn insert(&self, key: QueueKey, queue: Arc<ConsumeQueue>) {
+        if queue.topic().starts_with(LMQ_PREFIX) {
+            self.lmq_count.fetch_add(1, Ordering::Relaxed);
+        }
+        self.queues.write().insert(key, queue);
     }
 
     /// A queue that there is.
@@ -227,13 +234,13 @@ impl QueueTable {
         if let Some(found) = self.get(decoded) {
             return Ok(found);
         }
-        let mut queues = self.queues.write();
-        if let Some(found) = queues.get(&decoded) {
-            return Ok(Arc::clone(found));
+        let _one_at_a_time = self.making.lock();
+        if let Some(found) = self.get(decoded) {
+            return Ok(found);
         }
         let made = self.make(&topic, queue.queue_id, &Listing::default())?;
         made.discard_orphaned_ext()?;
-        queues.insert(decoded.into(), Arc::clone(&made));
+        self.insert(decoded.into(), Arc::clone(&made));
         Ok(made)
     }
 

@@ -52,6 +52,8 @@ pub struct MappedFile {
     access: Access,
     fs: Arc<dyn FileSystem>,
     open: RwLock<Opened>,
+    /// Whether it has no name any more, or is just losing it: it cannot be opened again then.
+    removed: AtomicBool,
     /// Reads since it was opened, while it is not mapped.
     read_count: AtomicU32,
     /// Set by use while it is open, cleared by the budget's hand as it passes. Opening it does not
@@ -85,6 +87,7 @@ impl MappedFile {
             access,
             fs,
             open: RwLock::default(),
+            removed: AtomicBool::new(false),
             read_count: AtomicU32::new(0),
             used: AtomicBool::new(false),
             budget,
@@ -292,16 +295,20 @@ impl MappedFile {
         self.unless_removed(self.slice(position, len))
     }
 
-    /// The outcome of reading it; `None` where another process, whose store this is, has removed it since it was
-    /// listed. What is not of this machine cannot go like that.
+    /// The outcome of reading it; `None` where it was removed since it was looked up, or since it was listed by
+    /// another process, whose store this is. What is not of this machine cannot go like that.
     ///
     /// # Errors
     /// Any other of the outcome.
     pub(crate) fn unless_removed<T>(&self, outcome: Result<T>) -> Result<Option<T>> {
         match outcome {
-            Err(error) if self.access != Access::MapWrite && error.is_removed(&*self.fs) => Ok(None),
+            Err(error) if self.may_be_removed() && error.is_removed(&*self.fs) => Ok(None),
             outcome => outcome.map(Some),
         }
+    }
+
+    fn may_be_removed(&self) -> bool {
+        self.access != Access::MapWrite || self.removed.load(Ordering::Acquire)
     }
 
     /// The mapping to take so many bytes from; `None` where they are to be read.
@@ -392,14 +399,23 @@ impl MappedFile {
     /// # Errors
     /// Where it can't be opened or removed.
     pub fn unlink(self: &Arc<Self>) -> Result<()> {
-        match self.access {
-            Access::Read => _ = self.handle()?,
-            Access::MapRead | Access::MapWrite => _ = self.region()?,
-        }
-        match self.fs.remove_file(&self.path) {
+        self.remove(|| match self.access {
+            Access::Read => self.handle().map(|_| ()),
+            Access::MapRead | Access::MapWrite => self.region().map(|_| ()),
+        })
+    }
+
+    /// Takes its name off the disk, once something else is done that counts on nobody closing it from then on.
+    fn remove(&self, before: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.removed.store(true, Ordering::Release);
+        let outcome = before().and_then(|()| match self.fs.remove_file(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             outcome => outcome.map_err(Error::io("remove", &self.path)),
+        });
+        if outcome.is_err() {
+            self.removed.store(false, Ordering::Release);
         }
+        outcome
     }
 
     /// Removes it from the disk. Slices of it stay valid.
@@ -408,15 +424,17 @@ impl MappedFile {
     /// Where it can't be removed.
     pub fn delete(&self) -> Result<()> {
         self.close();
-        match self.fs.remove_file(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            outcome => outcome.map_err(Error::io("remove", &self.path)),
-        }
+        self.remove(|| Ok(()))
     }
 
-    /// Closes it until it is used again. Slices of it stay valid.
+    /// Closes it until it is used again, unless it could not be. Slices of it stay valid.
     pub fn close(&self) {
-        *self.open.write() = Opened::default();
+        let mut open = self.open.write();
+        if self.removed.load(Ordering::Acquire) {
+            return;
+        }
+        *open = Opened::default();
+        drop(open);
         self.read_count.store(0, Ordering::Relaxed);
         self.used.store(false, Ordering::Relaxed);
     }

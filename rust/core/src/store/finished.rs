@@ -10,7 +10,8 @@ use super::Store;
 use super::prepare::Checked;
 use super::put::{FurtherQueues, PutRefusal, refused};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef, TopicQueueTable};
-use crate::commit_log::{Appended, NewRecord, StoreTime, Wait};
+use crate::commit_log::{Appended, NewRecord, QueueOffset, StoreTime, Wait};
+use crate::consume_queue::PlaceRule;
 use crate::dispatch::split_java;
 use crate::format::host::Host;
 use crate::format::message::{self, Check, Decoded, RecordFields};
@@ -59,14 +60,17 @@ impl Store {
         let finished = records.iter().map(|bytes| self.finished(bytes, how));
         let mut run = Vec::new();
         let mut kept = KeptOffsets::default();
-        for (finished, queue_offset) in finished.collect::<Checked<Vec<_>>>()? {
+        for (mut finished, queue_offset) in finished.collect::<Checked<Vec<_>>>()? {
             if let (true, Finished::Record(record) | Finished::Multi(record, _)) =
-                (how.keep_offsets, &finished)
-                && let Some(from) = kept.jump(self, &record.fields, queue_offset)?
+                (how.keep_offsets, &mut finished)
             {
-                self.append_run(&mut run, done)?;
-                self.append_from(&finished, queue_of(&record.fields), from, done)?;
-                continue;
+                match kept.next(self, &record.fields, queue_offset) {
+                    Ok(queue_offset) => record.queue_offset = queue_offset,
+                    Err(refusal) => {
+                        self.append_run(&mut run, done)?;
+                        return Err(refusal);
+                    }
+                }
             }
             match finished {
                 Finished::Record(record) => run.push(record),
@@ -83,32 +87,6 @@ impl Store {
         self.append_run(&mut run, done)?;
         let end = done.last().map(|last| last.wrote_offset + u64::from(last.wrote_bytes));
         Ok(end.and_then(|end| self.ask_for_flush(end, true)))
-    }
-
-    /// Appends a record at which its queue goes on further ahead. Where it can't be appended the queue goes on
-    /// as before, unless somebody has put behind the gap meanwhile.
-    fn append_from(
-        &self,
-        finished: &Finished<'_>,
-        queue: QueueRef<'_>,
-        from: i64,
-        done: &mut Vec<Appended>,
-    ) -> Checked<()> {
-        let before = self.log.change_next_queue_offset(queue, |next| next.max(from));
-        if before > from {
-            return Err(passed(before, from));
-        }
-        let outcome = match finished {
-            Finished::Record(record) => self.append_run(&mut vec![*record], done),
-            Finished::Multi(record, names) => {
-                self.append_to_further_queues(record, names).map(|appended| done.push(appended))
-            }
-            Finished::EndOfFile => Ok(()),
-        };
-        if outcome.is_err() {
-            self.log.change_next_queue_offset(queue, |next| if next == from { before } else { next });
-        }
-        outcome
     }
 
     fn append_run(&self, run: &mut Vec<NewRecord<'_>>, done: &mut Vec<Appended>) -> Checked<()> {
@@ -156,7 +134,7 @@ impl Store {
         };
         let store_time =
             if how.keep_times { StoreTime::Kept(record.store_timestamp) } else { StoreTime::Now };
-        let new = NewRecord { fields: fields.with_host_flags(), store_time };
+        let new = NewRecord { fields: fields.with_host_flags(), store_time, queue_offset: QueueOffset::Next };
         let names = self.further_queues(&fields);
         let finished = if names.is_empty() { Finished::Record(new) } else { Finished::Multi(new, names) };
         Ok((finished, record.queue_offset))
@@ -176,31 +154,25 @@ impl Store {
     }
 }
 
-fn queue_of<'a>(fields: &RecordFields<'a>) -> QueueRef<'a> {
-    QueueRef { topic: fields.topic, queue_id: fields.queue_id }
-}
-
-fn passed(next: i64, queue_offset: i64) -> PutRefusal {
-    let reason = format!("its queue goes on at {next}: renumber the offsets, or import into a new store");
-    PutRefusal::illegal("queueOffset", queue_offset, reason)
-}
-
 /// Where queues go on that keep the offsets of what is appended, ahead of what is appended yet.
 #[derive(Default)]
 struct KeptOffsets(HashMap<QueueKey, i64>);
 
 impl KeptOffsets {
-    /// The offset at which a record's queue has to go on, where it would not by itself.
-    fn jump(&mut self, store: &Store, fields: &RecordFields<'_>, queue_offset: i64) -> Checked<Option<i64>> {
+    /// The offset that a record keeps. Whether its queue has given it is for the append to say, while nobody else
+    /// puts; here, whether the queue can go on so far ahead.
+    fn next(&mut self, store: &Store, fields: &RecordFields<'_>, queue_offset: i64) -> Checked<QueueOffset> {
         if !sys_flag::enters_consume_queue(fields.sys_flag) {
-            return Ok(None);
+            return Ok(QueueOffset::Next);
         }
-        let queue = queue_of(fields);
+        let queue = QueueRef { topic: fields.topic, queue_id: fields.queue_id };
         let next = self.0.get(&queue).copied().unwrap_or_else(|| store.log.next_queue_offset(queue));
-        if queue_offset < next {
-            return Err(passed(next, queue_offset));
+        let rule = PlaceRule { units_in_file: store.queues.units_in_file(), compat: store.config.compat };
+        if !rule.can_pass_over(next, queue_offset) {
+            let reason = format!("its queue goes on at {next}, and cannot pass over so many offsets");
+            return Err(PutRefusal::illegal("queueOffset", queue_offset, reason));
         }
         self.0.insert(queue.into(), queue_offset + 1);
-        Ok((queue_offset > next).then_some(queue_offset))
+        Ok(QueueOffset::Kept(queue_offset))
     }
 }

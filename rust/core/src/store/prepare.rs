@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::put::{BatchMessage, NewMessage, Properties, PutRefusal};
 use super::{Mode, Store};
 use crate::commit_log::scan::check_topic;
-use crate::commit_log::{NewRecord, StoreTime};
+use crate::commit_log::{NewRecord, QueueOffset, StoreTime};
 use crate::config::StoreConfig;
 use crate::dispatch::{SCHEDULE_TOPIC, TIMED_TOPIC, parse, split_java};
 use crate::error::{Error, Result};
@@ -375,7 +375,7 @@ impl<'a> Prepared<'a> {
         let properties = encoded.get(self.properties.clone()).unwrap_or_default();
         let mut fields = fields(config, message, topic, queue_id, properties);
         fields.body_crc = self.body_crc;
-        NewRecord { fields, store_time: StoreTime::Now }
+        NewRecord { fields, store_time: StoreTime::Now, queue_offset: QueueOffset::Next }
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::Store;
 use super::prepare::{Prepared, fields};
 use crate::commit_log::topic_queue::{QueueRef, TopicQueueTable};
-use crate::commit_log::{AppendRefusal, Appended, NewRecord, StoreTime, Wait, Waited};
+use crate::commit_log::{AppendRefusal, Appended, NewRecord, QueueOffset, StoreTime, Wait, Waited};
 use crate::config::StoreConfig;
 use crate::dispatch::is_light;
 use crate::error::{Error, Result};
@@ -286,7 +286,7 @@ impl Store {
                     prepared_transaction_offset: 0,
                     ..fields
                 };
-                NewRecord { fields, store_time: StoreTime::Now }
+                NewRecord { fields, store_time: StoreTime::Now, queue_offset: QueueOffset::Next }
             })
             .collect();
         let outcome = self.log.append_batch(&records, wait);
@@ -389,6 +389,11 @@ pub(super) fn refused(refusal: AppendRefusal) -> PutRefusal {
             PutMessageStatus::MessageIllegal,
             Some(AppendMessageStatus::PropertiesSizeExceeded),
             Error::Option { option: "properties", value: format!("{size} bytes"), reason },
+        ),
+        AppendRefusal::QueueOffset { kept, .. } => (
+            PutMessageStatus::MessageIllegal,
+            None,
+            Error::Option { option: "queueOffset", value: kept.to_string(), reason },
         ),
         AppendRefusal::NoSpace(error) => (PutMessageStatus::CreateMapedFileFailed, None, error),
         AppendRefusal::Unavailable(error) => (PutMessageStatus::ServiceNotAvailable, None, error),

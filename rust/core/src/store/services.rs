@@ -122,10 +122,11 @@ impl Store {
         let log = self.flush_commit_log(0)?.flushed_offset;
         self.flush_queues(0)?;
         self.publish_dispatched(dispatched);
-        self.flush_filled_index_files()?;
+        // The last file first: one that becomes full meanwhile is among the filled ones then.
         if let Some(index) = &self.index {
             self.derived_poison.watch("flush", index.flush())?;
         }
+        self.flush_filled_index_files()?;
         // Of what the disk once refused nobody knows what it holds: until the store is reopened no
         // more is claimed than before. Units of what is not on the disk itself would be of no use.
         if !self.derived_poison.is_set() {

@@ -72,6 +72,37 @@ fn a_file_of_many_is_mapped_once_it_was_read_often_or_much() {
     assert_eq!(is_mapped, [[false; 8].as_slice(), &[true; 2], &[false; 8], &[true; 2]].concat());
 }
 
+/// Retention takes a file's name away while somebody reads it.
+#[test]
+fn a_file_without_a_name_is_not_closed() {
+    let root = tempfile::tempdir().unwrap();
+    let budget = MapBudget::new(1);
+    let options =
+        FileQueueOptions { budget: Some(Arc::clone(&budget)), ..options(root.path(), Access::MapWrite) };
+    let queue = queue_with(options);
+    let files = [0, 100, 200].map(|from| queue.create(from).unwrap());
+    files[0].handle().unwrap().write_at(b"message", 50).unwrap();
+    files[0].unlink().unwrap();
+    for _ in 0..3 {
+        files[1..].iter().for_each(|file| _ = file.region().unwrap());
+    }
+    assert_eq!(&*files[0].slice(50, 7).unwrap(), b"message");
+}
+
+#[test]
+fn a_file_that_is_removed_behind_a_look_up_is_gone_and_no_error() {
+    let root = tempfile::tempdir().unwrap();
+    let queue = queue_with(options(root.path(), Access::MapWrite));
+    let file = queue.create(0).unwrap();
+    assert!(file.slice_if_there(0, 7).unwrap().is_some());
+    file.delete().unwrap();
+    assert!(file.slice_if_there(0, 7).unwrap().is_none());
+    let vanished = queue.create(100).unwrap();
+    vanished.close();
+    std::fs::remove_file(vanished.path()).unwrap();
+    assert!(vanished.slice_if_there(0, 7).is_err(), "nobody but the writer may take its files away");
+}
+
 #[test]
 fn a_budget_of_none_is_one_of_one() {
     let root = tempfile::tempdir().unwrap();

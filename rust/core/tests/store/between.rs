@@ -250,3 +250,77 @@ fn with_the_transient_store_pool_a_flush_brings_everything_to_the_disk() {
     store.flush_everything().unwrap();
     assert_eq!(store.log().flushed_offset(), store.log().wrote_offset());
 }
+
+/// A store that a hook knows, once it is open.
+#[derive(Default)]
+struct Known(OnceLock<Weak<Store>>);
+
+impl Known {
+    fn store(&self) -> Option<Arc<Store>> {
+        self.0.get()?.upgrade()
+    }
+
+    fn is(&self, store: &Arc<Store>) {
+        self.0.set(Arc::downgrade(store)).unwrap();
+    }
+}
+
+#[test]
+fn an_index_file_that_fills_beside_a_flush_is_flushed_before_it_is_claimed() {
+    let root = tempfile::tempdir().unwrap();
+    let known = Arc::new(Known::default());
+    let flushed = Arc::new(Mutex::new(Vec::new()));
+    let (asked, list) = (Arc::clone(&known), Arc::clone(&flushed));
+    let is_first = AtomicBool::new(true);
+    let hook: Hook = Box::new(move |call, path| {
+        if !matches!(call, Call::FlushMapped) || !is_in(path, "index") {
+            return Ok(());
+        }
+        list.lock().unwrap().push(path.to_owned());
+        if let Some(store) = asked.store().filter(|_| is_first.swap(false, Ordering::SeqCst)) {
+            (0..20).for_each(|number| _ = put(&store, "t", 0, b"later", &format!("KEYS\u{1}l{number}\u{2}")));
+            store.reput().unwrap();
+        }
+        Ok(())
+    });
+    let (store, _) = open_hooked(config(root.path()), Mode::ReadWrite, hook);
+    known.is(&store);
+    // One file that is full, and a part of the next.
+    (0..30).for_each(|number| _ = put(&store, "t", 0, b"x", &format!("KEYS\u{1}k{number}\u{2}")));
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    let files = store.index().unwrap().files();
+    assert_eq!(files.len(), 3);
+    let claimed = i64::try_from(store.checkpoint().positions().index).unwrap();
+    for file in files.iter().filter(|file| file.header().begin_phy_offset < claimed) {
+        assert!(flushed.lock().unwrap().iter().any(|path| path == file.path()), "{}", file.path().display());
+    }
+}
+
+#[test]
+fn a_removal_that_fails_at_its_last_step_has_not_happened() {
+    let root = tempfile::tempdir().unwrap();
+    let fails = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&fails);
+    let hook: Hook = Box::new(move |call, path| match call {
+        Call::SyncDir if path.ends_with("mqstore") && flag.swap(false, Ordering::SeqCst) => {
+            Err(io::Error::from_raw_os_error(5))
+        }
+        _ => Ok(()),
+    });
+    let (store, _) = open_hooked(config(root.path()), Mode::ReadWrite, hook);
+    (0..3).for_each(|number| _ = put(&store, "t", 0, format!("{number}").as_bytes(), ""));
+    store.reput().unwrap();
+    fails.store(true, Ordering::SeqCst);
+    assert!(store.destroy_queue(&store.find_consume_queue("t", 0).unwrap()).is_err());
+    assert!(!fails.load(Ordering::SeqCst));
+    assert_eq!(put(&store, "t", 0, b"3", "").logics_offset, 3);
+    // The process is killed before anything of the queue is on the disk.
+    let copy = tempfile::tempdir().unwrap();
+    copy_tree(root.path(), copy.path());
+    assert_eq!(numbers_of(&bodies(&open(copy.path()), "t", 0)), [0, 1, 2, 3]);
+}
+
+fn numbers_of(bodies: &[String]) -> Vec<usize> {
+    bodies.iter().map(|body| body.parse().unwrap()).collect()
+}

@@ -1,5 +1,8 @@
 //! Finished records of another log.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::format::host::Host;
 use mqstore_core::format::message::blank;
 use mqstore_core::status::PutMessageStatus;
@@ -96,4 +99,59 @@ fn an_import_that_fails_leaves_its_queue_where_it_was() {
     store.append_records(&[&far], &keep, &mut done).unwrap();
     assert_eq!(put(&store, "t", 0, b"last", "").logics_offset, 101);
     assert_eq!(done[0].logics_offset, 100);
+}
+
+#[test]
+fn an_offset_that_no_queue_can_reach_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "t", 0, b"first", "");
+    let keep = Finishing { keep_offsets: true, ..Finishing::default() };
+    let of = |queue_id, offset| record_bytes(&fields("t", queue_id, b"b", ""), offset, 0);
+    // Sixteen files of ten units, and 1,024 units.
+    let (last, beyond) = (of(0, 1 + 1184), of(0, 1 + 1184 + 1 + 1185));
+    let mut done = Vec::new();
+    let refusal = store.append_records(&[&last, &beyond], &keep, &mut done).unwrap_err();
+    let reason = refusal.reason.to_string();
+    assert!(reason.contains("goes on at 1186, and cannot pass over so many"), "{reason}");
+    assert_eq!(done.len(), 1);
+    for offset in [-1, 0, i64::MIN, i64::MAX, 1 << 58] {
+        assert!(store.append_records(&[&of(0, offset)], &keep, &mut done).is_err(), "{offset}");
+    }
+    let far = (1 << 58) - 1;
+    assert!(store.append_records(&[&of(1, far + 1)], &keep, &mut done).is_err());
+    store.append_records(&[&of(1, far)], &keep, &mut done).unwrap();
+    store.reput().unwrap();
+    assert_eq!((store.rejected_count(), done.last().unwrap().logics_offset), (0, far));
+    let queue = store.find_consume_queue("t", 0).unwrap();
+    assert_eq!(queue.max_offset_in_queue(), 1186);
+    assert!(queue.unit(1185).unwrap().unwrap().place().is_some());
+}
+
+#[test]
+fn offsets_are_kept_or_refused_beside_somebody_who_puts() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "t", 0, b"first", "");
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                put(&store, "t", 0, b"put", "");
+            }
+        });
+        let keep = Finishing { keep_offsets: true, ..Finishing::default() };
+        let mut kept = 0;
+        for ahead in (0..4).cycle().take(2000) {
+            let next = store.log().next_queue_offset(QueueRef { topic: b"t", queue_id: 0 });
+            let record = record_bytes(&fields("t", 0, b"import", ""), next + ahead, 0);
+            let mut done = Vec::new();
+            if store.append_records(&[&record, &record], &keep, &mut done).is_err() {
+                kept += done.len();
+            }
+            assert!(done.iter().all(|appended| appended.logics_offset == next + ahead));
+        }
+        ended.store(true, Ordering::Relaxed);
+        assert!(kept > 0);
+    });
 }

@@ -20,6 +20,9 @@ pub enum Call {
     WriteBack,
     Write,
     Sync,
+    /// A flush of what is mapped.
+    FlushMapped,
+    SyncDir,
 }
 
 pub type Hook = Box<dyn Fn(Call, &Path) -> io::Result<()> + Send + Sync>;
@@ -82,6 +85,7 @@ impl FileSystem for HookedFileSystem {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        (self.0)(Call::SyncDir, path)?;
         OsFileSystem.sync_dir(path)
     }
 
@@ -156,6 +160,7 @@ impl FileHandle for HookedFile {
     }
 
     fn flush_mapped(&self, region: &Region, offset: usize, len: usize) -> io::Result<()> {
+        self.call(Call::FlushMapped)?;
         self.file.flush_mapped(region, offset, len)
     }
 

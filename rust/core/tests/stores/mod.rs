@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mqstore_core::clock::ManualClock;
-use mqstore_core::commit_log::{Appended, NewRecord, StoreTime, Wait};
+use mqstore_core::commit_log::{Appended, NewRecord, QueueOffset, StoreTime, Wait};
 use mqstore_core::config::{StoreConfig, WalkedParts};
 use mqstore_core::error::Error;
 use mqstore_core::format::host::Host;
@@ -164,7 +164,11 @@ pub fn fields<'a>(topic: &'a str, queue_id: i32, body: &'a [u8], properties: &'a
 }
 
 pub fn new_record<'a>(topic: &'a str, queue_id: i32, body: &'a [u8]) -> NewRecord<'a> {
-    NewRecord { fields: fields(topic, queue_id, body, ""), store_time: StoreTime::Now }
+    NewRecord {
+        fields: fields(topic, queue_id, body, ""),
+        store_time: StoreTime::Now,
+        queue_offset: QueueOffset::Next,
+    }
 }
 
 pub fn record_bytes(fields: &RecordFields<'_>, queue_offset: i64, physical_offset: u64) -> Vec<u8> {
