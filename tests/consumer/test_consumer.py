@@ -328,6 +328,22 @@ def test_an_offset_that_is_none_is_refused_and_changes_nothing(
     assert open_store().consumers.offsets.query_offset("other", "orders", 0) == 4
 
 
+@pytest.mark.parametrize("mode", ["r", "rw"])
+@pytest.mark.parametrize("group", ["", "a@b", "../../../elsewhere", 5])
+def test_offsets_of_what_is_no_group_are_refused(open_store: Opener, mode: str, group: Any) -> None:
+    """A name that is a path would lead out of the store, one with the separator be read as another group's."""
+    store = open_store()
+    path = store.path
+    if mode == "r":
+        store.close()
+        store = open_store(mode="r")
+    files = sorted(path.parent.rglob("*.json"))
+    with pytest.raises(mqstore.OptionError, match="option group="):
+        store.consumers.reset_offset(group, {("orders", 0): 1})
+    assert store.consumers.group_names() == []
+    assert sorted(path.parent.rglob("*.json")) == files
+
+
 def test_integers_of_numpy_are_offsets(store: mqstore.MessageStore) -> None:
     store.consumers.reset_offset("group", {("orders", np.int32(2)): np.int64(3)})  # type: ignore[dict-item]
     offsets = ConsumerOffsetManager(store.path / "config" / "consumerOffset.json", read_only)
