@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 
 import mqstore
 from mqstore.consumer import Consumer
+from mqstore.consumer.membership import FileLock
 from mqstore.consumer.settings import tag_hash
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_manager import read_only
@@ -360,6 +361,34 @@ def test_a_reset_that_cannot_take_effect_beside_a_writer_is_refused(open_store: 
     reader.consumers.reset_offset("group", {("orders", 0): 9})
     reader.consumers.reset_offset("group", {("orders", 0): 8})
     assert numbers(open_consumer(reader)) == [8, 9]
+
+
+@pytest.mark.parametrize("mode", ["r", "rw"])
+def test_a_reset_does_not_undo_what_another_process_writes_meanwhile(
+    open_store: Opener, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Each writes the whole file: who read it before another one wrote would put the old offsets back."""
+    open_store().close()
+    reader = open_store(mode="r")
+    reader.consumers.reset_offset("group", {("orders", 0): 6})
+    path = reader.consumers.folder("group") / "consumerOffset.json"
+    if mode == "rw":
+        reader.close()
+    store = reader if mode == "r" else open_store()
+    is_locked: dict[str, bool] = {}
+    reset = ConsumerOffsetManager.reset_offsets
+
+    def seen(table: ConsumerOffsetManager, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        lock = FileLock.take(table._path.with_suffix(".lock"))
+        is_locked[str(table._path)] = lock is None
+        if lock is not None:
+            lock.release()
+        reset(table, group, offsets)
+
+    monkeypatch.setattr(ConsumerOffsetManager, "reset_offsets", seen)
+    store.consumers.reset_offset("group", {("orders", 0): 7})
+    assert is_locked[str(path)]
+    assert ConsumerOffsetManager(path, read_only).query_offset("group", "orders", 0) == 7
 
 
 def test_offsets_that_are_set_by_hand_are_written_at_the_end(open_store: Opener) -> None:

@@ -14,7 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mqstore.consumer.offsets import BrokerOffsetStore, FileOffsetStore, LocalOffsetStore, OffsetStore, Write
+from mqstore.consumer.offsets import (
+    BrokerOffsetStore,
+    FileOffsetStore,
+    LocalOffsetStore,
+    OffsetStore,
+    Write,
+    shared_offsets,
+)
 from mqstore.consumer.settings import ConsumerSettings, check_group, retry_topic
 from mqstore.errors import MQStoreError, ReadOnlyError
 from mqstore.store.arguments import INT_MAX, checked_integer, checked_text
@@ -282,6 +289,8 @@ class ConsumerManager:
         Raises:
             MQStoreError: a consumer of the group is open.
             OptionError: no group has such a name.
+            StoreClosedError: the store is closed.
+            StoreIOError: the offsets could not be written.
             ReadOnlyError: the store is only read, and its writer's file has the group further on: where a group
                 has offsets in both files the further one counts.
             TypeError: a topic is no string, a queue or an offset no integer.
@@ -291,15 +300,18 @@ class ConsumerManager:
         wanted = _checked_offsets(offsets)
         if any(consumer.settings.group == group for consumer in self._open):
             raise MQStoreError(f"the offsets of {group} are reset while no consumer of it is open")
-        shared = ConsumerOffsetManager(self.folder(group) / "consumerOffset.json", self._write)
+        self._store._check_open()
+        path = self.folder(group) / "consumerOffset.json"
         if self._mode == "r":
             self._check_not_behind_writer(group, wanted)
-            shared.reset_offsets(group, wanted)
+            with shared_offsets(path, self._write) as shared:
+                shared.reset_offsets(group, wanted)
             return
-        of_shared = {queue: offset for queue, offset in wanted.items() if shared.query_offset(group, *queue) >= 0}
-        for file, of_file in ((self.offsets, wanted), (shared, of_shared)):
-            if of_file:
-                file.reset_offsets(group, of_file)
+        self.offsets.reset_offsets(group, wanted)
+        if path.parent.is_dir():
+            with shared_offsets(path, self._write) as shared:
+                known = {queue: offset for queue, offset in wanted.items() if shared.query_offset(group, *queue) >= 0}
+                shared.reset_offsets(group, known)
 
     def _check_not_behind_writer(self, group: str, wanted: Mapping[tuple[str, int], int]) -> None:
         path = self._config("consumerOffset.json")
