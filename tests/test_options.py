@@ -136,6 +136,9 @@ def test_a_switch_is_no_text_and_no_number(tmp_path: Path, name: str, value: obj
         ("born_host", "foo"),
         ("born_host", "127.0.0.1:99999"),
         ("store_host", "::1:5"),
+        ("store_host", "[fe80::1%1]:5"),
+        ("born_host", 5),
+        ("born_host", b"1.2.3.4:5"),
     ],
 )
 def test_values_that_the_engine_does_not_take_are_refused_by_name(tmp_path: Path, name: str, value: object) -> None:
@@ -143,6 +146,21 @@ def test_values_that_the_engine_does_not_take_are_refused_by_name(tmp_path: Path
     with pytest.raises(mqstore.OptionError) as raised:
         mqstore.open(tmp_path / "store", "rw", **given)
     assert snake_case(raised.value.option) == snake_case(name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broker_of_which_only_the_name_is_known_can_be_told_the_address(tmp_path: Path) -> None:
+    small: dict[str, Any] = {"maxHashSlotNum": 9, "maxIndexNum": 9, "brokerIP1": "broker.example"}
+    with pytest.raises(mqstore.OptionError, match=r"option brokerIP1='broker.example': .* store_host= says") as raised:
+        mqstore.open(tmp_path / "store", "rw", **small)
+    assert raised.value.value == "broker.example"
+    mqstore.open(tmp_path / "store", "rw", store_host="10.0.0.1:5", **small).close()
+
+
+def test_a_clock_is_a_function(tmp_path: Path) -> None:
+    clock: Any = 5
+    with pytest.raises(TypeError, match="clock=5: expected a function that gives milliseconds"):
+        mqstore.open(tmp_path / "store", "rw", clock=clock)
     assert list(tmp_path.iterdir()) == []
 
 

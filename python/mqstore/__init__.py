@@ -10,9 +10,7 @@ written here Java 4.9.3 opens.
     ...         print(message.keys, bytes(message.body))
 """
 
-import ipaddress
 import os
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -41,7 +39,8 @@ from mqstore.errors import (
     StoreNotFoundError,
     UnsupportedStoreError,
 )
-from mqstore.options import StoreOptions, parse_conf
+from mqstore.option_error import bad_argument
+from mqstore.options import StoreOptions, is_host, parse_conf
 from mqstore.services import (
     CleanFilesService,
     HAClient,
@@ -53,6 +52,7 @@ from mqstore.services import (
 )
 from mqstore.status import GetMessageStatus, PutMessageStatus
 from mqstore.store import byte_ranges
+from mqstore.store.arguments import check_function
 from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig
 from mqstore.store.half_messages import LocalTransactionState
@@ -64,7 +64,7 @@ from mqstore.store.report import Gap, Rejected, StoreReport, Stray
 from mqstore.store.retention import Retention, TopicUsage
 from mqstore.store.selection import QueueRange, Selection
 from mqstore.store.transaction import PreparedMessage, Transaction
-from mqstore.store.transactional_messages import CheckListener, checked_listener
+from mqstore.store.transactional_messages import CheckListener, check_listener
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -121,9 +121,6 @@ __all__ = [
     "UnsupportedStoreError",
     "open",
 ]
-
-
-_MAX_PORT = 65_535
 
 
 def open(
@@ -187,11 +184,11 @@ def open(
         StoreLayoutError: ``mode="rw"`` and a file or folder is not as it must be.
         UnsupportedStoreError: the layout is another version's.
         OptionError: an option does not exist or has a value that does not work.
-        TypeError: ``check_transactions`` is no function.
+        TypeError: ``check_transactions`` or ``clock`` is no function.
         StoreIOError: the operating system refused something.
     """
     if mode not in {"r", "rw"}:
-        raise _bad_option("mode", mode, '"r" or "rw"')
+        raise bad_argument("mode", mode, 'expected "r" or "rw"')
     _check_switches(
         compat=compat,
         schedule_messages=schedule_messages,
@@ -200,20 +197,19 @@ def open(
         retention=bool(retention) if isinstance(retention, Retention) else retention,
     )
     if check_transactions is not None:
-        checked_listener(check_transactions)
+        check_listener(check_transactions)
+    if clock is not None:
+        check_function("clock", clock, "a function that gives milliseconds")
     ranges = byte_ranges.ranges_of(path) if filesystem is None else ByteRanges.on(filesystem, os.fspath(path))
     if ranges is not None and mode != "r":
-        raise _bad_option("mode", mode, f'"r": {ranges.name} is not local, and such a store is only read')
+        raise bad_argument("mode", mode, f'expected "r": {ranges.name} is not local, and such a store is only read')
     path = byte_ranges.local_path(path) if ranges is None else ranges.name
     if on_damage not in {"raise", "truncate"}:
-        raise _bad_option("on_damage", on_damage, '"raise" or "truncate"')
+        raise bad_argument("on_damage", on_damage, 'expected "raise" or "truncate"')
     from_conf = StoreOptions.of(path, parse_conf(conf), lenient=True) if conf is not None else None
     given = options if from_conf is None else _beside(from_conf) | options
     chosen = StoreOptions.of(path, given)
-    _check_host("born_host", born_host)
-    _check_host("store_host", store_host)
-    if store_host is None:
-        _check_host("brokerIP1", f"{chosen.broker_ip1}:{chosen.listen_port}")
+    _check_hosts(chosen, born_host, store_host)
     asked: dict[type[ServiceThread], bool] = {
         HAService: replication,
         HAClient: replication and chosen.is_slave,
@@ -225,7 +221,7 @@ def open(
     }
     services = [service for service, wanted in asked.items() if wanted]
     if services and mode == "r":
-        raise _bad_option("mode", mode, f'"rw", without which there is no {services[0].__name__}')
+        raise bad_argument("mode", mode, f'expected "rw", without which there is no {services[0].__name__}')
     if ranges is not None:
         pread = True
     if pread is None:
@@ -250,32 +246,20 @@ def _check_switches(**switches: object) -> None:
     """Refuses text above all: ``"false"`` would be taken as true, and a switch deletes files."""
     for name, value in switches.items():
         if not isinstance(value, bool):
-            raise _bad_option(name, value, "True or False")
+            raise bad_argument(name, value, "expected True or False")
 
 
-def _check_host(option: str, host: str | None) -> None:
-    if host is not None and not _is_host(host):
-        raise _bad_option(option, host, "an address and a port, 1.2.3.4:5 or [1::2]:5")
-
-
-def _is_host(host: str) -> bool:
-    address, _, port = host.rpartition(":")
-    bracketed = address.startswith("[") and address.endswith("]")
-    try:
-        found = ipaddress.ip_address(address[1:-1] if bracketed else address)
-    except ValueError:
-        return False
-    return (found.version == 6) == bracketed and re.fullmatch("[0-9]{1,5}", port) is not None and int(port) <= _MAX_PORT  # noqa: PLR2004 (IPv6)
+def _check_hosts(options: StoreOptions, born_host: str | None, store_host: str | None) -> None:
+    for name, host in (("born_host", born_host), ("store_host", store_host)):
+        if host is not None and not is_host(host):
+            raise bad_argument(name, host, "expected an address and a port, 1.2.3.4:5 or [1::2]:5")
+    if store_host is None and not is_host(f"{options.broker_ip1}:{options.listen_port}"):
+        reason = "expected an address, 1.2.3.4 or [1::2]; where it is a name, store_host= says the address"
+        raise bad_argument("brokerIP1", options.broker_ip1, reason)
 
 
 def _beside(options: StoreOptions) -> dict[str, object]:
     return {name: value for name, value in vars(options).items() if name != "store_path_root_dir"}
-
-
-def _bad_option(option: str, value: object, expected: str) -> OptionError:
-    error = OptionError(f"option {option}={value!r}: expected {expected}")
-    error.option, error.value = option, str(value)
-    return error
 
 
 def _needs_pread(options: StoreOptions) -> bool:

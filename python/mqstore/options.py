@@ -7,6 +7,7 @@ Python's spelling (``mapped_file_size_commit_log``), and both can come from a ``
 
 import dataclasses
 import difflib
+import ipaddress
 import os
 import re
 import types
@@ -22,6 +23,7 @@ from mqstore.option_error import bad_option
 __all__ = [
     "StoreOptions",
     "check_address",
+    "is_host",
     "parse_conf",
     "parse_delay_levels",
     "parse_delete_when",
@@ -136,6 +138,18 @@ def check_address(option: str, address: str) -> None:
     host, colon, port = address.rpartition(":")
     if not (host and colon and port.isdecimal() and 0 < int(port) <= _MAX_PORT):
         raise bad_option(option, address, "expected host:port")
+
+
+def is_host(host: object) -> bool:
+    """Whether it is an address with a port as the engine takes it: ``1.2.3.4:5`` or ``[1::2]:5``, of no zone."""
+    found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):([0-9]{1,5})", host) if isinstance(host, str) else None
+    if found is None or int(found[3]) > _MAX_PORT:
+        return False
+    try:
+        _ = ipaddress.IPv6Address(found[1]) if found[1] else ipaddress.IPv4Address(found[2])
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)

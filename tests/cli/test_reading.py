@@ -207,10 +207,15 @@ def test_what_was_passed_over_is_told_once(tmp_path: Path, command: list[str]) -
 )
 def test_numbers_and_times_that_cannot_be_are_wrong_calls(path: Path, given: list[str]) -> None:
     result = run(given[0], path, "orders", *given[1:], *SMALL)
-    if given[1:] in (["0001-01-01"], ["--begin", "0001-01-01"]) and result.exit_code in {0, 3}:
-        return  # east of Greenwich's meridian alone that day begins before the first year
     assert result.exit_code == 2, result.output
     assert result.stderr.splitlines()[-1].startswith("Error: Invalid value for ")
+
+
+def test_a_queue_of_messages_without_a_delay_level_can_be_asked_for(path: Path) -> None:
+    """4.9.3 gives it the number -1."""
+    for command in (["get"], ["tail", "-F"]):
+        result = run(command[0], path, "orders", *command[1:], "--queue", "-1", *SMALL)
+        assert (result.exit_code, result.stderr) == (3, "nothing found\n")
 
 
 def test_a_date_is_written_with_hyphens(path: Path) -> None:

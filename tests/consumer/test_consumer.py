@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 
 import mqstore
 from mqstore.consumer import Consumer
+from mqstore.consumer.membership import FileLock
 from mqstore.consumer.settings import tag_hash
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_manager import read_only
@@ -328,6 +329,22 @@ def test_an_offset_that_is_none_is_refused_and_changes_nothing(
     assert open_store().consumers.offsets.query_offset("other", "orders", 0) == 4
 
 
+@pytest.mark.parametrize("mode", ["r", "rw"])
+@pytest.mark.parametrize("group", ["", "a@b", "../../../elsewhere", 5])
+def test_offsets_of_what_is_no_group_are_refused(open_store: Opener, mode: str, group: Any) -> None:
+    """A name that is a path would lead out of the store, one with the separator be read as another group's."""
+    store = open_store()
+    path = store.path
+    if mode == "r":
+        store.close()
+        store = open_store(mode="r")
+    files = sorted(path.parent.rglob("*.json"))
+    with pytest.raises(mqstore.OptionError, match="option group="):
+        store.consumers.reset_offset(group, {("orders", 0): 1})
+    assert store.consumers.group_names() == []
+    assert sorted(path.parent.rglob("*.json")) == files
+
+
 def test_integers_of_numpy_are_offsets(store: mqstore.MessageStore) -> None:
     store.consumers.reset_offset("group", {("orders", np.int32(2)): np.int64(3)})  # type: ignore[dict-item]
     offsets = ConsumerOffsetManager(store.path / "config" / "consumerOffset.json", read_only)
@@ -344,6 +361,34 @@ def test_a_reset_that_cannot_take_effect_beside_a_writer_is_refused(open_store: 
     reader.consumers.reset_offset("group", {("orders", 0): 9})
     reader.consumers.reset_offset("group", {("orders", 0): 8})
     assert numbers(open_consumer(reader)) == [8, 9]
+
+
+@pytest.mark.parametrize("mode", ["r", "rw"])
+def test_a_reset_does_not_undo_what_another_process_writes_meanwhile(
+    open_store: Opener, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Each writes the whole file: who read it before another one wrote would put the old offsets back."""
+    open_store().close()
+    reader = open_store(mode="r")
+    reader.consumers.reset_offset("group", {("orders", 0): 6})
+    path = reader.consumers.folder("group") / "consumerOffset.json"
+    if mode == "rw":
+        reader.close()
+    store = reader if mode == "r" else open_store()
+    is_locked: dict[str, bool] = {}
+    reset = ConsumerOffsetManager.reset_offsets
+
+    def seen(table: ConsumerOffsetManager, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        lock = FileLock.take(table._path.with_suffix(".lock"))
+        is_locked[str(table._path)] = lock is None
+        if lock is not None:
+            lock.release()
+        reset(table, group, offsets)
+
+    monkeypatch.setattr(ConsumerOffsetManager, "reset_offsets", seen)
+    store.consumers.reset_offset("group", {("orders", 0): 7})
+    assert is_locked[str(path)]
+    assert ConsumerOffsetManager(path, read_only).query_offset("group", "orders", 0) == 7
 
 
 def test_offsets_that_are_set_by_hand_are_written_at_the_end(open_store: Opener) -> None:

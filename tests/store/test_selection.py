@@ -260,6 +260,7 @@ def test_a_filter_that_is_none_is_refused(filled: mqstore.MessageStore) -> None:
         ({"topic": "a", "queue_id": 2**40}, "queue_id=1099511627776"),
         ({"topic": ["a", 5]}, "topic=5"),
         ({"begin": float("nan")}, "begin=nan"),
+        ({"begin": 1795388297.87}, r"begin=1795388297.87: expected a datetime with a time zone, or milliseconds"),
         ({"end": 2**63}, "end=9223372036854775808"),
         ({"phy_offsets": (None, -1)}, "to_phy_offset=-1"),
         ({"tags": ["A"]}, r"tags=\['A'\]"),
@@ -267,7 +268,7 @@ def test_a_filter_that_is_none_is_refused(filled: mqstore.MessageStore) -> None:
     ],
 )
 def test_wrong_values_are_refused_at_once(filled: mqstore.MessageStore, wanted: Any, named: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=f"^{named}: expected"):
+    with pytest.raises((TypeError, ValueError), match=f"^{named}"):
         filled.select(**wanted)
 
 
@@ -305,5 +306,13 @@ def test_times_are_looked_up_in_whole_queues(filled: mqstore.MessageStore) -> No
 
 
 def test_one_string_is_no_sequence_of_keys(filled: mqstore.MessageStore) -> None:
-    with pytest.raises(TypeError, match="keys='all': expected a sequence"):
+    with pytest.raises(TypeError, match="keys='all': expected several keys"):
         filled.select("a").look_up_keys("all")
+    with pytest.raises(TypeError, match="columns='topic': expected several names"):
+        filled.select("a").to_arrow(columns="topic")
+
+
+def test_keys_may_come_from_an_iterator(filled: mqstore.MessageStore) -> None:
+    expected = filled.select("a").look_up_keys(["k3", "absent"])
+    assert expected["k3"]
+    assert filled.select("a").look_up_keys(key for key in ("k3", "absent")) == expected

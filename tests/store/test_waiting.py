@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -181,6 +182,12 @@ def test_listeners_see_what_arrived(store: mqstore.MessageStore) -> None:
     store.put("t", b"", queue_id=0)
     store.wait_for_message("t", 0, 3, timeout=30)
     assert len(seen) == 5
+
+
+def test_a_listener_is_a_function(store: mqstore.MessageStore) -> None:
+    wrong: Any = 5
+    with pytest.raises(TypeError, match="listener=5: expected a function of arrivals"):
+        store.add_listener(wrong)
 
 
 def test_a_wait_beside_a_writer_ends_when_it_is_cancelled(open_store: Opener) -> None:

@@ -2,8 +2,9 @@
 
 import click
 
-from mqstore.cli.reader_call import MAX_LONG, TIME, ReaderCall, reader_call
+from mqstore.cli.reader_call import FROM_TIME_HELP, TIME, ReaderCall, reader_call
 from mqstore.cli.shown import message_rows
+from mqstore.store.arguments import LONG_MAX
 
 __all__ = ["find"]
 
@@ -12,11 +13,9 @@ __all__ = ["find"]
 @reader_call
 @click.argument("topic")
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
-@click.option(
-    "--begin", type=TIME, help="Stored at this time or later: 2026-11-23, 2026-11-23T12:00Z, milliseconds, or -1h."
-)
+@click.option("--begin", type=TIME, help=FROM_TIME_HELP)
 @click.option("--end", type=TIME, help="Stored at this time or earlier.")
-@click.option("--limit", type=click.IntRange(1, MAX_LONG), help="At most so many messages.")
+@click.option("--limit", type=click.IntRange(1, LONG_MAX), help="At most so many messages.")
 def find(
     call: ReaderCall, *, topic: str, keys: tuple[str, ...], begin: int | None, end: int | None, limit: int | None
 ) -> None:

@@ -2,8 +2,9 @@
 
 import click
 
-from mqstore.cli.reader_call import MAX_INT, MAX_LONG, TIME, ReaderCall, reader_call
+from mqstore.cli.reader_call import FROM_TIME_HELP, OFFSET, QUEUE_ID, TIME, ReaderCall, reader_call
 from mqstore.cli.shown import message_rows
+from mqstore.store.arguments import LONG_MAX
 
 __all__ = ["get"]
 
@@ -11,16 +12,14 @@ __all__ = ["get"]
 @click.command
 @reader_call
 @click.argument("topic")
-@click.option("--queue", "queue_id", type=click.IntRange(0, MAX_INT), help="One queue; all by default.")
-@click.option("--offset", type=click.IntRange(0, MAX_LONG), help="The first queue offset.")
+@click.option("--queue", "queue_id", type=QUEUE_ID, help="One queue; all by default.")
+@click.option("--offset", type=OFFSET, help="The first queue offset.")
 @click.option(
-    "--limit", type=click.IntRange(1, MAX_LONG), default=32, show_default=True, help="At most so many messages."
+    "--limit", type=click.IntRange(1, LONG_MAX), default=32, show_default=True, help="At most so many messages."
 )
 @click.option("--tags", help='Tags: "A || B".')
 @click.option("--sql", help="A SQL92 filter over the properties: price > 5 AND region = 'cn'.")
-@click.option(
-    "--begin", type=TIME, help="Stored at this time or later: 2026-11-23, 2026-11-23T12:00Z, milliseconds, or -1h."
-)
+@click.option("--begin", type=TIME, help=FROM_TIME_HELP)
 @click.option("--end", type=TIME, help="Stored at this time or earlier.")
 def get(
     call: ReaderCall,

@@ -18,18 +18,15 @@ from rich.text import Text
 import mqstore
 from mqstore.cli.shown import printable
 from mqstore.cli.store_call import StoreCall
+from mqstore.store.arguments import INT_MAX, LONG_MAX
 
-__all__ = ["EXIT_NOTHING_FOUND", "MAX_INT", "MAX_LONG", "TIME", "ReaderCall", "reader_call"]
+__all__ = ["EXIT_NOTHING_FOUND", "FROM_TIME_HELP", "OFFSET", "QUEUE_ID", "TIME", "ReaderCall", "reader_call"]
 
 EXIT_NOTHING_FOUND = 3
 """The exit code of a search that found nothing."""
 
 _WRAPPED = {"topic", "keys", "tags", "body"}
 """Columns whose cells may take several lines."""
-MAX_LONG = 2**63 - 1
-"""The largest number of the store's offsets and times."""
-MAX_INT = 2**31 - 1
-"""The largest number of a queue."""
 _EXPECTED_TIME = (
     "expected ISO 8601 with hyphens like 2026-11-23, milliseconds since 1970 of 10 digits or more, or an age like -1h"
 )
@@ -57,8 +54,8 @@ class _Time(click.ParamType[int]):
                 found = _moment_ms(value)
         except (ValueError, OverflowError):
             self.fail(f"{value!r}: {_EXPECTED_TIME}", param, ctx)
-        if abs(found) > MAX_LONG:
-            self.fail(f"{value!r}: expected a time of at most {MAX_LONG} milliseconds around 1970", param, ctx)
+        if abs(found) > LONG_MAX:
+            self.fail(f"{value!r}: expected a time of at most {LONG_MAX} milliseconds around 1970", param, ctx)
         return found
 
 
@@ -72,6 +69,10 @@ def _moment_ms(value: str) -> int:
 
 
 TIME = _Time()
+FROM_TIME_HELP = "Stored at this time or later: 2026-11-23, 2026-11-23T12:00Z, milliseconds, or -1h."
+OFFSET = click.IntRange(0, LONG_MAX)
+QUEUE_ID = click.IntRange(-1, INT_MAX)
+"""A queue's number. That of 4.9.3's delayed messages is -1 where it has no delay levels."""
 
 
 @dataclass(frozen=True, kw_only=True)

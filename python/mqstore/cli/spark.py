@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from mqstore.cli.reader_call import MAX_LONG, TIME, ReaderCall, reader_call
+from mqstore.cli.reader_call import FROM_TIME_HELP, OFFSET, TIME, ReaderCall, reader_call
 from mqstore.cli.store_call import StoreCall
+from mqstore.store.arguments import LONG_MAX
 
 __all__ = ["spark"]
 
@@ -33,13 +34,9 @@ def spark() -> None:
 @reader_call
 @click.option("--out", required=True, type=click.Path(), help="The folder for queues and index.")
 @click.option("--topic", "topics", multiple=True, help="Only the queues of this topic, and no index.")
-@click.option(
-    "--begin", type=click.IntRange(0, MAX_LONG), help="Only records from this offset of the log on, and no index."
-)
-@click.option(
-    "--end", type=click.IntRange(0, MAX_LONG), help="Only records before this offset of the log, and no index."
-)
-@click.option("--range-size", type=click.IntRange(1 << 20, MAX_LONG), help="About how many bytes of log a task walks.")
+@click.option("--begin", type=OFFSET, help="Only records from this offset of the log on, and no index.")
+@click.option("--end", type=OFFSET, help="Only records before this offset of the log, and no index.")
+@click.option("--range-size", type=click.IntRange(1 << 20, LONG_MAX), help="About how many bytes of log a task walks.")
 def rebuild(
     call: ReaderCall,
     *,
@@ -77,7 +74,7 @@ def rebuild(
 @click.argument("stores", metavar="DIR...", nargs=-1, required=True, type=click.Path())
 @click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help="An option of the stores.")
 @click.option("--html", type=click.Path(dir_okay=False), help="Write a report that needs no other file.")
-@click.option("--range-size", type=click.IntRange(1 << 20, MAX_LONG), help="About how many bytes of log a task checks.")
+@click.option("--range-size", type=click.IntRange(1 << 20, LONG_MAX), help="About how many bytes of log a task checks.")
 @click.option("--json/--table", "as_json", default=None, help="JSON or tables; a table on a terminal by default.")
 def audit(
     stores: tuple[str, ...], given: tuple[str, ...], html: str | None, range_size: int | None, *, as_json: bool | None
@@ -111,11 +108,7 @@ def _wanted_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--where", help="A SQL expression over the columns: \"properties['color'] = 'red'\"."),
         click.option("--end", type=TIME, help="Stored before this time."),
-        click.option(
-            "--begin",
-            type=TIME,
-            help="Stored at this time or later: 2026-11-23, 2026-11-23T12:00Z, milliseconds, or -1h.",
-        ),
+        click.option("--begin", type=TIME, help=FROM_TIME_HELP),
         click.option("--tags", help="With one of these tags: A || B."),
         click.option("--key", "keys", multiple=True, help="With this key or unique key."),
         click.option("--topic", "topics", multiple=True, help="Of this topic."),

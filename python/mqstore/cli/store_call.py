@@ -121,7 +121,7 @@ def input_lines(answer: Callable[[Iterator[str]], Iterable[str]]) -> Iterator[st
 
     def numbered() -> Iterator[str]:
         nonlocal number
-        for line in sys.stdin.buffer:
+        for line in _read_lines():
             number += 1
             yield line.decode()
 
@@ -131,6 +131,15 @@ def input_lines(answer: Callable[[Iterator[str]], Iterable[str]]) -> Iterator[st
         raise
     except BAD_LINE as error:
         raise click.UsageError(f"line {number} of standard input: {error}") from error
+
+
+def _read_lines() -> Iterator[bytes]:
+    if sys.stdin is None:
+        raise click.ClickException("standard input is closed: the command takes its lines there")
+    try:
+        yield from sys.stdin.buffer
+    except OSError as error:
+        raise click.ClickException(f"standard input: {error.strerror or error}") from error
 
 
 def print_lines(lines: Iterable[str], *, each_at_once: bool = False) -> None:

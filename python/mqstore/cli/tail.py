@@ -10,8 +10,9 @@ import click
 import mqstore
 from mqstore._native import Message
 from mqstore.cli.json_lines import message_to_json
-from mqstore.cli.reader_call import MAX_INT, MAX_LONG, ReaderCall, reader_call
+from mqstore.cli.reader_call import QUEUE_ID, ReaderCall, reader_call
 from mqstore.cli.shown import message_rows, printable
+from mqstore.store.arguments import LONG_MAX
 
 __all__ = ["tail"]
 
@@ -48,9 +49,9 @@ def _new(store: mqstore.MessageStore, topic: str, queue_id: int | None) -> Itera
 @click.command
 @reader_call
 @click.argument("topic")
-@click.option("--queue", "queue_id", type=click.IntRange(0, MAX_INT), help="One queue; all by default.")
+@click.option("--queue", "queue_id", type=QUEUE_ID, help="One queue; all by default.")
 @click.option(
-    "-n", "count", type=click.IntRange(0, MAX_LONG), default=10, show_default=True, help="How many to begin with."
+    "-n", "count", type=click.IntRange(0, LONG_MAX), default=10, show_default=True, help="How many to begin with."
 )
 @click.option("-f/-F", "--follow/--no-follow", default=True, help="Go on with what arrives; the default.")
 def tail(call: ReaderCall, *, topic: str, queue_id: int | None, count: int, follow: bool) -> None:

@@ -18,7 +18,8 @@ from mqstore.consumer.process_queue import ProcessQueue
 from mqstore.consumer.rebalance import Rebalance
 from mqstore.consumer.send_back import send_message_back
 from mqstore.consumer.settings import ConsumerSettings, Subscription, retry_topic
-from mqstore.errors import MQStoreError, OptionError, PutError, StoreClosedError
+from mqstore.errors import MQStoreError, PutError, StoreClosedError
+from mqstore.option_error import bad_argument
 from mqstore.options import parse_delay_levels
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ class Consumer:
         self._store, self._manager = store, store.consumers
         self._group = self._manager.group(settings.group)
         if not self._group.consume_enable:
-            raise _refused("group", settings.group, "its consumeEnable is false")
+            raise bad_argument("group", settings.group, "its consumeEnable is false")
         if not settings.is_clustering and not self._group.consume_broadcast_enable:
-            raise _refused("message_model", "broadcasting", f"consumeBroadcastEnable of {settings.group} is false")
+            raise bad_argument("message_model", "broadcasting", f"consumeBroadcastEnable of {settings.group} is false")
         self._lock = threading.RLock()
         self._woken = threading.Event()
         self._hold = PullHold(store)
@@ -412,9 +413,3 @@ class Consumer:
             queue.give_again(offset, _AGAIN_AFTER_FAILED_PUT, orderly=self.settings.orderly)
             return
         self._done(queue, offset)
-
-
-def _refused(option: str, value: str, reason: str) -> OptionError:
-    error = OptionError(f"option {option}={value!r}: {reason}")
-    error.option, error.value = option, value
-    return error

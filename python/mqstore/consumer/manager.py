@@ -14,10 +14,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mqstore.consumer.offsets import BrokerOffsetStore, FileOffsetStore, LocalOffsetStore, OffsetStore, Write
-from mqstore.consumer.settings import ConsumerSettings, retry_topic
+from mqstore.consumer.offsets import (
+    BrokerOffsetStore,
+    FileOffsetStore,
+    LocalOffsetStore,
+    OffsetStore,
+    Write,
+    shared_offsets,
+)
+from mqstore.consumer.settings import ConsumerSettings, check_group, retry_topic
 from mqstore.errors import MQStoreError, ReadOnlyError
-from mqstore.store.arguments import checked_integer, checked_text
+from mqstore.store.arguments import INT_MAX, checked_integer, checked_text
 from mqstore.store.byte_ranges import local_folder
 from mqstore.store.config_consumer_filter import ConsumerFilterManager
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
@@ -32,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["ConsumeStats", "ConsumerManager", "GroupFigures"]
 
 _PERM_READ = 4
-_QUEUE_ID_MAX = (1 << 31) - 1
 _log = logging.getLogger("mqstore")
 _numbers = itertools.count()
 
@@ -282,23 +288,30 @@ class ConsumerManager:
 
         Raises:
             MQStoreError: a consumer of the group is open.
+            OptionError: no group has such a name.
+            StoreClosedError: the store is closed.
+            StoreIOError: the offsets could not be written.
             ReadOnlyError: the store is only read, and its writer's file has the group further on: where a group
                 has offsets in both files the further one counts.
             TypeError: a topic is no string, a queue or an offset no integer.
             ValueError: a queue or an offset is out of bounds.
         """
+        check_group(group)
         wanted = _checked_offsets(offsets)
         if any(consumer.settings.group == group for consumer in self._open):
             raise MQStoreError(f"the offsets of {group} are reset while no consumer of it is open")
-        shared = ConsumerOffsetManager(self.folder(group) / "consumerOffset.json", self._write)
+        self._store._check_open()
+        path = self.folder(group) / "consumerOffset.json"
         if self._mode == "r":
             self._check_not_behind_writer(group, wanted)
-            shared.reset_offsets(group, wanted)
+            with shared_offsets(path, self._write) as shared:
+                shared.reset_offsets(group, wanted)
             return
-        of_shared = {queue: offset for queue, offset in wanted.items() if shared.query_offset(group, *queue) >= 0}
-        for file, of_file in ((self.offsets, wanted), (shared, of_shared)):
-            if of_file:
-                file.reset_offsets(group, of_file)
+        self.offsets.reset_offsets(group, wanted)
+        if path.parent.is_dir():
+            with shared_offsets(path, self._write) as shared:
+                known = {queue: offset for queue, offset in wanted.items() if shared.query_offset(group, *queue) >= 0}
+                shared.reset_offsets(group, known)
 
     def _check_not_behind_writer(self, group: str, wanted: Mapping[tuple[str, int], int]) -> None:
         path = self._config("consumerOffset.json")
@@ -314,7 +327,7 @@ class ConsumerManager:
 
 def _checked_offsets(offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
     return {
-        (checked_text("topic", topic), checked_integer("queue_id", queue_id, most=_QUEUE_ID_MAX)): checked_integer(
+        (checked_text("topic", topic), checked_integer("queue_id", queue_id, most=INT_MAX)): checked_integer(
             "offset", offset
         )
         for (topic, queue_id), offset in offsets.items()

@@ -11,7 +11,8 @@ import weakref
 from pathlib import Path
 from typing import IO, Self
 
-from mqstore.errors import OptionError, StoreIOError
+from mqstore.errors import StoreIOError
+from mqstore.option_error import bad_argument
 
 __all__ = ["FileLock", "Membership"]
 
@@ -91,9 +92,7 @@ class Membership:
         with FileLock.wait_for(self._scan_lock):
             lock = FileLock.take(self._own)
         if lock is None:
-            error = OptionError(f"option consumer_id={consumer_id!r}: another consumer of the group has it")
-            error.option, error.value = "consumer_id", consumer_id
-            raise error
+            raise bad_argument("consumer_id", consumer_id, "another consumer of the group has it")
         self._lock = lock
 
     def consumer_ids(self) -> list[str]:

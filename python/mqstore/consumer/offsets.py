@@ -6,14 +6,15 @@ writer's file is only read. Where a group has offsets in both, the further one c
 Source: ``RemoteBrokerOffsetStore``, ``LocalFileOffsetStore``.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
 from mqstore.consumer.membership import FileLock
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 
-__all__ = ["BrokerOffsetStore", "FileOffsetStore", "LocalOffsetStore", "OffsetStore", "Write"]
+__all__ = ["BrokerOffsetStore", "FileOffsetStore", "LocalOffsetStore", "OffsetStore", "Write", "shared_offsets"]
 
 Write = Callable[[Path, bytes], None]
 _NO_OFFSET = -1
@@ -30,6 +31,13 @@ class OffsetStore(Protocol):
 
     def persist(self) -> None:
         """Writes what was set."""
+
+
+@contextlib.contextmanager
+def shared_offsets(path: Path, write: Write) -> Iterator[ConsumerOffsetManager]:
+    """A file of offsets that processes share, as it is now: nobody else writes it meanwhile."""
+    with FileLock.wait_for(path.with_suffix(".lock")):
+        yield ConsumerOffsetManager(path, write)
 
 
 class FileOffsetStore:
@@ -54,8 +62,7 @@ class FileOffsetStore:
         """Writes what was set into the file; what other members wrote stays."""
         if not self._changed:
             return
-        with FileLock.wait_for(self._path.with_suffix(".lock")):
-            table = ConsumerOffsetManager(self._path, self._write)
+        with shared_offsets(self._path, self._write) as table:
             for (topic, queue_id), offset in self._changed.items():
                 table.commit_offset(self._group, topic, queue_id, offset)
             table.persist()

@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 
 from mqstore._native import Message, SqlFilter
 from mqstore.consumer.allocate import AllocateMessageQueue, allocate_averagely
-from mqstore.errors import OptionError
+from mqstore.option_error import bad_argument
 
 __all__ = [
     "ConsumeFromWhere",
@@ -137,33 +137,44 @@ class ConsumerSettings:
         Raises:
             OptionError: something does not work.
         """
-        if not _LEGAL_NAME.fullmatch(group):
-            raise _bad("group", group, "expected at most 255 of the characters % | a-z A-Z 0-9 _ -")
+        check_group(group)
         settings = cls(group=group, subscriptions=_subscriptions(topics, tags, sql, compat=compat), **given)  # type: ignore[arg-type]
         if not _LEGAL_ID.fullmatch(settings.consumer_id) or settings.consumer_id.startswith("."):
-            raise _bad("consumer_id", settings.consumer_id, "expected at most 200 of % | a-z A-Z 0-9 _ . @ -")
+            raise bad_argument("consumer_id", settings.consumer_id, "expected at most 200 of % | a-z A-Z 0-9 _ . @ -")
         if settings.pull_batch_size < 1:
-            raise _bad("pull_batch_size", settings.pull_batch_size, "it is at least 1")
+            raise bad_argument("pull_batch_size", settings.pull_batch_size, "it is at least 1")
         if settings.timeout is not None and math.isnan(settings.timeout):
-            raise _bad("timeout", settings.timeout, "expected a number of seconds: one that is none never ends")
+            raise bad_argument("timeout", settings.timeout, "expected a number of seconds: one that is none never ends")
         is_by_time = settings.consume_from_where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
         if is_by_time != (settings.consume_timestamp is not None):
-            raise _bad("from_time", settings.consume_timestamp, 'it goes with from_where="timestamp", and that with it')
+            raise bad_argument(
+                "from_time", settings.consume_timestamp, 'it goes with from_where="timestamp", and that with it'
+            )
         return settings
+
+
+def check_group(group: object) -> None:
+    """Refuses what is no group's name: it becomes a folder's, and a part of a key beside the topic's.
+
+    Raises:
+        OptionError: it is none.
+    """
+    if not isinstance(group, str) or _LEGAL_NAME.fullmatch(group) is None:
+        raise bad_argument("group", group, "expected at most 255 of the characters % | a-z A-Z 0-9 _ -")
 
 
 def _subscriptions(
     topics: str | Sequence[str] | Mapping[str, str], tags: str | None, sql: str | None, *, compat: bool
 ) -> tuple[Subscription, ...]:
     if tags is not None and sql is not None:
-        raise _bad("tags", tags, "tags, or a filter; not both")
+        raise bad_argument("tags", tags, "tags, or a filter; not both")
     if isinstance(topics, Mapping):
         if tags is not None or sql is not None:
-            raise _bad("tags", tags or sql, "topics that are given with their tags have no others")
+            raise bad_argument("tags", tags or sql, "topics that are given with their tags have no others")
         return tuple(Subscription(topic, expression) for topic, expression in topics.items())
     names = [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
     if not names:
-        raise _bad("topics", topics, "expected at least one")
+        raise bad_argument("topics", topics, "expected at least one")
     if sql is not None:
         compiled = SqlFilter(sql, compat=compat)
         return tuple(Subscription(topic, sql, compiled) for topic in names)
@@ -182,10 +193,4 @@ def one_of(kind: type[Choice], option: str, given: str) -> Choice:
     try:
         return kind(given)
     except ValueError:
-        raise _bad(option, given, f"expected one of {', '.join(member.value for member in kind)}") from None
-
-
-def _bad(option: str, value: object, reason: str) -> OptionError:
-    error = OptionError(f"option {option}={value!r}: {reason}")
-    error.option, error.value = option, str(value)
-    return error
+        raise bad_argument(option, given, f"expected one of {', '.join(member.value for member in kind)}") from None

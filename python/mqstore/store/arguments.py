@@ -2,9 +2,12 @@
 
 import operator
 
-__all__ = ["LONG_MAX", "checked_integer", "checked_text"]
+__all__ = ["INT_MAX", "LONG_MAX", "check_function", "checked_integer", "checked_text"]
 
+INT_MAX = (1 << 31) - 1
+"""The largest number of a queue."""
 LONG_MAX = (1 << 63) - 1
+"""The largest offset, and the largest time."""
 
 
 def checked_integer(argument: str, value: object, least: int = 0, most: int = LONG_MAX) -> int:
@@ -14,13 +17,16 @@ def checked_integer(argument: str, value: object, least: int = 0, most: int = LO
         TypeError: it is no integer.
         ValueError: it is out of its bounds.
     """
-    expected = f"{argument}={value!r}: expected an integer from {least} to {most}"
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(expected)
+        raise TypeError(_expected_integer(argument, value, least, most))
     number = operator.index(value)
     if not least <= number <= most:
-        raise ValueError(expected)
+        raise ValueError(_expected_integer(argument, value, least, most))
     return number
+
+
+def _expected_integer(argument: str, value: object, least: int, most: int) -> str:
+    return f"{argument}={value!r}: expected an integer from {least} to {most}"
 
 
 def checked_text(argument: str, value: object) -> str:
@@ -32,3 +38,13 @@ def checked_text(argument: str, value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{argument}={value!r}: expected a string")
     return value
+
+
+def check_function(argument: str, value: object, what: str) -> None:
+    """Refuses what cannot be called: nobody would see that before it is, in the background.
+
+    Raises:
+        TypeError: it is no function.
+    """
+    if not callable(value):
+        raise TypeError(f"{argument}={value!r}: expected {what}")

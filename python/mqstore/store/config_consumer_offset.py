@@ -55,6 +55,8 @@ class ConsumerOffsetManager(ConfigManager):
         Raises:
             StoreIOError: the file could not be written.
         """
+        if not offsets:
+            return
         with self._lock:
             before = {name: dict(queues) for name, queues in self._table.items()}
             try:

@@ -25,6 +25,7 @@ from mqstore.services import (
     StoreStatsService,
     TimedMessageService,
 )
+from mqstore.store.arguments import check_function
 from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_consumer_filter import persisted_filters
 from mqstore.store.figures import StoreFigures
@@ -453,7 +454,11 @@ class MessageStore(StoreOperations):
 
         It is called from the dispatch thread; what it raises is logged, and changes nothing. Gives a
         function that takes the listener off again.
+
+        Raises:
+            TypeError: it is no function.
         """
+        check_function("listener", listener, "a function of arrivals")
         self._listeners.append(listener)
         self._set_listening(listening=True)
 

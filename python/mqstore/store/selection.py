@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from mqstore._native import Message, SqlFilter
-from mqstore.store.arguments import LONG_MAX, checked_integer, checked_text
+from mqstore.store.arguments import INT_MAX, LONG_MAX, checked_integer, checked_text
 from mqstore.store.times import Time, to_ms
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ __all__ = ["QueueRange", "QueueRow", "Selection", "SelectionSpec"]
 QueueRow: TypeAlias = tuple[str, int | None, int | None, int | None]
 """A :class:`QueueRange` as the engine takes it."""
 
-_QUEUE_ID_MAX = (1 << 31) - 1
 _TIME_MIN = -(1 << 63)
 _CHUNK_COUNT = 4096
 _CHUNK_BYTES = 8 << 20
@@ -49,7 +48,7 @@ class QueueRange:
         """
         checked_text("topic", self.topic)
         # A store of 4.9.3's without delay levels has a queue -1.
-        _check_number(self, "queue_id", -_QUEUE_ID_MAX - 1, _QUEUE_ID_MAX)
+        _check_number(self, "queue_id", -INT_MAX - 1, INT_MAX)
         _check_number(self, "begin_offset")
         _check_number(self, "end_offset")
 
@@ -181,7 +180,7 @@ class Selection:
 
     # ---- many look-ups in one call -------------------------------------------------------------
 
-    def look_up_keys(self, keys: Sequence[str], *, max_num: int = 32) -> dict[str, list[Message]]:
+    def look_up_keys(self, keys: Iterable[str], *, max_num: int = 32) -> dict[str, list[Message]]:
         """For each of many keys the newest messages of the selection that have it, oldest first.
 
         Raises:
@@ -189,17 +188,15 @@ class Selection:
             ValueError: the selection has no topic, or more than topics and times.
         """
         if isinstance(keys, str):
-            raise TypeError(f"keys={keys!r}: expected a sequence of keys, found one string")
-        for key in keys:
-            checked_text("key", key)
+            raise TypeError(f"keys={keys!r}: expected several keys, found one string")
+        found: dict[str, list[Message]] = {checked_text("key", key): [] for key in keys}
         if self.queues is None or any(each is not None for each in (self.keys, self.tags, self.sql)):
             raise ValueError("keys are looked up in topics: the selection has topics and times, no keys, tags or sql")
         if any(each.queue_id is not None for each in self.queues):
             raise ValueError("keys are looked up in whole topics: the selection names single queues")
         self._check_has_whole_queues("keys are looked up in topics and times")
         begin = 0 if self.begin_timestamp is None else self.begin_timestamp
-        end = 2**63 - 1 if self.end_timestamp is None else self.end_timestamp
-        found: dict[str, list[Message]] = {key: [] for key in keys}
+        end = LONG_MAX if self.end_timestamp is None else self.end_timestamp
         for topic in {each.topic for each in self.queues}:
             messages = self.store.query_messages(topic, list(found), max_num, begin, end)
             for key, more in zip(found, messages, strict=True):
@@ -209,7 +206,7 @@ class Selection:
             del of_key[:-max_num]
         return found
 
-    def look_up_times(self, times: Sequence[Time], boundary: str = "lower") -> dict[tuple[str, int], list[int]]:
+    def look_up_times(self, times: Iterable[Time], boundary: str = "lower") -> dict[tuple[str, int], list[int]]:
         """For each queue of the selection the offsets that many times stand for.
 
         Args:
@@ -268,9 +265,11 @@ class Selection:
                 decides which messages there are, or no topic is named, one makes them all the same.
 
         Raises:
-            TypeError: a bound is no integer.
+            TypeError: a bound is no integer, or the columns are one string.
             ValueError: there is no such column, or a bound is below 1.
         """
+        if isinstance(columns, str):
+            raise TypeError(f"columns={columns!r}: expected several names, found one string")
         max_messages = checked_integer("max_messages", max_messages, 1)
         max_bytes = checked_integer("max_bytes", max_bytes, 1)
         import pyarrow as pa  # noqa: PLC0415 - it need not be installed
@@ -316,4 +315,8 @@ def _check_number(checked: object, name: str, least: int = 0, most: int = LONG_M
 
 def _milliseconds(argument: str, time: Time) -> int:
     """A time in milliseconds, which is refused under the name by which it was given."""
-    return to_ms(time) if isinstance(time, dt.datetime) else checked_integer(argument, time, _TIME_MIN)
+    if isinstance(time, dt.datetime):
+        return to_ms(time)
+    if not hasattr(time, "__index__"):
+        raise TypeError(f"{argument}={time!r}: expected a datetime with a time zone, or milliseconds since 1970")
+    return checked_integer(argument, time, _TIME_MIN)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mqstore._native import Message, PutMessageResult
 from mqstore.errors import MQStoreError
+from mqstore.store.arguments import check_function
 from mqstore.store.half_check import HalfCheck
 from mqstore.store.half_messages import (
     HALF_TOPIC,
@@ -23,7 +24,7 @@ from mqstore.store.messages import MessageExtBrokerInner
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["CheckListener", "TransactionalMessages", "checked_listener"]
+__all__ = ["CheckListener", "TransactionalMessages", "check_listener"]
 
 
 CheckListener = Callable[[Message], LocalTransactionState]
@@ -31,14 +32,13 @@ CheckListener = Callable[[Message], LocalTransactionState]
 ``REAL_TOPIC``, ``REAL_QID``, ``UNIQ_KEY``, ``PGROUP`` and ``TRANSACTION_CHECK_TIMES`` say what it is."""
 
 
-def checked_listener(listener: object) -> None:
+def check_listener(listener: object) -> None:
     """Refuses a listener that cannot be asked: each message would count as asked for all the same.
 
     Raises:
         TypeError: it is no function.
     """
-    if not callable(listener):
-        raise TypeError(f"check_transactions={listener!r}: expected a function of a message")
+    check_function("check_transactions", listener, "a function of a message")
 
 
 class TransactionalMessages:
@@ -151,7 +151,7 @@ class TransactionalMessages:
         Raises:
             TypeError: the listener is no function.
         """
-        checked_listener(listener)
+        check_listener(listener)
         store = self._store
         with self._checking:
             with self._ending:
