@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -138,6 +139,20 @@ def test_damage_is_told_beside_what_is_found(path: Path, tmp_path: Path) -> None
     assert result.exit_code == 0
     assert "the log has no records from" in result.stderr
     assert sum(json.loads(line)["messages"] for line in result.stdout.splitlines()) == 40
+
+
+def test_a_message_that_is_damaged_is_told_where_its_key_is_asked_for(tmp_path: Path) -> None:
+    with mqstore.open(tmp_path, "rw", **OPTIONS) as store:
+        first = store.put("t", b"body", keys="first").wrote_offset
+        # Opening goes over the last three files alone.
+        while len(store._log_files()) < 5:
+            store.put("t", bytes(1000))
+    log = min((tmp_path / "commitlog").iterdir())
+    content = bytearray(log.read_bytes())
+    content[content.index(b"body")] ^= 0x20
+    log.write_bytes(content)
+    result = run("find", tmp_path, "t", "first", *SMALL)
+    assert re.search(f"the log has no records from {first} to [0-9]+: expected body CRC", result.stderr)
 
 
 def test_tail_follows_until_it_is_interrupted(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Export, import, replay, diff."""
 
 import datetime as dt
+import re
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,25 @@ def test_kept_offsets_leave_gaps_open(spark: SparkSession, store: Path, tmp_path
         assert [message.queue_offset for message in opened.topic("orders").queue(1)] == [*range(5)]
 
 
+def test_a_store_or_an_export_that_is_not_there_is_told_in_one_line(store: Path, tmp_path: Path) -> None:
+    absent, out = str(tmp_path / "absent"), str(tmp_path / "out")
+    for arguments, expected in (
+        (["export", absent, "--out", out], "Error: no store at .*absent: the folder does not exist"),
+        (
+            ["export", str(store), "--out", out, "--where", "no_column > 1"],
+            "Error: option where='no_column > 1': .*no_column",
+        ),
+        (["import", absent, "--to", out], "Error: option source='.*absent': .*does not exist"),
+        (["replay", absent, "--to", out], "Error: no store at .*absent: the folder does not exist"),
+        (["diff", str(store), absent], "Error: no store at .*absent: the folder does not exist"),
+    ):
+        result = CliRunner().invoke(main, ["spark", *arguments])
+        assert result.exit_code == 1, arguments
+        # Before it stands what Spark itself logs.
+        assert re.match(expected, result.stderr.splitlines()[-1]), result.stderr
+        assert not Path(out).exists()
+
+
 def test_what_is_no_export_is_told(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(3).write.parquet(str(tmp_path / "other"))
     with pytest.raises(OptionError, match="no column topic"):
@@ -163,7 +183,7 @@ def test_diff_holds_two_stores_against_each_other(spark: SparkSession, store: Pa
     replay(str(store), tmp_path / "other-1", spark=spark, **SMALL)
     assert diff(str(store), f"{tmp_path}/other-*", spark=spark).count() == 0
     replay(str(store), tmp_path / "other-2", spark=spark, **SMALL)
-    with pytest.raises(OptionError, match=r"option right=.*other-\*: it names 2 stores") as caught:
+    with pytest.raises(OptionError, match=r"option right='.*other-\*': it names 2 stores") as caught:
         diff(str(store), f"{tmp_path}/other-*", spark=spark)
     assert caught.value.option == "right"
 

@@ -1,6 +1,7 @@
 """asyncio twins."""
 
 import asyncio
+import math
 import threading
 from typing import Any
 
@@ -223,3 +224,18 @@ def test_nothing_is_awaited_of_a_closed_store(open_store: Opener, mode: str) -> 
         asyncio.run(wait())
     with pytest.raises(mqstore.StoreClosedError):
         store.refresh()
+
+
+@pytest.mark.parametrize("mode", ["r", "rw"])
+def test_a_time_that_is_no_number_is_refused(open_store: Opener, mode: str) -> None:
+    store = open_store()
+    store.put("t", b"", queue_id=0)
+    if mode == "r":
+        store = mqstore.open(store.path)
+    with pytest.raises(ValueError, match="timeout=nan: expected a number of seconds"):
+        store.wait_for_message("t", 0, 1, timeout=math.nan)
+    with pytest.raises(ValueError, match="timeout=nan: expected a number of seconds"):
+        next(store.topic("t").queue(0).follow(1, timeout=math.nan))
+    with pytest.raises(ValueError, match="timeout=nan: expected a number of seconds"):
+        asyncio.run(store.aio.wait_for_message("t", 0, 1, timeout=math.nan))
+    store.close()

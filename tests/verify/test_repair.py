@@ -213,3 +213,14 @@ def run_and_fail(command: str, directory: Path, options: dict[str, Any], *given:
     )
     assert done.returncode == 1, done.stderr
     return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("out", ["store/whole", "store", "link/whole"])
+def test_nothing_is_made_in_the_store_that_is_repaired(tmp_path: Path, out: str) -> None:
+    with mqstore.open(tmp_path / "store", "rw", **SMALL_FILES) as store:
+        store.put("t", b"body")
+    (tmp_path / "link").symlink_to(tmp_path / "store")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(mqstore.OptionError, match=f"option out='.*{out}': expected a folder"):
+        repair(tmp_path / "store", tmp_path / out, **SMALL_FILES)
+    assert sorted(tmp_path.rglob("*")) == before

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import mqstore
 from mqstore import _native
-from mqstore.errors import OptionError
-from mqstore.option_error import bad_option
+from mqstore.option_error import bad_argument
 from mqstore.spark.columns import COLUMNS, schema
-from mqstore.spark.opened import expand
+from mqstore.spark.opened import check_stores, expand
 from mqstore.spark.session import spark_session
 from mqstore.spark.staging import rows_behind, stage
 from mqstore.store.byte_ranges import refuse_remote, resolved
@@ -73,7 +73,14 @@ class Wanted:
             spark: The session.
             stores: Folders, or globs of them.
             columns: What is needed of them; an expression may need all.
+
+        Raises:
+            StoreNotFoundError: there is no store in one of the folders.
+            OptionError: a glob finds nothing, or ``where`` is no expression over the columns.
         """
+        paths = [stores] if isinstance(stores, str) else list(stores)
+        # Before anything is written: Spark plans behind that.
+        check_stores(paths)
         names = list(dict.fromkeys(columns))
         readable = names if self.where is None else list(dict.fromkeys([*names, *_without("raw_body", "bad_range")]))
         reader = spark.read.format("mqstore").schema(schema(*readable)).option("mode", "FAILFAST")
@@ -87,8 +94,20 @@ class Wanted:
         for name, value in given.items():
             if value is not None:
                 reader = reader.option(name, value)
-        found = reader.load([stores] if isinstance(stores, str) else list(stores))
-        return found if self.where is None else found.where(self.where).select(*names)
+        found = reader.load(paths)
+        return found if self.where is None else _where(found, self.where).select(*names)
+
+
+def _where(messages: DataFrame, expression: str) -> DataFrame:
+    try:
+        return messages.where(expression)
+    except AnalysisException as error:
+        raise bad_argument("where", expression, _first_line(error)) from error
+
+
+def _first_line(error: AnalysisException) -> str:
+    """What is wrong: behind it stands the query's plan."""
+    return str(error).strip().splitlines()[0]
 
 
 def _without(*names: str) -> list[str]:
@@ -165,7 +184,7 @@ def import_messages(
     session = spark or spark_session()
     messages = _exported(session, source)
     if where is not None:
-        messages = messages.where(where)
+        messages = _where(messages, where)
     with mqstore.open(store, "rw", **options) as target:  # type: ignore[arg-type]  # options are the store's
         folder = tempfile.mkdtemp(prefix="import-", dir=staging or _own_folder(target))
         try:
@@ -182,11 +201,14 @@ def _own_folder(store: mqstore.MessageStore) -> str:
 
 def _exported(spark: SparkSession, source: str) -> DataFrame:
     """Exported messages; their schema is given, since Spark would take a topic "007" for a number."""
-    names = spark.read.parquet(source).columns
+    try:
+        names = spark.read.parquet(source).columns
+    except AnalysisException as error:
+        raise bad_argument("source", source, _first_line(error)) from error
     bodies = [name for name in ("raw_body", "body") if name in names]
     missing = [name for name in (*_RECORD, "commit_log_offset") if name not in names]
     if missing or not bodies:
-        raise OptionError(f"option source={source!r}: it has no column {(missing or ['body'])[0]}: not an export")
+        raise bad_argument("source", source, f"it has no column {(missing or ['body'])[0]}: not an export")
     return spark.read.schema(schema(*_without("bad_range", *({"raw_body", "body"} - set(bodies))))).parquet(source)
 
 
@@ -253,7 +275,7 @@ def replay(
     refuse_remote("to", to)
     is_same = resolved(stores) == resolved(to)
     if is_same and topic is None:
-        raise OptionError(f"option to={os.fspath(to)!r}: the same store: name another topic")
+        raise bad_argument("to", os.fspath(to), "the same store: name another topic")
     session = spark or spark_session()
     found = wanted.of(session, stores, ["commit_log_offset"])
     with contextlib.ExitStack() as closing:
@@ -318,7 +340,7 @@ def diff(left: str, right: str, *, wanted: Wanted = _ALL, spark: SparkSession | 
     sides = {"left": left, "right": right}
     for side, store in sides.items():
         if len(found := expand([store])) > 1:
-            raise bad_option(side, store, f"it names {len(found)} stores; two are held against each other")
+            raise bad_argument(side, store, f"it names {len(found)} stores; two are held against each other")
     frames = {side: _comparable(wanted.of(session, store, _DIFF_COLUMNS), side) for side, store in sides.items()}
     joined = frames["left"].join(frames["right"], [*_IDENTITY, "number"], "full_outer")
     in_left, in_right = (f.col(f"{side}_commit_log_offset").isNotNull() for side in sides)

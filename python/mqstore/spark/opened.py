@@ -16,7 +16,7 @@ from mqstore.option_error import bad_option
 from mqstore.options import StoreOptions
 from mqstore.store import byte_ranges
 
-__all__ = ["expand", "followed", "forget_part", "log_of", "part_of"]
+__all__ = ["check_stores", "expand", "followed", "forget_part", "log_of", "part_of"]
 
 _MAX_PARTS = 16
 
@@ -46,6 +46,17 @@ def expand(paths: Sequence[str]) -> list[str]:
             raise bad_option("path", path, "it names no folder with a commitlog in it")
         found.update(dict.fromkeys(names))
     return list(found)
+
+
+def check_stores(paths: Sequence[str]) -> None:
+    """Opens the stores that paths, URIs and globs of both name, and closes them again.
+
+    Raises:
+        MQStoreError: as :func:`mqstore.open` does.
+        OptionError: a glob finds nothing.
+    """
+    for path in expand(paths):
+        _open_part(path, None, None, pread=None)
 
 
 def followed(path: str, *, pread: bool | None) -> mqstore.MessageStore:

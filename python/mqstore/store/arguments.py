@@ -1,8 +1,9 @@
 """What callers give, checked before anything is done with it."""
 
+import math
 import operator
 
-__all__ = ["INT_MAX", "LONG_MAX", "check_function", "checked_integer", "checked_text"]
+__all__ = ["INT_MAX", "LONG_MAX", "check_function", "check_timeout", "checked_integer", "checked_text"]
 
 INT_MAX = (1 << 31) - 1
 """The largest number of a queue."""
@@ -48,3 +49,13 @@ def check_function(argument: str, value: object, what: str) -> None:
     """
     if not callable(value):
         raise TypeError(f"{argument}={value!r}: expected {what}")
+
+
+def check_timeout(timeout: float | None) -> None:
+    """Refuses a number of seconds that is none: it would never be up.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if timeout is not None and math.isnan(timeout):
+        raise ValueError(f"timeout={timeout!r}: expected a number of seconds")

@@ -495,6 +495,7 @@ class MessageStore(StoreOperations):
 
         Raises:
             StoreClosedError: the store is closed, or was while this waited.
+            ValueError: ``timeout`` is NaN.
         """
         self._check_open()
         return wait_in_thread(self, topic, queue_id, offset, timeout)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mqstore._native import Arrival, Bell, Message, PutMessageResult
 from mqstore.errors import FlushDiskTimeoutError, FlushSlaveTimeoutError, SlaveNotAvailableError
+from mqstore.store.arguments import check_timeout
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -297,6 +298,7 @@ class AsyncStore:
 
     async def wait_for_message(self, topic: str, queue_id: int, offset: int, *, timeout: float | None = None) -> bool:
         """As :meth:`MessageStore.wait_for_message`, without holding up the loop."""
+        check_timeout(timeout)
         store = self._store
         store._check_open()
         if store.mode == "r":
@@ -333,6 +335,7 @@ class AsyncStore:
 
 def wait_in_thread(store: "MessageStore", topic: str, queue_id: int, offset: int, timeout: float | None) -> bool:
     """Waits until a queue has a message at an offset; gives whether it has, before the time is up."""
+    check_timeout(timeout)
     if store.get_max_offset_in_queue(topic, queue_id) > offset:
         return True
     arrived = threading.Event()

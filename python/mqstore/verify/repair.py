@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 import mqstore
 from mqstore import _native
-from mqstore.errors import MQStoreError, OptionError, StoreIOError, StoreLockedError
+from mqstore.errors import MQStoreError, StoreIOError, StoreLockedError
+from mqstore.option_error import bad_argument
 from mqstore.options import StoreOptions, snake_case
 from mqstore.store.byte_ranges import refuse_remote, resolved
 from mqstore.verify import unfinished
@@ -73,7 +74,7 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
 
     Raises:
         StoreNotFoundError: there is no store.
-        OptionError: ``out`` exists, or an option does not work.
+        OptionError: ``out`` exists or is in the store, or an option does not work.
         StoreLockedError: somebody has the store open for writing.
         StoreLayoutError: a whole log file is missing, and the repair is to be in place.
         StoreIOError: the operating system refused something.
@@ -82,7 +83,7 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
     source = Path(resolved(store))
     given = {snake_case(name): value for name, value in options.items()}
     of_source = StoreOptions.of(str(source), given)
-    target = None if out is None else _new_folder(out)
+    target = None if out is None else _new_folder(out, source)
     writer = _native.locked_by(source / "lock", source / "mqstore")
     if writer is not None:
         error = StoreLockedError(f"{source} cannot be repaired while it is open for writing: {writer}")
@@ -107,14 +108,14 @@ _Holes: TypeAlias = tuple[tuple[int, int, str | None], ...]
 _Lost: TypeAlias = frozenset[tuple[str, int, int]]
 
 
-def _new_folder(out: str | os.PathLike[str]) -> Path:
+def _new_folder(out: str | os.PathLike[str], source: Path) -> Path:
     target = Path(os.path.realpath(out))
+    if Path(os.path.realpath(source)) in target.parents:
+        raise bad_argument("out", str(out), f"expected a folder outside of {source}, which is the store itself")
     for folder in (target, _unfinished(target)):
         if folder.exists():
             left = "" if folder == target else f": {folder} is what a repair made that was killed, or that still runs"
-            in_the_way = OptionError(f"out={str(out)!r}: expected a folder that does not exist yet{left}")
-            in_the_way.option, in_the_way.value = "out", str(out)
-            raise in_the_way
+            raise bad_argument("out", str(out), f"expected a folder that does not exist yet{left}")
     return target
 
 

@@ -8,6 +8,7 @@ use super::{BadRanges, FoundBy, Selection};
 use crate::commit_log::Bodies;
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::consume_queue::ConsumeQueue;
+use crate::dispatch::Gap;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::format::message::{self, Check, Record, RecordFault};
@@ -154,9 +155,10 @@ impl Search<'_> {
         while !chunk.is_full() {
             let Some(offset) = offsets.next() else { break };
             let Some(bytes) = self.store.record_at_with(offset, self.bodies)? else {
-                // What the index says may be wrong: it holds hashes. A place that was named may not.
                 if self.selection.places.is_some() {
                     self.report_place(offset)?;
+                } else {
+                    self.store.find_damage(offset)?;
                 }
                 continue;
             };
@@ -268,6 +270,12 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// Says that a part of the log is damaged, to who goes through it and in what the store tells of itself.
+    fn damaged(&self, gap: Gap, reason: &impl ToString) {
+        self.store.found_damaged(gap);
+        self.bad.damaged(gap.from, gap.to, reason);
+    }
+
     /// Gives where to go on. Damaged parts are passed over.
     fn take_log(&self, from: u64, end: u64, chunk: &mut Chunk) -> Result<u64> {
         let Search { store, selection, bodies, bad } = *self;
@@ -285,7 +293,8 @@ impl Search<'_> {
                     if witness.is_misplaced(store, record, offset)? {
                         let Record { queue_id, queue_offset, .. } = *record;
                         let fault = RecordFault::Misplaced { queue_id, queue_offset };
-                        bad.damaged(offset, record.next_offset(offset), &fault);
+                        let to = record.next_offset(offset);
+                        self.damaged(Gap { from: offset, to, fault: Some(fault) }, &fault);
                     } else if selection.takes(record, offset, FoundBy::Offset) {
                         let queue_offset = num::from_java_long(record.queue_offset).unwrap_or(0);
                         chunk.push(window, at, record.total_size as usize, queue_offset);
@@ -299,7 +308,7 @@ impl Search<'_> {
                 ScanEnd::Fault { offset, .. } | ScanEnd::Missing(offset) if offset >= end => return Ok(end),
                 ScanEnd::Fault { offset, fault } => {
                     let behind = scan::next_valid(files, offset, Some(fault), u64::MAX)?.unwrap_or(readable);
-                    bad.damaged(offset, behind, &fault);
+                    self.damaged(Gap { from: offset, to: behind, fault: Some(fault) }, &fault);
                     behind
                 }
                 ScanEnd::Missing(offset) => {

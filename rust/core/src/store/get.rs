@@ -14,6 +14,7 @@ use crate::commit_log::read::RecordReader;
 use crate::commit_log::topic_queue::QueueRef;
 use crate::config::TransferLimit;
 use crate::consume_queue::ConsumeQueue;
+use crate::dispatch::Gap;
 use crate::error::{Error, Result};
 use crate::filter::SqlFilter;
 use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
@@ -324,6 +325,14 @@ impl Store {
         let mut known = self.rejected.lock();
         if known.len() < MAX_REJECTED && !known.contains(&rejected) {
             known.push(rejected);
+        }
+    }
+
+    /// Remembers a part of the log that holds no record where there should be one.
+    pub(crate) fn found_damaged(&self, gap: Gap) {
+        let mut known = self.damaged.lock();
+        if known.len() < MAX_REJECTED && !known.contains(&gap) {
+            known.push(gap);
         }
     }
 

@@ -80,6 +80,8 @@ pub struct Store {
     /// Units and records that did not agree and were not served.
     rejected_count: AtomicU64,
     rejected: Mutex<Vec<Rejected>>,
+    /// Parts of the log that a look found damaged, the first ones.
+    damaged: Mutex<Vec<Gap>>,
     notes: Notes,
     follow: follow::Follow,
     replication: replication::Replication,
@@ -256,6 +258,7 @@ impl Store {
     pub fn gaps(&self) -> Vec<Gap> {
         let mut gaps = self.notes.gaps.clone();
         gaps.extend(self.dispatcher.gaps());
+        gaps.extend_from_slice(&self.damaged.lock());
         gaps.sort_by_key(|gap| gap.from);
         gaps.dedup_by_key(|gap| gap.from);
         gaps

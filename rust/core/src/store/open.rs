@@ -215,6 +215,7 @@ impl Store {
             own_from: u64::MAX,
             rejected_count: AtomicU64::new(0),
             rejected: Mutex::default(),
+            damaged: Mutex::default(),
             notes: parts.notes,
             follow: Follow::default(),
             replication: Replication::default(),

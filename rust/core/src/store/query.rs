@@ -5,9 +5,10 @@ use crate::commit_log::Bodies;
 use crate::commit_log::read::RecordReader;
 use crate::commit_log::scan::check_record;
 use crate::consume_queue::Boundary;
+use crate::dispatch::Gap;
 use crate::error::{Error, Result};
 use crate::format::cq_unit::CqUnit;
-use crate::format::message::{self, Check, Decoded, Record};
+use crate::format::message::{self, BLANK_MAGIC_CODE, Check, Decoded, Record, RecordFault};
 use crate::format::properties::DispatchProperties;
 use crate::index::{KeyFinder, KeyQuery};
 use crate::mmap::slice::Slice;
@@ -54,7 +55,10 @@ impl Store {
         offset: u64,
         query: &KeyQuery<'_>,
     ) -> Result<Option<u32>> {
-        let Some((window, at, len)) = records.find_record(offset)? else { return Ok(None) };
+        let Some((window, at, len)) = records.find_record(offset)? else {
+            self.find_damage(offset)?;
+            return Ok(None);
+        };
         let bytes = window.get(at..at + len).unwrap_or_default();
         let is_asked_for = |record: &Record<'_>| {
             (query.begin..=query.end).contains(&record.store_timestamp)
@@ -62,6 +66,9 @@ impl Store {
                 && DispatchProperties::of(record.properties).index_keys().any(|key| key == query.key)
         };
         let record = self.checked_record(bytes, offset, Bodies::Wanted)?;
+        if record.is_none() {
+            self.find_damage(offset)?;
+        }
         Ok(record.filter(is_asked_for).map(|record| record.total_size))
     }
 
@@ -111,6 +118,28 @@ impl Store {
         let Some(bytes) = self.log.select_one_message_with(offset, bodies)? else { return Ok(None) };
         let is_record = self.checked_record(&bytes, offset, bodies)?.is_some();
         Ok(is_record.then_some(bytes))
+    }
+
+    /// Remembers what is wrong at a place of the log where the index has a record, of whatever key. What is behind
+    /// the log's end, or gone with its first files, is not wrong.
+    ///
+    /// # Errors
+    /// Where the log can't be read.
+    pub(crate) fn find_damage(&self, offset: u64) -> Result<()> {
+        let Some(bytes) = self.log.get_data(offset)? else { return Ok(()) };
+        let fault = match message::decode(&bytes, self.check_of_served(offset)) {
+            Ok(Decoded::Message(Record { queue_id, queue_offset, .. })) => {
+                RecordFault::Misplaced { queue_id, queue_offset }
+            }
+            Ok(Decoded::Blank { .. }) => {
+                RecordFault::MagicCode { found: num::int_as_bits(BLANK_MAGIC_CODE) }
+            }
+            Err(fault) => fault,
+        };
+        let size = bytes.first_chunk().map_or(0, |size| u64::from(u32::from_be_bytes(*size)));
+        let to = offset + size.min(num::offset(bytes.len()));
+        self.found_damaged(Gap { from: offset, to, fault: Some(fault) });
+        Ok(())
     }
 
     /// What is in the bytes at an offset, if that is a message that may be given out.

@@ -8,7 +8,7 @@ use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Store, Subscription};
 use proptest::prelude::*;
 
-use crate::stores::{open, put};
+use crate::stores::{log_file, open, patch, put, read};
 
 /// Number, topic, queue, queue offset, time, key, tag, place of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +120,25 @@ proptest! {
             prop_assert!(found.iter().all(|number| expected.contains(number)));
             prop_assert!(found.windows(2).all(|pair| pair[0] != pair[1]));
         }
+    }
+}
+
+#[test]
+fn damage_that_a_walk_or_a_key_comes_by_is_told_of_the_store() {
+    let root = tempfile::tempdir().unwrap();
+    let (store, known) = filled(root.path(), 120);
+    store.close().unwrap();
+    drop(store);
+    // Opening goes over the last three files alone.
+    let damaged = known.iter().find(|known| known.number == 8).unwrap();
+    patch(&log_file(root.path(), 0), damaged.phy_offset + 90, |body| body[0] ^= 1);
+    let of_log = Selection::default();
+    let of_key = Selection { keys: Some(vec!["k3".into()]), ..Selection::default() };
+    for (selection, expected) in [(of_log, 119), (of_key, 23)] {
+        let store = read(root.path());
+        assert_eq!(store.gaps(), Vec::new());
+        assert_eq!(selected(&store, &selection, 50).len(), expected);
+        assert_eq!(store.gaps().iter().map(|gap| gap.from).collect::<Vec<_>>(), [damaged.phy_offset]);
     }
 }
 

@@ -3,7 +3,7 @@
 use mqstore_core::index::KeyQuery;
 use mqstore_core::store::query::decode_record;
 
-use crate::stores::{fill, open, put};
+use crate::stores::{fill, log_file, open, patch, put, read};
 
 #[test]
 fn topic_key_and_time_are_compared_whole() {
@@ -30,6 +30,31 @@ fn topic_key_and_time_are_compared_whole() {
     assert_eq!(found("t", "Aa", 10_001, 10_002), [10_002]);
     assert_eq!(found("BB", "x", 0, 99_999), Vec::<i64>::new());
     assert_eq!(found("t", "u10001", 0, 99_999), [10_001], "the unique key is a key");
+}
+
+#[test]
+fn a_record_that_has_a_key_and_is_damaged_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let [body, size] = ["body", "size"].map(|key| {
+        fill(&store, 0..20);
+        put(&store, "t", 0, &[b'x'; 200], &format!("KEYS\u{1}{key}\u{2}")).wrote_offset
+    });
+    // Opening goes over the last three files alone.
+    fill(&store, 0..100);
+    store.close().unwrap();
+    drop(store);
+    patch(&log_file(root.path(), body / 4096 * 4096), body % 4096 + 100, |at| at[0] ^= 1);
+    patch(&log_file(root.path(), size / 4096 * 4096), size % 4096, |at| at[1] ^= 1);
+    let store = read(root.path());
+    assert_eq!(store.gaps(), Vec::new());
+    for key in ["body", "size", "body"] {
+        let query = KeyQuery { topic: b"t", key: key.as_bytes(), max_num: 9, begin: 0, end: i64::MAX };
+        assert_eq!(store.query_message(&query).unwrap().len(), 0);
+    }
+    let told: Vec<_> = store.gaps().iter().map(|gap| (gap.from, gap.fault.unwrap().to_string())).collect();
+    assert_eq!(told.iter().map(|(from, _)| *from).collect::<Vec<_>>(), [body, size]);
+    assert!(told[0].1.contains("body CRC"), "{told:?}");
 }
 
 #[test]
