@@ -131,9 +131,7 @@ impl Store {
             Ok(Decoded::Message(Record { queue_id, queue_offset, .. })) => {
                 RecordFault::Misplaced { queue_id, queue_offset }
             }
-            Ok(Decoded::Blank { .. }) => {
-                RecordFault::MagicCode { found: num::int_as_bits(BLANK_MAGIC_CODE) }
-            }
+            Ok(Decoded::Blank { .. }) => RecordFault::MagicCode { found: num::int_as_bits(BLANK_MAGIC_CODE) },
             Err(fault) => fault,
         };
         let size = bytes.first_chunk().map_or(0, |size| u64::from(u32::from_be_bytes(*size)));
