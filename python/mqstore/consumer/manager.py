@@ -21,7 +21,7 @@ from mqstore.store.arguments import checked_integer, checked_text
 from mqstore.store.byte_ranges import local_folder
 from mqstore.store.config_consumer_filter import ConsumerFilterManager
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
-from mqstore.store.config_manager import ConfigManager, of_closed_store, read_only
+from mqstore.store.config_manager import ConfigManager, of_closed_store, read_only, write_behind_log
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig, SubscriptionGroupManager
 from mqstore.store.topics import TopicConfig, TopicConfigManager
 
@@ -101,6 +101,11 @@ class ConsumerManager:
         """What replaces a file, as long as the store is open."""
         return of_closed_store if self._has_ended else self._engine.replace_config
 
+    @property
+    def _write_offsets(self) -> Write:
+        """What replaces a file of offsets; the log of another process's store is that one's to flush."""
+        return self._write if self._has_ended or self._mode != "rw" else write_behind_log(self._engine)
+
     def _config(self, name: str) -> Path:
         return self._path / "config" / name
 
@@ -119,7 +124,7 @@ class ConsumerManager:
     @cached_property
     def offsets(self) -> ConsumerOffsetManager:
         """The offsets of a store that is open for writing, ``config/consumerOffset.json``."""
-        return ConsumerOffsetManager(self._config("consumerOffset.json"), self._write)
+        return ConsumerOffsetManager(self._config("consumerOffset.json"), self._write_offsets)
 
     @property
     def topics(self) -> TopicConfigManager:
@@ -139,7 +144,7 @@ class ConsumerManager:
 
     def offset_store(self, settings: ConsumerSettings) -> OffsetStore:
         """Where a consumer's offsets are kept."""
-        write, folder = self._write, self.folder(settings.group)
+        write, folder = self._write_offsets, self.folder(settings.group)
         if not settings.is_clustering:
             return LocalOffsetStore(folder / "broadcast" / f"{settings.consumer_id}.json", settings.group, write)
         shared = folder / "consumerOffset.json"

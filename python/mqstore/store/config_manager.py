@@ -9,12 +9,23 @@ import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mqstore.errors import MQStoreError, ReadOnlyError, StoreClosedError
 from mqstore.store import config_json
 
-__all__ = ["ConfigManager", "Json", "checked_int", "checked_object", "of_closed_store", "read_only"]
+if TYPE_CHECKING:
+    from mqstore._native import Engine
+
+__all__ = [
+    "ConfigManager",
+    "Json",
+    "checked_int",
+    "checked_object",
+    "of_closed_store",
+    "read_only",
+    "write_behind_log",
+]
 
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 _LONG = re.compile(r"-?[0-9]{1,19}")
@@ -135,6 +146,21 @@ def of_closed_store(path: Path, _content: bytes) -> None:
         StoreClosedError: always.
     """
     raise StoreClosedError(f"{path} is not written: the store is closed")
+
+
+def write_behind_log(engine: "Engine") -> Callable[[Path, bytes], None]:
+    """What replaces a file of offsets once the log is on the disk, as far as it has been put.
+
+    Offsets say that what stands before them is done. Were the log to lose that, what is put next would get the
+    same places in its queues, and be passed over.
+    """
+
+    def write(path: Path, content: bytes) -> None:
+        engine.commit(0)
+        engine.flush_commit_log(0)
+        engine.replace_config(path, content)
+
+    return write
 
 
 def read_only(path: Path, _content: bytes) -> None:

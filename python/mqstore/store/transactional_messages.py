@@ -164,6 +164,4 @@ class TransactionalMessages:
             finally:
                 self._ended = None
                 if queues:
-                    # What an offset says is done has to be on the disk before it.
-                    store._engine.flush_commit_log(0)
                     offsets.persist()
