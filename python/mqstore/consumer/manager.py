@@ -33,6 +33,8 @@ __all__ = ["ConsumeStats", "ConsumerManager", "GroupFigures"]
 
 _PERM_READ = 4
 _QUEUE_ID_MAX = (1 << 31) - 1
+_MAX_EMPTY_QUEUES = 1 << 16
+"""Of a topic that is said to have more, those behind it are read once they have had a message."""
 _log = logging.getLogger("mqstore")
 _numbers = itertools.count()
 
@@ -163,7 +165,7 @@ class ConsumerManager:
         config = self._topic(topic)
         if config is not None and not config.perm & _PERM_READ:
             return []
-        configured = range(config.read_queue_nums if config is not None else 0)
+        configured = range(min(config.read_queue_nums, _MAX_EMPTY_QUEUES) if config is not None else 0)
         return sorted({*configured, *self._store._queue_ids(topic)})
 
     def _topic(self, topic: str) -> TopicConfig | None:

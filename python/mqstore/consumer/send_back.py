@@ -21,6 +21,7 @@ __all__ = ["send_message_back"]
 
 _FIRST_DELAY_LEVEL = 3
 _DLQ_NUMS_PER_GROUP = 1
+_INT_MAX = (1 << 31) - 1
 
 
 def send_message_back(
@@ -65,7 +66,7 @@ def send_message_back(
             topic=topic,
             queue_id=random.randrange(queue_nums),  # noqa: S311 - any queue will do
             properties=properties,
-            reconsume_times=message.reconsume_times + 1,
+            reconsume_times=min(message.reconsume_times + 1, _INT_MAX),
         )
     )
     if not result.is_ok:
