@@ -3,6 +3,7 @@
 Source: ``ConsumerManager``, ``BrokerController``.
 """
 
+import contextlib
 import itertools
 import logging
 import os
@@ -230,10 +231,12 @@ class ConsumerManager:
         self.is_closing = True
         if self._has_ended:
             return
-        for consumer in list(self._open):
-            consumer.close()
-        if "offsets" in self.__dict__ and self._mode == "rw":
-            self.offsets.persist()
+        # One that fails keeps no other from writing its offsets and leaving its group.
+        with contextlib.ExitStack() as closing:
+            if "offsets" in self.__dict__ and self._mode == "rw":
+                closing.callback(self.offsets.persist)
+            for consumer in list(self._open):
+                closing.callback(consumer.close)
 
     def end(self, topics: TopicConfigManager | None) -> None:
         """The store has written its last state: no file of the configuration is written from now on."""
