@@ -397,3 +397,37 @@ def test_offsets_that_are_set_by_hand_are_written_at_the_end(open_store: Opener)
     store.consumers.offsets.commit_offset("group", "orders", 0, 3)
     store.close()
     assert numbers(open_consumer(open_store())) == [3]
+
+
+def test_offsets_are_written_behind_the_flush_of_what_they_say(open_store: Opener) -> None:
+    # The log is flushed by nobody else.
+    store = open_store(flush_interval_commit_log=600_000, flush_interval_consume_queue=600_000)
+    put(store, range(3), queue_id=0)
+    with open_consumer(store) as consumer:
+        assert numbers(consumer) == [0, 1, 2]
+        assert store.get_flushed_where() == 0
+        consumer.persist()
+        assert store.get_flushed_where() == store.get_max_phy_offset()
+    offsets = ConsumerOffsetManager(store.path / "config" / "consumerOffset.json", read_only)
+    assert offsets.query_offset("group", "orders", 0) == 3
+
+
+def test_a_consumer_that_cannot_write_its_offsets_keeps_no_other_from_it(
+    open_store: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store()
+    put(store, range(3), queue_id=0)
+    consumers = [store.consumer(group, "orders", timeout=SOON) for group in ("a", "b", "c")]
+    for consumer in consumers:
+        assert numbers(consumer) == [0, 1, 2]
+
+    def refuse() -> None:
+        raise mqstore.StoreIOError("no space left")
+
+    for consumer in consumers[1:]:
+        monkeypatch.setattr(consumer._rebalance._offsets, "persist", refuse)
+    with pytest.raises(mqstore.StoreIOError, match="no space"):
+        store.close()
+    assert [consumer.queues for consumer in consumers] == [[], [], []]
+    offsets = ConsumerOffsetManager(store.path / "config" / "consumerOffset.json", read_only)
+    assert offsets.query_offset("a", "orders", 0) == 3

@@ -207,3 +207,32 @@ def test_what_a_killed_process_had_in_hand_goes_to_the_others(open_store: Opener
     assert found[0] <= 3
     assert found == list(range(found[0], 20))
     assert bodies(list(store.consumer("g", "orders", timeout=SOON))) == []
+
+
+def test_a_queue_whose_offset_could_not_be_written_changes_hands_later(
+    store: mqstore.MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(8):
+        store.put("orders", b"%d" % number, queue_id=number)
+    first = store.consumer("g", "orders", consumer_id="a", timeout=SOON)
+    rebalance = first._rebalance
+    rebalance.rebalance_if_due(first._subscriptions)
+    second = store.consumer("g", "orders", consumer_id="b", timeout=SOON)
+
+    def refuse() -> None:
+        raise mqstore.StoreIOError("no space left")
+
+    with monkeypatch.context() as full:
+        full.setattr(first._offsets, "persist", refuse)
+        rebalance._next_check = 0
+        with pytest.raises(mqstore.StoreIOError, match="no space"):
+            rebalance.rebalance_if_due(first._subscriptions)
+
+    def shared() -> bool:
+        for consumer in (first, second):
+            consumer._rebalance.rebalance_if_due(consumer._subscriptions)
+        return [queue for topic, queue in second.queues if topic == "orders"] == [4, 5, 6, 7]
+
+    wait_until(shared)
+    second.close()
+    first.close()

@@ -6,6 +6,7 @@ import time
 import pytest
 
 import mqstore
+from mqstore.store.topics import TopicConfig
 from tests.store.conftest import Opener
 
 SOON = 0.05
@@ -145,3 +146,44 @@ def test_what_one_thread_is_done_with_lets_another_go_on(store: mqstore.MessageS
         assert second is not None
         assert bytes(second.body) == b"1"
         assert time.monotonic() - begin < LATER / 2
+
+
+def test_what_was_consumed_in_vain_too_often_to_count_goes_to_the_dead_letters(store: mqstore.MessageStore) -> None:
+    most = (1 << 31) - 1
+    store.put_message(mqstore.MessageExtBrokerInner(topic="orders", body=b"0", reconsume_times=most))
+    with store.consumer("g", "orders", from_where="first", timeout=SOON) as consumer:
+        message = consumer.poll(SOON)
+        assert message is not None
+        consumer.reconsume_later(message)
+    (dead,) = store.topic("%DLQ%g")
+    assert dead.reconsume_times == most
+
+
+def test_a_retry_that_is_broken_off_comes_again(store: mqstore.MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_given: object) -> None:
+        raise KeyboardInterrupt
+
+    store.put("orders", b"0", queue_id=0)
+    with store.consumer("g", "orders", max_reconsume_times=0, orderly=True, timeout=SOON) as consumer:
+        first = consumer.poll(SOON)
+        assert first is not None
+        with monkeypatch.context() as broken:
+            broken.setattr("mqstore.consumer.consumer.send_message_back", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                consumer.reconsume_later(first)
+        assert consumer.poll(LATER) is first
+        consumer.reconsume_later(first)
+    assert [bytes(message.body) for message in store.topic("%DLQ%g")] == [b"0"]
+
+
+def test_numbers_of_queues_are_bounded(open_store: Opener) -> None:
+    store = open_store()
+    store.put("orders", b"0", queue_id=0)
+    store.consumers.topics.update(TopicConfig(topic_name="orders", read_queue_nums=1 << 62))
+    assert len(store.consumers.queue_ids("orders")) == 1 << 16
+    store.close()
+    groups = store.path / "config" / "subscriptionGroup.json"
+    groups.parent.mkdir(exist_ok=True)
+    groups.write_text('{"subscriptionGroupTable":{"g":{"retryQueueNums":2147483648}}}')
+    with pytest.raises(mqstore.MQStoreError, match="retryQueueNums"):
+        open_store().consumer("g", "orders")

@@ -244,3 +244,19 @@ def test_delivered_messages_go_to_further_queues(open_store: Opener, clock: Hand
     assert found["INNER_MULTI_QUEUE_OFFSET"] == "1,1"
     assert "DELAY" not in found
     assert len(store.topic("%LMQ%a").queue(0)) == 2
+
+
+def test_what_offsets_say_is_in_the_files_before_them(open_store: Opener, clock: HandClock, tmp_path: Path) -> None:
+    # What the pool holds is committed by nobody else.
+    pool = {"transient_store_pool_enable": True, "transient_store_pool_size": 2, "commit_interval_commit_log": 600_000}
+    given = {"clock": clock, "messageDelayLevel": LEVELS, "schedule_messages": True}
+    store = open_store(**given, **pool, flush_delay_offset_interval=600_000)
+    store.put("orders", b"body", queue_id=0, delay_time_level=1)
+    store._engine.commit(0)
+    clock.now_ms += 1000
+    wait_until(lambda: service_of(store, ScheduleMessageService).offset_table == {1: 1})
+    service_of(store, ScheduleMessageService).persist()
+    killed = copy_store(tmp_path / "store", tmp_path / "killed")
+    assert offsets_in(killed) == {1: 1}
+    store.close()
+    assert bodies(open_store("killed", **given)) == [b"body"]

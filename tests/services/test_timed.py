@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import mqstore
-from mqstore.services import TimedMessageService
+from mqstore.services import ScheduleMessageService, TimedMessageService
 from mqstore.store.timed import DELIVER_AT, TIMED_TOPIC
 from tests.services.conftest import HandClock
 from tests.services.delivery import bodies, service_of, wait_for_passes
@@ -330,3 +330,21 @@ def test_roles_change_while_messages_wait(open_store: Opener, clock: HandClock) 
     wait_until(lambda: len(store.topic("orders")) == 4)
     wait_for_passes(service_of(store, TimedMessageService))
     assert bodies(store) == [b"%d" % number for number in range(4)]
+
+
+def test_a_role_changes_though_offsets_cannot_be_written(
+    open_store: Opener, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(clock=clock, schedule_messages=True, messageDelayLevel="1s", **NEVER)
+    kinds = (ScheduleMessageService, TimedMessageService)
+
+    def refuse(_self: object) -> None:
+        raise mqstore.StoreIOError("no space left")
+
+    with monkeypatch.context() as full:
+        full.setattr(ScheduleMessageService, "persist", refuse)
+        with pytest.raises(mqstore.StoreIOError, match="no space"):
+            store.handle_schedule_message_service("SLAVE")
+    assert not [service for service in store._services if isinstance(service, kinds)]
+    store.handle_schedule_message_service("SYNC_MASTER")
+    assert [type(service) for service in store._services if isinstance(service, kinds)] == list(kinds)

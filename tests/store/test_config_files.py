@@ -11,6 +11,7 @@ from mqstore.store import config_json
 from mqstore.store.config_consumer_filter import ConsumerFilterManager
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_delay_offset import DelayOffsetManager
+from mqstore.store.config_manager import read_only
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig, SubscriptionGroupManager
 from mqstore.store.topics import TopicConfig, TopicConfigManager
 from tests.store.conftest import Opener
@@ -215,3 +216,21 @@ def test_a_closed_reader_writes_no_offsets(open_store: Opener) -> None:
     reader.close()
     with pytest.raises(mqstore.StoreClosedError):
         reader.consumers.reset_offset("g", {("orders", 0): 1})
+
+
+@pytest.mark.parametrize("damaged", [b"{", b" \n"])
+def test_what_a_damaged_file_gave_way_to_stays_until_it_is_whole_again(open_store: Opener, damaged: bytes) -> None:
+    store = open_store()
+    path = store.path / "config" / "consumerOffset.json"
+    store.consumers.offsets.commit_offset("g", "orders", 0, 5)
+    store.close()
+    good = path.read_bytes()
+    path.with_name("consumerOffset.json.bak").write_bytes(good)
+    path.write_bytes(damaged)
+    store = open_store()
+    store.consumers.offsets.commit_offset("g", "orders", 0, 6)
+    store.close()
+    # A power cut between two steps leaves one of both.
+    assert path.with_name("consumerOffset.json.bak").read_bytes() == good
+    assert path.with_name("consumerOffset.json.damaged").read_bytes() == damaged
+    assert ConsumerOffsetManager(path, read_only).query_offset("g", "orders", 0) == 6

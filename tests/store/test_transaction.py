@@ -317,3 +317,88 @@ def test_the_service_decides_when_a_store_is_opened(open_store: Opener, clock: C
         open_store(mode="r", check_transactions=lambda _message: COMMIT)
     with pytest.raises(TypeError, match="check_transactions=5: expected a function"):
         open_store("other", check_transactions=5)
+
+
+def test_transactions_in_a_store_with_a_pool(open_store: Opener, clock: Clock) -> None:
+    # What the pool holds is committed by nobody else.
+    pool = {"transient_store_pool_enable": True, "transient_store_pool_size": 2, "commit_interval_commit_log": 600_000}
+    store = open_store(clock=clock, **pool)
+    transaction = store.transaction()
+    transaction.put("orders", b"a", queue_id=0)
+    store.transaction().put("orders", b"b", queue_id=0)
+    transaction.commit()
+    clock.now_ms += 6000
+    assert store.check_transactions(answers(COMMIT)[1]) == 1
+    store.flush()
+    assert bodies(store) == [b"a", b"b"]
+
+
+def test_a_check_while_a_message_is_being_prepared(
+    open_store: Opener, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(clock=clock)
+    put = store.put
+
+    def slow(*given: Any, **named: Any) -> mqstore.PutMessageResult:
+        """A put that waits for the disk or for a slave until a check has been there, and come again."""
+        result = put(*given, **named)
+        for _ in range(2):
+            clock.now_ms += 6000
+            assert store.check_transactions(answers(UNKNOW)[1]) == 1
+        return result
+
+    monkeypatch.setattr(store, "put", slow)
+    transaction = store.transaction()
+    transaction.put("orders", b"a", queue_id=0)
+    monkeypatch.undo()
+    transaction.commit()
+    clock.now_ms += 6000
+    assert store.check_transactions(answers()[1]) == 0
+    assert bodies(store) == [b"a"]
+    assert store._transactions._live == {}
+
+
+def test_a_decision_while_a_message_is_being_prepared_is_told(
+    open_store: Opener, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(clock=clock)
+    put = store.put
+
+    def slow(*given: Any, **named: Any) -> mqstore.PutMessageResult:
+        result = put(*given, **named)
+        clock.now_ms += 6000
+        assert store.check_transactions(answers(ROLLBACK)[1]) == 1
+        return result
+
+    monkeypatch.setattr(store, "put", slow)
+    transaction = store.transaction()
+    transaction.put("orders", b"a", queue_id=0)
+    with pytest.raises(mqstore.MQStoreError, match="rolled back by a check"):
+        transaction.commit()
+    assert bodies(store) == []
+
+
+def test_a_message_that_ends_while_others_are_checked_is_not_given_up(open_store: Opener, clock: Clock) -> None:
+    store = open_store(clock=clock)
+    old = store.transaction()
+    store.transaction().put("orders", b"young", queue_id=0)
+    old.put("orders", b"old", queue_id=0, born_timestamp=clock.now_ms - 73 * 3_600_000)
+    clock.now_ms += 6000
+
+    def slow(_message: Message) -> LocalTransactionState:
+        old.commit()
+        return COMMIT
+
+    assert store.check_transactions(slow) == 1
+    assert bodies(store) == [b"old", b"young"]
+    assert bodies(store, CHECK_MAX_TIME_TOPIC) == []
+    assert store.check_transactions(answers()[1]) == 0
+
+
+def test_a_number_too_long_to_be_one_holds_nobody_up(open_store: Opener, clock: Clock) -> None:
+    store = open_store(clock=clock)
+    store.put(OP_TOPIC, b"9" * 5000, tags="d", queue_id=0)
+    store.transaction().put("orders", b"a", queue_id=0)
+    clock.now_ms += 6000
+    assert store.check_transactions(answers(COMMIT)[1]) == 1
+    assert bodies(store) == [b"a"]

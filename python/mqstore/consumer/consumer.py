@@ -411,5 +411,10 @@ class Consumer:
         except (PutError, MQStoreError):
             _log.exception("%r: %s comes again here", self, message.msg_id)
             queue.give_again(offset, _AGAIN_AFTER_FAILED_PUT, orderly=self.settings.orderly)
+            self._rebalance.release_if_free(queue)
             return
+        except BaseException:  # Ctrl-C: nobody has it any more who could ack it
+            queue.give_again(offset, 0, orderly=self.settings.orderly)
+            self._rebalance.release_if_free(queue)
+            raise
         self._done(queue, offset)

@@ -3,6 +3,7 @@
 Source: ``ConsumerManager``, ``BrokerController``.
 """
 
+import contextlib
 import itertools
 import logging
 import os
@@ -28,7 +29,7 @@ from mqstore.store.arguments import INT_MAX, checked_integer, checked_text
 from mqstore.store.byte_ranges import local_folder
 from mqstore.store.config_consumer_filter import ConsumerFilterManager
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
-from mqstore.store.config_manager import ConfigManager, of_closed_store, read_only
+from mqstore.store.config_manager import ConfigManager, of_closed_store, read_only, write_behind_log
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig, SubscriptionGroupManager
 from mqstore.store.topics import TopicConfig, TopicConfigManager
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["ConsumeStats", "ConsumerManager", "GroupFigures"]
 
 _PERM_READ = 4
+_MAX_EMPTY_QUEUES = 1 << 16
+"""Of a topic that is said to have more, those behind it are read once they have had a message."""
 _log = logging.getLogger("mqstore")
 _numbers = itertools.count()
 
@@ -107,6 +110,11 @@ class ConsumerManager:
         """What replaces a file, as long as the store is open."""
         return of_closed_store if self._has_ended else self._engine.replace_config
 
+    @property
+    def _write_offsets(self) -> Write:
+        """What replaces a file of offsets; the log of another process's store is that one's to flush."""
+        return self._write if self._has_ended or self._mode != "rw" else write_behind_log(self._engine)
+
     def _config(self, name: str) -> Path:
         return self._path / "config" / name
 
@@ -125,7 +133,7 @@ class ConsumerManager:
     @cached_property
     def offsets(self) -> ConsumerOffsetManager:
         """The offsets of a store that is open for writing, ``config/consumerOffset.json``."""
-        return ConsumerOffsetManager(self._config("consumerOffset.json"), self._write)
+        return ConsumerOffsetManager(self._config("consumerOffset.json"), self._write_offsets)
 
     @property
     def topics(self) -> TopicConfigManager:
@@ -145,7 +153,7 @@ class ConsumerManager:
 
     def offset_store(self, settings: ConsumerSettings) -> OffsetStore:
         """Where a consumer's offsets are kept."""
-        write, folder = self._write, self.folder(settings.group)
+        write, folder = self._write_offsets, self.folder(settings.group)
         if not settings.is_clustering:
             return LocalOffsetStore(folder / "broadcast" / f"{settings.consumer_id}.json", settings.group, write)
         shared = folder / "consumerOffset.json"
@@ -164,7 +172,7 @@ class ConsumerManager:
         config = self._topic(topic)
         if config is not None and not config.perm & _PERM_READ:
             return []
-        configured = range(config.read_queue_nums if config is not None else 0)
+        configured = range(min(config.read_queue_nums, _MAX_EMPTY_QUEUES) if config is not None else 0)
         return sorted({*configured, *self._store._queue_ids(topic)})
 
     def _topic(self, topic: str) -> TopicConfig | None:
@@ -229,10 +237,12 @@ class ConsumerManager:
         self.is_closing = True
         if self._has_ended:
             return
-        for consumer in list(self._open):
-            consumer.close()
-        if "offsets" in self.__dict__ and self._mode == "rw":
-            self.offsets.persist()
+        # One that fails keeps no other from writing its offsets and leaving its group.
+        with contextlib.ExitStack() as closing:
+            if "offsets" in self.__dict__ and self._mode == "rw":
+                closing.callback(self.offsets.persist)
+            for consumer in list(self._open):
+                closing.callback(consumer.close)
 
     def end(self, topics: TopicConfigManager | None) -> None:
         """The store has written its last state: no file of the configuration is written from now on."""
@@ -304,12 +314,12 @@ class ConsumerManager:
         path = self.folder(group) / "consumerOffset.json"
         if self._mode == "r":
             self._check_not_behind_writer(group, wanted)
-            with shared_offsets(path, self._write) as shared:
+            with shared_offsets(path, self._write_offsets) as shared:
                 shared.reset_offsets(group, wanted)
             return
         self.offsets.reset_offsets(group, wanted)
         if path.parent.is_dir():
-            with shared_offsets(path, self._write) as shared:
+            with shared_offsets(path, self._write_offsets) as shared:
                 known = {queue: offset for queue, offset in wanted.items() if shared.query_offset(group, *queue) >= 0}
                 shared.reset_offsets(group, known)
 

@@ -79,7 +79,8 @@ class Rebalance:
         for name, queue in list(self.queues.items()):
             if name not in wanted and not queue.is_dropped:
                 queue.drop()
-                self.release_if_free(queue)
+            # One that was dropped before is still here where its offset could not be written then.
+            self.release_if_free(queue)
         for (topic, queue_id), subscription in wanted.items():
             if (topic, queue_id) not in self.queues:
                 self._take_over(subscription, queue_id)

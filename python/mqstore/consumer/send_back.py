@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mqstore._native import Message, PutMessageResult
 from mqstore.consumer.settings import dlq_topic, retry_topic
 from mqstore.errors import PutError
+from mqstore.store.arguments import INT_MAX
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig
 from mqstore.store.messages import MessageExtBrokerInner
 
@@ -65,7 +66,7 @@ def send_message_back(
             topic=topic,
             queue_id=random.randrange(queue_nums),  # noqa: S311 - any queue will do
             properties=properties,
-            reconsume_times=message.reconsume_times + 1,
+            reconsume_times=min(message.reconsume_times + 1, INT_MAX),
         )
     )
     if not result.is_ok:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from mqstore.services.delivery import BATCH_COUNT, DELAY_FOR_A_WHILE_MS, DeliveryService
 from mqstore.store.config_delay_offset import DelayOffsetManager
+from mqstore.store.config_manager import write_behind_log
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -27,7 +28,7 @@ class ScheduleMessageService(DeliveryService):
         """
         super().__init__(store)
         self._levels = range(1, store.max_delay_level + 1)
-        self._offsets = DelayOffsetManager(self.path / "config" / "delayOffset.json", self.engine.replace_config)
+        self._offsets = DelayOffsetManager(self.path / "config" / "delayOffset.json", write_behind_log(self.engine))
         self._persisted = self._offsets.all()
 
     @property
@@ -69,7 +70,6 @@ class ScheduleMessageService(DeliveryService):
         offsets = self._offsets.all()
         if offsets == self._persisted:
             return
-        self.engine.flush_commit_log(0)
         self._offsets.persist()
         self._persisted = offsets
 

@@ -9,12 +9,23 @@ import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mqstore.errors import MQStoreError, ReadOnlyError, StoreClosedError
+from mqstore.errors import MQStoreError, ReadOnlyError, StoreClosedError, StoreIOError
 from mqstore.store import config_json
 
-__all__ = ["ConfigManager", "Json", "checked_int", "checked_object", "of_closed_store", "read_only"]
+if TYPE_CHECKING:
+    from mqstore._native import Engine
+
+__all__ = [
+    "ConfigManager",
+    "Json",
+    "checked_int",
+    "checked_object",
+    "of_closed_store",
+    "read_only",
+    "write_behind_log",
+]
 
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 _LONG = re.compile(r"-?[0-9]{1,19}")
@@ -35,6 +46,8 @@ class ConfigManager:
         self._lock = threading.RLock()
         self._content: Json = {}
         self._written: bytes | None = None
+        self._has_given_way = False
+        """Whether it was read from the ``.bak``, which has to stay until the file is whole again."""
         self.load()
 
     def load(self) -> None:
@@ -53,6 +66,7 @@ class ConfigManager:
                 with self._lock:
                     self.decode(content)
                     self._content = content
+                    self._has_given_way = candidate != self._path
             except FileNotFoundError:
                 continue
             except ValueError as error:
@@ -73,13 +87,31 @@ class ConfigManager:
             content = self._content | self.encode()
             encoded = config_json.dumps(content).encode(errors="replace")
             if encoded != self._written:
+                if self._has_given_way:
+                    self._set_aside()
                 self._write(self._path, encoded)
                 self._content, self._written = content, encoded
+
+    def _set_aside(self) -> None:
+        """Keeps a damaged file under another name: the next one's ``.bak`` would be it, and the one that is not go.
+
+        Raises:
+            StoreIOError: it cannot be renamed.
+        """
+        try:
+            self._path.rename(self._path.with_name(self._path.name + ".damaged"))
+        except FileNotFoundError:
+            pass
+        except OSError as refused:
+            error = StoreIOError(f"rename {self._path}: {refused.strerror}")
+            error.errno, error.filename = refused.errno, str(self._path)
+            raise error from refused
+        self._has_given_way = False
 
     def end(self) -> None:
         """The store is about to be closed: from now on the file may be another writer's."""
         with self._lock:
-            self._write = of_closed_store
+            self._write, self._has_given_way = of_closed_store, False
 
     def decode(self, content: Json) -> None:
         """Takes over what a file holds.
@@ -135,6 +167,21 @@ def of_closed_store(path: Path, _content: bytes) -> None:
         StoreClosedError: always.
     """
     raise StoreClosedError(f"{path} is not written: the store is closed")
+
+
+def write_behind_log(engine: "Engine") -> Callable[[Path, bytes], None]:
+    """What replaces a file of offsets once the log is on the disk, as far as it has been put.
+
+    Offsets say that what stands before them is done. Were the log to lose that, what is put next would get the
+    same places in its queues, and be passed over.
+    """
+
+    def write(path: Path, content: bytes) -> None:
+        engine.commit(0)
+        engine.flush_commit_log(0)
+        engine.replace_config(path, content)
+
+    return write
 
 
 def read_only(path: Path, _content: bytes) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from mqstore.store.arguments import INT_MAX, LONG_MAX
 from mqstore.store.config_manager import ConfigManager, Json, checked_int, checked_object
 
 __all__ = ["SubscriptionGroupConfig", "SubscriptionGroupManager"]
@@ -46,8 +47,11 @@ class SubscriptionGroupConfig:
                 raise ValueError(f"{group}: {name}: expected true or false, found {given!r}")
             return given
 
-        def number(name: str, otherwise: int) -> int:
-            return checked_int(f"{group}: {name}", entry.get(name, otherwise))
+        def number(name: str, otherwise: int, most: int = INT_MAX) -> int:
+            given = checked_int(f"{group}: {name}", entry.get(name, otherwise))
+            if not -most <= given <= most:
+                raise ValueError(f"{group}: {name}: expected at most {most}, found {given}")
+            return given
 
         return cls(
             group_name=group,
@@ -56,8 +60,8 @@ class SubscriptionGroupConfig:
             consume_broadcast_enable=flag("consumeBroadcastEnable"),
             retry_queue_nums=number("retryQueueNums", 1),
             retry_max_times=number("retryMaxTimes", 16),
-            broker_id=number("brokerId", 0),
-            which_broker_when_consume_slowly=number("whichBrokerWhenConsumeSlowly", 1),
+            broker_id=number("brokerId", 0, LONG_MAX),
+            which_broker_when_consume_slowly=number("whichBrokerWhenConsumeSlowly", 1, LONG_MAX),
             notify_consumer_ids_changed_enable=flag("notifyConsumerIdsChangedEnable"),
         )
 

@@ -14,7 +14,6 @@ from mqstore.store.half_messages import (
     OP_TOPIC,
     LocalTransactionState,
     number,
-    stored,
     stored_message,
 )
 from mqstore.store.messages import MessageExtBrokerInner
@@ -27,6 +26,8 @@ __all__ = ["HalfCheck"]
 _log = logging.getLogger("mqstore")
 _MS_OF_HOUR = 3_600_000
 _PULL_COUNT = 32
+_MAX_DIGITS = 19
+"""Of an offset, which is a Java long."""
 
 
 class HalfCheck:
@@ -56,7 +57,7 @@ class HalfCheck:
         removed: dict[int, int] = {}
         for op in self._messages_of(OP_TOPIC, self._op_offset):
             text = bytes(op.body)
-            if op.tags != "d" or not text.isdigit():
+            if op.tags != "d" or not text.isdigit() or len(text) > _MAX_DIGITS:
                 _log.error("%s: %r says of no prepared message that it is done", self._store.path, op)
                 self._done_ops.add(op.queue_offset)
             elif int(text) < self._half_offset:
@@ -178,4 +179,4 @@ class HalfCheck:
         """Puts a half that nobody could decide on where it can be found. Source: ``resolveDiscardMsg``."""
         _log.error("%s: %r goes to %s: nobody decided on it", self._store.path, half, CHECK_MAX_TIME_TOPIC)
         dead = replace(MessageExtBrokerInner.like(half), topic=CHECK_MAX_TIME_TOPIC, queue_id=0, properties=properties)
-        stored(self._store.put_message(dead))
+        self._messages.give_up(half, dead)

@@ -1,5 +1,6 @@
 """The store as Python has it: the engine, its services and its life cycle."""
 
+import contextlib
 import logging
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -353,11 +354,13 @@ class MessageStore(StoreOperations):
             kinds = (ScheduleMessageService,) if self.compat else (ScheduleMessageService, TimedMessageService)
             running = [service for service in self._services if isinstance(service, kinds)]
             if broker_role == "SLAVE":
-                for service in running:
-                    service.stop()
-                    service.join_stopped()
-                    self._services.remove(service)
-                    service.closing()
+                # Where one cannot write what it has delivered, the others end all the same.
+                with contextlib.ExitStack() as closing:
+                    for service in running:
+                        service.stop()
+                        service.join_stopped()
+                        self._services.remove(service)
+                        closing.callback(service.closing)
             elif not running and not self.is_closed:
                 started = [kind(self) for kind in kinds]
                 self._services += started

@@ -96,19 +96,20 @@ class Transaction:
         if store._topics is not None:
             store._topics.get_or_add(HALF_TOPIC, 1)
         unconfirmed: MQStoreError | None = None
-        try:
-            result = store.put(HALF_TOPIC, body, queue_id=0, properties=properties, **given)
-        except MQStoreError as error:
-            # One that is stored but not confirmed has to be ended as the others.
-            given_back = getattr(error, "result", None)
-            if not isinstance(given_back, PutMessageResult):
-                raise
-            result, unconfirmed = given_back, error
-        half = stored_message(store, result)
+        with store._transactions.preparing() as prepared:
+            try:
+                result = store.put(HALF_TOPIC, body, queue_id=0, properties=properties, **given)
+            except MQStoreError as error:
+                # One that is stored but not confirmed has to be ended as the others.
+                given_back = getattr(error, "result", None)
+                if not isinstance(given_back, PutMessageResult):
+                    raise
+                result, unconfirmed = given_back, error
+            half = stored_message(store, result)
+            prepared(half.commit_log_offset)
         found = PreparedMessage(half.unique_key or "", topic, queue_id, half.commit_log_offset, half.queue_offset)
         self._check_final_size(found, half.store_size)
         self._prepared.append(found)
-        store._transactions.prepared(found.commit_log_offset)
         if unconfirmed is not None:
             raise unconfirmed
         return found
@@ -118,7 +119,7 @@ class Transaction:
         size = half_size + len(half.topic.encode()) - len(HALF_TOPIC)
         largest = min(self._store.options.max_message_size, self._store._log_file_size - _END_OF_FILE_SIZE)
         if size > largest:
-            self._store._transactions.end(half.commit_log_offset, commit=False)
+            self._store._transactions.end_prepared(half.commit_log_offset, commit=False)
             raise illegal(f"the message has {size} bytes when it is committed, {largest} can be stored")
 
     def commit(self) -> None:

@@ -3,8 +3,9 @@
 Source: ``TransactionalMessageServiceImpl``, ``EndTransactionProcessor``.
 """
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from mqstore._native import Message, PutMessageResult
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["CheckListener", "TransactionalMessages", "check_listener"]
 
 
+_Places = dict[int, int | LocalTransactionState]
+"""Where halves stand by now, or what a check has decided, by where they were prepared."""
 CheckListener = Callable[[Message], LocalTransactionState]
 """Decides on a message in doubt, which it gets as it stands in the half topic: its properties
 ``REAL_TOPIC``, ``REAL_QID``, ``UNIQ_KEY``, ``PGROUP`` and ``TRANSACTION_CHECK_TIMES`` say what it is."""
@@ -49,16 +52,32 @@ class TransactionalMessages:
         self._store = store
         self._checking = threading.Lock()
         self._ending = threading.RLock()
-        self._live: dict[int, int | LocalTransactionState] = {}
-        """Where the halves of transactions of this process stand by now, or what a check has decided, by where
-        they were prepared."""
+        self._live: _Places = {}
+        """Of the halves of transactions of this process."""
+        self._preparing: dict[int, _Places] = {}
+        """Of the halves that were moved while one was being prepared, for each that is."""
         self._ended: set[int] | None = None
         """The halves that have ended since the check that is under way began."""
 
-    def prepared(self, commit_log_offset: int) -> None:
-        """A transaction of this process has prepared a message."""
+    @contextlib.contextmanager
+    def preparing(self) -> Iterator[Callable[[int], None]]:
+        """While a transaction of this process prepares a message; gives what is told where it stands.
+
+        A put that waits for the disk or for a slave is in the log already: a check can come to it before it returns.
+        """
+        moved: _Places = {}
         with self._ending:
-            self._live[commit_log_offset] = commit_log_offset
+            self._preparing[id(moved)] = moved
+
+        def prepared(commit_log_offset: int) -> None:
+            with self._ending:
+                self._live[commit_log_offset] = moved.get(commit_log_offset, commit_log_offset)
+
+        try:
+            yield prepared
+        finally:
+            with self._ending:
+                del self._preparing[id(moved)]
 
     def end_prepared(self, commit_log_offset: int, *, commit: bool) -> None:
         """Ends a message of a transaction of this process, wherever checks have put its half meanwhile.
@@ -85,6 +104,9 @@ class TransactionalMessages:
             if now_at == before:
                 self._live[prepared_at] = after
                 return
+        for moved in self._preparing.values():
+            prepared_at = next((first for first, now_at in moved.items() if now_at == before), before)
+            moved[prepared_at] = after
 
     def put_back(self, half: Message, message: MessageExtBrokerInner) -> PutMessageResult | None:
         """Puts a half behind the others; ``None`` where it has ended meanwhile."""
@@ -94,6 +116,12 @@ class TransactionalMessages:
             result = stored(self._store.put_message(message))
             self._moved(half.commit_log_offset, stored_message(self._store, result).commit_log_offset)
             return result
+
+    def give_up(self, half: Message, dead: MessageExtBrokerInner) -> None:
+        """Puts a half that nobody could decide on where it can be found, unless it has ended meanwhile."""
+        with self._ending:
+            if self._ended is None or half.commit_log_offset not in self._ended:
+                stored(self._store.put_message(dead))
 
     def decide(self, half: Message, state: LocalTransactionState) -> None:
         """Ends a half as a listener said, unless it has ended meanwhile."""
@@ -156,6 +184,8 @@ class TransactionalMessages:
         with self._checking:
             with self._ending:
                 self._ended = set()
+                # What has ended by now is in the queues, also what a transient store pool holds of it.
+                store._engine.commit(0)
                 store._catch_up()
             offsets = store.consumers.offsets
             queues = [queue_id for topic, queue_id, *_ in store._queues() if topic == HALF_TOPIC]
@@ -164,6 +194,4 @@ class TransactionalMessages:
             finally:
                 self._ended = None
                 if queues:
-                    # What an offset says is done has to be on the disk before it.
-                    store._engine.flush_commit_log(0)
                     offsets.persist()

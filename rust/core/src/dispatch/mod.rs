@@ -186,13 +186,14 @@ impl Dispatcher {
     fn pass_once(&self, targets: DispatchTargets<'_>, ahead: DerivedAhead) -> Result<u64> {
         let before = self.message_count();
         let mut position = self.reput_from_offset();
-        if let Some(min) = targets.log.min_offset()
-            && position < min
-        {
+        // The end first: a slave's log that begins anywhere has its end there before it has a file, and what lies
+        // before that file is missing nowhere.
+        let end = self.limit(targets);
+        let Some(min) = targets.log.min_offset() else { return Ok(0) };
+        if position < min {
             position = min;
             self.set_reput_from_offset(position);
         }
-        let end = self.limit(targets);
         let outcome = self
             .put_ahead(targets, ahead, position, end)
             .and_then(|position| self.walk_in_parts(targets, position, end))

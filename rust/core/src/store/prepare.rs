@@ -15,8 +15,11 @@ use crate::error::{Error, Result};
 use crate::format::batch::BatchItem;
 use crate::format::java_hash_map::JavaHashMap;
 use crate::format::java_string::utf16_len;
-use crate::format::message::{self, MAX_PROPERTIES_LENGTH, MAX_TOPIC_LENGTH, RecordFields};
+use crate::format::message::{
+    self, END_FILE_MIN_BLANK_LENGTH, MAX_PROPERTIES_LENGTH, MAX_TOPIC_LENGTH, RecordFields,
+};
 use crate::format::{properties, sys_flag};
+use crate::num;
 use crate::status::PutMessageStatus;
 
 /// An append that seems to take longer than this was not timed at all.
@@ -153,7 +156,11 @@ impl Store {
             body_crc: message::body_crc(message.body),
             wait_store_msg_ok: waits(&message.properties),
         };
-        self.check_sizes(&prepared.record(&self.config, message, encoded).fields)?;
+        let fields = prepared.record(&self.config, message, encoded).fields;
+        self.check_sizes(&fields)?;
+        if fields.topic != message.topic {
+            self.check_fits_file(&RecordFields { topic: message.topic, ..fields })?;
+        }
         Ok(prepared)
     }
 
@@ -269,6 +276,17 @@ impl Store {
             return Err(PutRefusal::illegal("maxMessageSize", self.config.max_message_size, reason));
         }
         Ok(())
+    }
+
+    /// A message that waits has a longer record once it is delivered, where its topic is longer than the one in
+    /// which it waits.
+    fn check_fits_file(&self, delivered: &RecordFields<'_>) -> Checked<()> {
+        let (size, file_size) = (delivered.record_size(), self.config.mapped_file_size_commit_log);
+        if num::offset(size + END_FILE_MIN_BLANK_LENGTH) <= file_size {
+            return Ok(());
+        }
+        let reason = format!("the record has {size} bytes when it is delivered, which fit no log file");
+        Err(PutRefusal::illegal("mappedFileSizeCommitLog", file_size, reason))
     }
 
     /// Gives the merged properties of each message, and whether the put waits for the disk.

@@ -1,9 +1,10 @@
 //! Passes over the log by the reput service and by readers, and what they hand to queues and listeners.
 
+use mqstore_core::config::StoreConfig;
 use mqstore_core::index::KeyQuery;
 use mqstore_core::store::Store;
 
-use crate::stores::{bodies_of, message, numbers, open, try_put};
+use crate::stores::{LOG_FILE_SIZE, bodies_of, config, log_file, message, numbers, open, open_with, try_put};
 use crate::{run, thread};
 
 fn put_numbered(store: &Store, number: usize) -> i64 {
@@ -103,5 +104,35 @@ fn a_queue_has_no_holes_while_it_is_written_to_its_files() {
             }
         });
         assert_eq!(numbers(&store), (0..21).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_slave_whose_log_begins_anywhere_dispatches_it_from_its_begin() {
+    run(|| {
+        let (root, slave_root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let master = open(root.path());
+        for number in 0..3 {
+            let body = format!("{number}{}", "x".repeat(1800));
+            try_put(&master, &message("t", 0, body.as_bytes(), "")).unwrap();
+        }
+        let end = usize::try_from(master.max_phy_offset() - LOG_FILE_SIZE).unwrap();
+        let newest = std::fs::read(log_file(root.path(), LOG_FILE_SIZE)).unwrap();
+        let slave = open_with(StoreConfig { is_slave: true, ..config(slave_root.path()) });
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut at = LOG_FILE_SIZE;
+                for part in newest[..end].chunks(1000) {
+                    slave.append_to_commit_log(at, part).unwrap();
+                    at += u64::try_from(part.len()).unwrap();
+                }
+            });
+            for _ in 0..4 {
+                slave.reput().unwrap();
+                thread::yield_now();
+            }
+        });
+        slave.reput().unwrap();
+        assert_eq!((slave.gaps(), slave.dispatcher().message_count()), (Vec::new(), 1));
     });
 }

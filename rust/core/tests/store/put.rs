@@ -257,3 +257,26 @@ fn what_is_put_before_a_refusal_is_flushed_all_the_same() {
     assert_eq!(done.len(), 1);
     assert!(store.log().wait_flush_requested(std::time::Duration::ZERO));
 }
+
+#[test]
+fn a_delayed_message_that_will_fit_no_file_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let topic = "t".repeat(100);
+    for waiting in ["DELAY\x011", "MQSTORE_DELIVER_AT\x011001000"] {
+        // The topic in which it waits is shorter than its own.
+        let longest = (0..LOG_FILE_SIZE).rev().find(|&size| {
+            try_put(&store, &message(&topic, 0, &vec![0; usize::try_from(size).unwrap()], waiting)).is_ok()
+        });
+        assert!(longest.is_some(), "{waiting:?}");
+    }
+    store.reput().unwrap();
+    let delivered = |store: &crate::stores::Opened| {
+        store.clock.set(1_002_000);
+        let level = store.deliver_level(1, 0, 10).unwrap();
+        let timed = store.deliver_timed(10).unwrap();
+        assert_eq!((level.undeliverable, timed.undeliverable), (Vec::new(), Vec::new()));
+        level.delivered_count + timed.delivered_count
+    };
+    assert_eq!(delivered(&store), 2);
+}
