@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -191,6 +192,35 @@ def test_nobody_writes_between_the_look_at_the_log_and_the_last_file_that_is_set
     assert refused == ["noted", "positions", "consumequeue", "index", "checkpoint"]
     assert len(done.lost) == len(lost)
     check_repaired(path, offsets, lost)
+
+
+@pytest.mark.parametrize("in_place", [True, False], ids=["in-place", "out"])
+def test_a_log_that_lies_elsewhere(tmp_path: Path, *, in_place: bool) -> None:
+    """In two folders, and a third that is only read."""
+    path = tmp_path / "store"
+    given = SMALL_FILES | {"storePathCommitLog": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
+    with mqstore.open(path, "rw", **given) as opened:
+        offsets = [opened.put("t", bytes(500), queue_id=0).wrote_offset or 0 for _ in range(MESSAGES)]
+    (tmp_path / "c").mkdir()
+    first = next(folder for folder in (tmp_path / "a", tmp_path / "b") if (folder / f"{0:020}").exists())
+    (first / f"{0:020}").rename(tmp_path / "c" / f"{0:020}")
+    given["readOnlyCommitLogStorePaths"] = str(tmp_path / "c")
+    last = tmp_path / ("a" if (tmp_path / "a" / f"{LOG_FILE_SIZE:020}").exists() else "b")
+    damaged = next(number for number, offset in enumerate(offsets) if offset > LOG_FILE_SIZE)
+    with (last / f"{LOG_FILE_SIZE:020}").open("r+b") as file:
+        file.seek(offsets[damaged] - LOG_FILE_SIZE + BODY_AT)
+        file.write(b"\1")
+    done = repair(path, None if in_place else tmp_path / "whole", **given)
+    assert [message.queue_offset for message in done.lost] == [damaged]
+    assert done.message_count == MESSAGES - 1
+    if in_place:
+        assert not (path / "commitlog").exists()
+    else:
+        shutil.rmtree(tmp_path / "c")
+    with mqstore.open(done.path, **(given if in_place else SMALL_FILES)) as repaired:
+        assert [message.queue_offset for message in repaired.select("t")] == [
+            number for number in range(MESSAGES) if number != damaged
+        ]
 
 
 def test_the_commands(store: tuple[Path, list[int]], tmp_path: Path) -> None:

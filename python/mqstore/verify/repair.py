@@ -22,6 +22,7 @@ __all__ = ["LostMessage", "RepairResult", "repair"]
 
 _UNITS_AT_ONCE = 10_000
 _BLANK_SIZE = 2**31 - 1
+_READ_ONLY = "read_only_commit_log_store_paths"
 _DERIVED = ("consumequeue", "consumequeue_ext", "index", "checkpoint", "abort")
 """What follows from the log, by the names that it has in a store."""
 
@@ -93,7 +94,7 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
         if target is not None:
             with _whole_or_not_at_all(target) as made:
                 holes, told = _copy(source, of_source, made)
-                lost, message_count = _derive(made, given, told)
+                lost, message_count = _derive(made, _without_paths(given), told)
             path, saved = target, None
         else:
             found = _fill(source, of_source)
@@ -184,7 +185,7 @@ def _derive(store: Path, given: dict[str, Any], told: _Lost) -> tuple[_Lost, int
     Of what the old queues told as lost a damaged unit may have told it: what a queue has now is not.
     """
     # Without them the engine dispatches the whole log when it opens the store.
-    with mqstore.open(store, "rw", on_damage="truncate", **_without_paths(given)) as repaired:
+    with mqstore.open(store, "rw", on_damage="truncate", **given) as repaired:
         blanks = _blanks(repaired)
         offsets = {(topic, queue_id): range(first, end) for topic, queue_id, first, end, _ in repaired._queues()}
         absent = {
@@ -194,7 +195,8 @@ def _derive(store: Path, given: dict[str, Any], told: _Lost) -> tuple[_Lost, int
 
 
 def _without_paths(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if not name.startswith("store_path_")}
+    """The options of a store that has all its files in its own folder."""
+    return {name: value for name, value in given.items() if not name.startswith("store_path_") and name != _READ_ONLY}
 
 
 def _units_in_holes(view: _native.LogView) -> _Lost:
