@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
+from pyspark.sql.types import BinaryType, IntegerType, MapType, StringType, StructType
 
 import mqstore
 import mqstore.spark
@@ -254,6 +254,43 @@ def test_a_batch_is_there_once_wherever_its_driver_is_killed(tmp_path: Path) -> 
         batch += 1
     assert batch > 5
     assert partial > 1, "no driver was killed in the middle of a batch"
+
+
+def test_what_a_store_makes_of_messages_is_not_taken_for_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker runs between a driver that was killed and the next: it delivers, and a consumer gives back."""
+    path = str(tmp_path / "store")
+    levels = "1s 1s 1s"
+    options = {"path": path, "sinkId": "once", "topic": "t", "store.messageDelayLevel": levels}
+    schema = StructType().add("body", BinaryType()).add("properties", MapType(StringType(), StringType()))
+
+    def commit() -> None:
+        writer = MQStoreDataSource(options).streamWriter(schema, overwrite=False)
+        assert isinstance(writer, MessageStreamWriter)
+        rows = [{"body": b"%d" % at, "properties": [("DELAY", "1")] if at < 5 else []} for at in range(20)]
+        arrow = pa.schema({"body": pa.binary(), "properties": pa.map_(pa.string(), pa.string())})
+        writer.commit([writer.write(iter([pa.RecordBatch.from_pylist(rows, arrow)]))], 0)
+
+    def half(store: mqstore.MessageStore, rows: pa.RecordBatchReader, **given: Any) -> None:
+        put_arrow(store, rows.read_all().slice(0, 10), **given)
+        raise ZeroDivisionError
+
+    put_arrow = mqstore.MessageStore.put_arrow
+    with monkeypatch.context() as killed:
+        killed.setattr(mqstore.MessageStore, "put_arrow", half)
+        with pytest.raises(ZeroDivisionError):
+            commit()
+    with mqstore.open(path, "rw", schedule_messages=True, messageDelayLevel=levels) as store:
+        with store.consumer("g", "t", timeout=5, from_where="first") as consumer:
+            for number, message in enumerate(consumer):
+                if number < 5:
+                    consumer.reconsume_later(message)
+                if number == 14:
+                    break
+        assert store.select().count() > 20
+    commit()
+    with mqstore.open(path) as store:
+        found = {int(bytes(message.body)) for message in store.select()}
+    assert found == set(range(20))
 
 
 def test_an_abort_keeps_what_a_begun_batch_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

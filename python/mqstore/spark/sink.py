@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["BATCH_PROPERTY", "MessageStreamWriter", "MessageWriter"]
 
 BATCH_PROPERTY = "SPARK_BATCH"
+_WAITING_TOPIC = "SCHEDULE_TOPIC_XXXX"
+"""Where delayed messages wait."""
 
 
 @dataclass(frozen=True)
@@ -198,4 +200,13 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         """How many of a batch's messages the log holds."""
         name = self._name(begun.batch)
         since = store.select(phy_offsets=(begun.from_phy_offset, None))
-        return sum(message.properties.get(BATCH_PROPERTY) == name for message in since)
+        return sum(message.properties.get(BATCH_PROPERTY) == name and not _is_copy(message) for message in since)
+
+
+def _is_copy(message: mqstore.Message) -> bool:
+    """Whether a store made it of one that was put, with its properties: when it was due, or was to come again.
+
+    A put sends what has a delay to wait in its own topic, and a sink's rows have not been consumed.
+    """
+    is_delayed = int(message.properties.get("DELAY", "0")) > 0
+    return message.reconsume_times > 0 or (is_delayed and message.topic != _WAITING_TOPIC)
