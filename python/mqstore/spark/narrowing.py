@@ -108,13 +108,15 @@ class Narrowing:
             tags = " || ".join(sorted(self.tags))
         if tags == "*":
             tags = None
+        first, last = self.commit_log_offset.first, self.commit_log_offset.last
         return replace(
             spec,
             tags=tags,
             begin_timestamp=time.first,
             end_timestamp=time.last,
-            from_phy_offset=self.commit_log_offset.first,
-            to_phy_offset=None if self.commit_log_offset.last is None else self.commit_log_offset.last + 1,
+            # A filter may say negative numbers, a selection not.
+            from_phy_offset=None if first is None else max(0, first),
+            to_phy_offset=None if last is None else max(0, last + 1),
         )
 
 

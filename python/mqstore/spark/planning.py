@@ -142,7 +142,7 @@ def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRan
         begin = max(of_log.begin, spec.from_phy_offset or 0)
         spec = replace(spec, from_phy_offset=begin, to_phy_offset=min(of_log.end, spec.to_phy_offset or of_log.end))
     if keys is None and not options.has_topics and narrowing.topics is None:
-        return _share_of_log(path, options, spec)
+        return _share_of_log(path, options, spec, is_stream=of_log is not None)
     store = followed(path, pread=options.pread)
     log_end = store.get_max_phy_offset() if of_log is None else of_log.end
     queues = _queue_bounds(store, options, narrowing, is_stream=of_log is not None)
@@ -153,14 +153,17 @@ def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRan
     return _share_of_queues(store, path, log_end, spec, queues)
 
 
-def _share_of_log(path: str, options: ReadOptions, spec: SelectionSpec) -> _Share:
-    if options.starting is not None and options.starting.is_latest and spec.from_phy_offset is None:
+def _share_of_log(path: str, options: ReadOptions, spec: SelectionSpec, *, is_stream: bool) -> _Share:
+    if options.starting is not None and options.starting.is_latest and not is_stream:
         return _Share(path, 0, spec)
     log = log_of(path, pread=options.pread)
     begin, end = log._log_range(spec)
-    if spec.from_phy_offset is not None:
+    if is_stream:
         # What is gone in between is for the piece to tell.
-        begin = min(begin, spec.from_phy_offset) if spec.from_phy_offset < begin else begin
+        begin = min(begin, spec.from_phy_offset or 0)
+    elif spec.from_phy_offset is not None:
+        # A filter may say any offset: one inside a record is no damage, and one before the log's begin no loss.
+        begin = log._boundary_at(begin)
     spec = replace(spec, from_phy_offset=begin, to_phy_offset=max(begin, end))
     return _Share(path, log.get_max_phy_offset(), spec, log=log)
 
