@@ -1,6 +1,7 @@
 """Pieces of a log: they begin where records do, whatever bodies look like, and read what is asked for."""
 
 import datetime as dt
+import shutil
 import struct
 import zlib
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, LessThan
 
 import mqstore
 from mqstore import _native
@@ -118,7 +119,7 @@ def bytes_read(path: Path, *columns: str, **options: Any) -> tuple[int, int]:
     """Rows, and the bytes that planning and reading them took at the engine's seam."""
     from mqstore.spark import opened  # noqa: PLC0415 - what it keeps open is let go of
 
-    for store in opened._followed.values():
+    for _, store in opened._followed.values():
         store.close()
     for known in (opened._followed, opened._logs, opened._parts):
         known.clear()
@@ -237,3 +238,47 @@ def test_what_is_gone_is_told(tmp_path: Path) -> None:
             read_directly(path, "commit_log_offset", minPartitions=partitions)
         table, _ = read_directly(path, "commit_log_offset", minPartitions=partitions, failOnDataLoss="false")
         assert table["commit_log_offset"].to_pylist() == left
+
+
+def test_filters_on_places_say_any_number(tmp_path: Path) -> None:
+    """None makes damage, loss or a message of what lies around it; none gives more than the options do."""
+    path = tmp_path / "store"
+    put_forgeries(path)
+    with mqstore.open(path) as store:
+        places = [message.commit_log_offset for message in store.select()]
+    inside = places[10] + HEAD_SIZE
+
+    def left(place_filter: Filter, **options: Any) -> list[int]:
+        table, _ = read_directly(path, "commit_log_offset", filters=[place_filter], mode="FAILFAST", **options)
+        found: list[int] = table["commit_log_offset"].to_pylist()
+        return found
+
+    name = ("commit_log_offset",)
+    for options in ({}, {"subscribe": "true"}):
+        for begin in (places[10] + 1, inside, inside + 1):
+            assert left(GreaterThanOrEqual(name, begin), **options) == places[11:]
+        assert left(GreaterThan(name, -5), **options) == places
+        assert not left(LessThan(name, -5), **options)
+        assert not left(EqualTo(name, -1), **options)
+        assert not left(GreaterThan(name, -5), startingOffsets="latest", **options)
+    # As retention leaves a log: what is gone was not asked for.
+    fill(tmp_path / "retained", 600)
+    min((tmp_path / "retained" / "commitlog").iterdir()).unlink()
+    filters: list[Filter] = [GreaterThan(name, 5)]
+    table, _ = read_directly(tmp_path / "retained", "commit_log_offset", filters=filters)
+    with mqstore.open(tmp_path / "retained") as store:
+        assert table.num_rows == store.select().count() > 0
+
+
+@pytest.mark.parametrize("options", [{}, {"subscribe": "topic-0"}, {"keys": "key-0"}], ids=["log", "queues", "keys"])
+def test_a_store_that_was_made_anew_is_not_the_one_before(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = tmp_path / "store"
+    for count, body_size in ((300, 160), (200, 80)):
+        if path.exists():
+            shutil.rmtree(path)
+        known = [row["body"] for row in fill(path, count, body_size=body_size)]
+        table, _ = read_directly(path, "body", **options)
+        found = table["body"].to_pylist()
+        assert found
+        assert set(found) <= set(known)
+        assert len(found) == len(known) or options

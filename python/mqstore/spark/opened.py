@@ -1,13 +1,15 @@
 """Stores that are open in this process, so that one of its many tasks opens what the others need too.
 
 Spark's workers live longer than their tasks. A store is kept with what it was opened for; one whose
-first file has gone with retention, or that does not go as far as a task needs, is opened again.
+first file has gone with retention, or is another's by now, whose queues were set aside, or that does not go as far
+as a task needs, is opened again.
 """
 
 import glob
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import mqstore
 from mqstore import _native
@@ -20,9 +22,13 @@ __all__ = ["check_stores", "expand", "followed", "forget_part", "log_of", "part_
 
 _MAX_PARTS = 16
 
-_followed: dict[tuple[str, bool | None], mqstore.MessageStore] = {}
-_logs: dict[tuple[str, bool | None], _native.Store] = {}
-_parts: dict[tuple[str, bool | None, tuple[str, ...]], tuple[int, _native.Store]] = {}
+_Inode: TypeAlias = tuple[int, int] | None
+_Identity: TypeAlias = tuple[_Inode, _Inode]
+"""Which files a store was made of when it was opened: a path says only where another one may be now."""
+
+_followed: dict[tuple[str, bool | None], tuple[_Identity, mqstore.MessageStore]] = {}
+_logs: dict[tuple[str, bool | None], tuple[_Identity, _native.Store]] = {}
+_parts: dict[tuple[str, bool | None, tuple[str, ...]], tuple[int, _Identity, _native.Store]] = {}
 
 
 def expand(paths: Sequence[str]) -> list[str]:
@@ -62,23 +68,25 @@ def check_stores(paths: Sequence[str]) -> None:
 def followed(path: str, *, pread: bool | None) -> mqstore.MessageStore:
     """A whole store as it is now: queues and index dispatched."""
     known = _followed.get((path, pread))
-    if known is None or not _can_go_on(path, known):
-        if known is not None:
-            known.close()
-        known = _followed[path, pread] = mqstore.open(path, pread=pread)
-    else:
-        known.refresh()
-    return known
+    if known is not None and _can_go_on(path, *known):
+        known[1].refresh()
+        return known[1]
+    if known is not None:
+        known[1].close()
+    opened = mqstore.open(path, pread=pread)
+    _followed[path, pread] = (_identity(path, opened), opened)
+    return opened
 
 
 def log_of(path: str, *, pread: bool | None) -> _native.Store:
     """A store's log as it is now, with its queues as far as their files go."""
     known = _logs.get((path, pread))
-    if known is None or not _can_go_on(path, known):
-        known = _logs[path, pread] = _open_part(path, None, None, pread=pread)
-    else:
-        known._refresh()
-    return known
+    if known is not None and _can_go_on(path, *known):
+        known[1]._refresh()
+        return known[1]
+    opened = _open_part(path, None, None, pread=pread)
+    _logs[path, pread] = (_identity(path, opened), opened)
+    return opened
 
 
 def part_of(path: str, topics: Sequence[str], log_end: int, *, pread: bool | None) -> _native.Store:
@@ -88,13 +96,13 @@ def part_of(path: str, topics: Sequence[str], log_end: int, *, pread: bool | Non
         StoreNotFoundError: this machine does not see the store.
     """
     key = (path, pread, tuple(topics))
-    known_end, known = _parts.get(key, (-1, None))
-    if known is not None and known_end >= log_end and (byte_ranges.is_remote(path) or _has_first_file(known)):
-        return known
+    known = _parts.get(key)
+    if known is not None and known[0] >= log_end and (byte_ranges.is_remote(path) or _is_still(path, *known[1:])):
+        return known[2]
     if len(_parts) >= _MAX_PARTS:
         del _parts[next(iter(_parts))]
     opened = _open_part(path, log_end, topics, pread=pread)
-    _parts[key] = (log_end, opened)
+    _parts[key] = (log_end, _identity(path, opened), opened)
     return opened
 
 
@@ -103,14 +111,30 @@ def forget_part(path: str, topics: Sequence[str], *, pread: bool | None) -> None
     _parts.pop((path, pread, tuple(topics)), None)
 
 
-def _can_go_on(path: str, store: _native.Store) -> bool:
+def _can_go_on(path: str, identity: _Identity, store: "mqstore.MessageStore | _native.Store") -> bool:
     """Whether a store that is open can tell what it is now: one that is not local is as it was when it was opened."""
-    return not byte_ranges.is_remote(path) and _has_first_file(store)
+    return not byte_ranges.is_remote(path) and _is_still(path, identity, store)
 
 
-def _has_first_file(store: _native.Store) -> bool:
+def _is_still(path: str, identity: _Identity, store: "mqstore.MessageStore | _native.Store") -> bool:
+    """Whether what is open is what lies there: not a store that was removed and made anew, or repaired."""
+    return _identity(path, store) == identity
+
+
+def _identity(path: str, store: "mqstore.MessageStore | _native.Store") -> _Identity:
+    """The log's first file, which a store that has it open keeps from being another one, and the queues' folder."""
+    if byte_ranges.is_remote(path):
+        return None, None
     files = store._log_files()
-    return not files or Path(files[0][0]).exists()
+    return _inode(files[0][0]) if files else None, _inode(Path(path, "consumequeue"))
+
+
+def _inode(path: str | Path) -> _Inode:
+    try:
+        found = Path(path).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _open_part(path: str, log_end: int | None, topics: Sequence[str] | None, *, pread: bool | None) -> _native.Store:
