@@ -1,6 +1,7 @@
 """What goes into a store from Spark: every row, once, in its order, whoever is killed when."""
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -291,6 +292,33 @@ def test_what_a_store_makes_of_messages_is_not_taken_for_rows(tmp_path: Path, mo
     with mqstore.open(path) as store:
         found = {int(bytes(message.body)) for message in store.select()}
     assert found == set(range(20))
+
+
+def test_a_batch_says_that_it_begins_once_its_rows_are_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store"
+    writer = stream_writer(str(path))
+    messages = stage(writer, 0, 0)
+    synced: set[int] = set()
+    told: list[set[str]] = []
+    needed = [path / "mqstore", path / "mqstore" / "spark", path / "mqstore" / "spark" / "once"]
+    needed += [needed[-1] / "staged", *(Path(each.file) for each in messages if each.file)]
+    fsync, replace = os.fsync, mqstore.MessageStore._replace_config
+
+    def sync(handle: int) -> None:
+        synced.add(os.fstat(handle).st_ino)
+        fsync(handle)
+
+    def tell(store: mqstore.MessageStore, *given: Any) -> None:
+        told.append({each.name for each in needed if each.stat().st_ino not in synced})
+        replace(store, *given)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(mqstore.MessageStore, "_replace_config", tell)
+    monkeypatch.setattr("mqstore.spark.sink.remove", lambda _: None)
+    writer.commit(messages, 0)
+    assert told == [set(), set()]
 
 
 def test_an_abort_keeps_what_a_begun_batch_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

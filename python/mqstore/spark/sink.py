@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 import mqstore
 from mqstore import _native
-from mqstore.spark.staging import remove, rows_behind, stage
+from mqstore.spark.staging import remove, rows_behind, stage, sync
 from mqstore.spark.write_options import WriteOptions, check_columns
 
 if TYPE_CHECKING:
@@ -158,6 +158,10 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
                 remove(given)
                 return
             if begun is None or begun.batch < batchId:
+                # What the file below names is there where it is, also after a power cut.
+                folders = [self._folder, *self._folder.parents[:2]]
+                self._staging.mkdir(parents=True, exist_ok=True)
+                sync([*given, self._staging, *folders])
                 begin = store.get_max_phy_offset()
                 begun = _Batch(batch=batchId, is_done=False, from_phy_offset=begin, files=given)
                 self._write(store, begun)

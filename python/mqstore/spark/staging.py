@@ -1,5 +1,6 @@
 """What tasks hand over to the driver: rows in Arrow files of a folder that both see."""
 
+import os
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["remove", "rows_behind", "stage"]
+__all__ = ["remove", "rows_behind", "stage", "sync"]
 
 
 def stage(folder: Path, batches: Iterable["pa.RecordBatch"]) -> str | None:
@@ -30,6 +31,16 @@ def stage(folder: Path, batches: Iterable["pa.RecordBatch"]) -> str | None:
         if writer is not None:
             writer.close()
     return file
+
+
+def sync(paths: Iterable[str | Path]) -> None:
+    """Brings files, and what folders have, to the disk."""
+    for path in paths:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def rows_behind(file: str, skipped: int) -> tuple[int, "pa.RecordBatchReader | None"]:
