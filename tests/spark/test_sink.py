@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -261,13 +262,15 @@ def test_what_a_store_makes_of_messages_is_not_taken_for_rows(tmp_path: Path, mo
     """A broker runs between a driver that was killed and the next: it delivers, and a consumer gives back."""
     path = str(tmp_path / "store")
     levels = "1s 1s 1s"
+    due_ms = time.time_ns() // 1_000_000 + 3_000
     options = {"path": path, "sinkId": "once", "topic": "t", "store.messageDelayLevel": levels}
     schema = StructType().add("body", BinaryType()).add("properties", MapType(StringType(), StringType()))
 
     def commit() -> None:
         writer = MQStoreDataSource(options).streamWriter(schema, overwrite=False)
         assert isinstance(writer, MessageStreamWriter)
-        rows = [{"body": b"%d" % at, "properties": [("DELAY", "1")] if at < 5 else []} for at in range(20)]
+        of = {0: [("DELAY", "1")], 1: [("MQSTORE_DELIVER_AT", str(due_ms))]}
+        rows = [{"body": b"%d" % at, "properties": of.get(at % 4, [])} for at in range(20)]
         arrow = pa.schema({"body": pa.binary(), "properties": pa.map_(pa.string(), pa.string())})
         writer.commit([writer.write(iter([pa.RecordBatch.from_pylist(rows, arrow)]))], 0)
 
@@ -290,7 +293,8 @@ def test_what_a_store_makes_of_messages_is_not_taken_for_rows(tmp_path: Path, mo
         assert store.select().count() > 20
     commit()
     with mqstore.open(path) as store:
-        found = {int(bytes(message.body)) for message in store.select()}
+        rows = [message for message in store.select() if BATCH_PROPERTY in message.properties]
+        found = {int(bytes(message.body)) for message in rows}
     assert found == set(range(20))
 
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["BATCH_PROPERTY", "MessageStreamWriter", "MessageWriter"]
 
 BATCH_PROPERTY = "SPARK_BATCH"
-_WAITING_TOPIC = "SCHEDULE_TOPIC_XXXX"
-"""Where delayed messages wait."""
+_DELAYED_TOPIC, _TIMED_TOPIC = "SCHEDULE_TOPIC_XXXX", "MQSTORE_TIMED_TOPIC"
+"""Where messages wait for their delay, or for their time."""
 
 
 @dataclass(frozen=True)
@@ -204,13 +204,23 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         """How many of a batch's messages the log holds."""
         name = self._name(begun.batch)
         since = store.select(phy_offsets=(begun.from_phy_offset, None))
-        return sum(message.properties.get(BATCH_PROPERTY) == name and not _is_copy(message) for message in since)
+        return _row_count(message for message in since if message.properties.get(BATCH_PROPERTY) == name)
 
 
-def _is_copy(message: mqstore.Message) -> bool:
-    """Whether a store made it of one that was put, with its properties: when it was due, or was to come again.
+def _row_count(messages: Iterable[mqstore.Message]) -> int:
+    """How many of a batch's messages were put, in the log's order.
 
-    A put sends what has a delay to wait in its own topic, and a sink's rows have not been consumed.
+    Of others a store made copies, with their properties: when they were due, or were to come again. A put sends what
+    has a delay or a time to wait in a topic of its own, and a sink's rows have not been consumed.
     """
-    is_delayed = int(message.properties.get("DELAY", "0")) > 0
-    return message.reconsume_times > 0 or (is_delayed and message.topic != _WAITING_TOPIC)
+    count = 0
+    timed: set[str | None] = set()
+    for message in messages:
+        level = message.properties.get("DELAY", "")
+        is_delivered = level.isdecimal() and int(level) > 0 and message.topic != _DELAYED_TOPIC
+        if message.topic == _TIMED_TOPIC:
+            timed.add(message.unique_key)
+        elif is_delivered or message.unique_key in timed or message.reconsume_times > 0:
+            continue
+        count += 1
+    return count
