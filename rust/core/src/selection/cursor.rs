@@ -63,7 +63,14 @@ impl Chunk {
 impl Cursor {
     pub(super) fn new(store: Arc<Store>, selection: Selection, bodies: Bodies) -> Result<Self> {
         store.catch_up()?;
-        let plan = Plan::of(&selection, &store)?;
+        let mut plan = Plan::of(&selection, &store)?;
+        if let (Plan::Log { next, end }, Some(_)) = (&mut plan, selection.from_phy_offset)
+            && !store.is_part()
+        {
+            // Who selects may name any byte, in a body too, where what looks like a record is none. Who opened a part
+            // knows where records begin.
+            *next = store.boundary_at(*next)?.min((*end).max(*next));
+        }
         let left = selection.limit.unwrap_or(u64::MAX);
         let bad = BadRanges::default();
         if let (Plan::Log { next, .. }, Some(from)) = (&plan, selection.from_phy_offset)

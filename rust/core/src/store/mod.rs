@@ -194,6 +194,11 @@ impl Store {
         if self.is_closed() { Err(self.ended.closed()) } else { Ok(()) }
     }
 
+    /// Whether it was opened as a part: up to an end, and with the queues, that who opened it knows.
+    pub(crate) const fn is_part(&self) -> bool {
+        self.is_part
+    }
+
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
         if self.mode == Mode::Read { Err(Error::ReadOnly { path: self.path().into() }) } else { Ok(()) }

@@ -152,3 +152,25 @@ fn a_walk_ends_with_an_error_where_its_store_is_closed() {
     assert!(matches!(cursor.next_messages(5, u64::MAX), Err(Error::Closed)));
     assert!(held.iter().all(|message| decode_record(message.bytes()).is_some()), "what was given stays");
 }
+
+#[test]
+fn a_range_of_the_log_begins_with_a_record_wherever_it_is_said_to_begin() {
+    const PHYSICAL_OFFSET_AT: usize = 28;
+    const BODY_AT: u64 = 88;
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let first = put(&store, "a", 0, b"0", "");
+    let mut forged = store.log().get_bytes(0, store.max_phy_offset()).unwrap().unwrap().to_vec();
+    let holder = store.max_phy_offset();
+    forged[PHYSICAL_OFFSET_AT..][..8].copy_from_slice(&(holder + BODY_AT).to_be_bytes());
+    put(&store, "a", 0, &forged, "");
+    let last = put(&store, "a", 0, b"2", "");
+    for from in [holder + 1, holder + BODY_AT, holder + BODY_AT + 1, last.wrote_offset] {
+        let selection = Selection { from_phy_offset: Some(from), ..Selection::default() };
+        assert_eq!(selected(&store.store, &selection, 10), [2], "from {from}");
+        assert_eq!(selection.count(Arc::clone(&store.store)).unwrap(), 1);
+        let nothing = Selection { to_phy_offset: Some(from), ..selection };
+        assert!(selected(&store.store, &nothing, 10).is_empty());
+    }
+    assert_eq!(first.wrote_offset, 0);
+}
