@@ -2,13 +2,16 @@
 
 import shutil
 import struct
+import zlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 __all__ = [
     "DERIVED",
+    "HEAD_SIZE",
     "copy_store",
+    "forged",
     "forget_derived",
     "index_contents",
     "index_entries",
@@ -25,6 +28,36 @@ _INDEX_HEADER_SIZE = 40
 _SLOT_SIZE = 4
 _INDEX_ENTRY = struct.Struct(">iqii")
 _INDEX_COUNT_AT = 36
+
+
+HEAD_SIZE = 88
+"""Bytes of a record before its body, with IPv4 hosts."""
+
+
+def forged(place: int, topic: bytes, size: int) -> bytes:
+    """A record that checks out at a place of the log: magic code, own offset, lengths and CRC."""
+    body = b"f" * (size - HEAD_SIZE - 1 - len(topic) - 2)
+    head = struct.pack(
+        ">IIIiiqqiqIIqIIiqi",
+        size,
+        0xDAA320A7,
+        zlib.crc32(body) & 0x7FFFFFFF,
+        0,
+        0,
+        0,
+        place,
+        0,
+        1,
+        0x7F000001,
+        0,
+        1_700_000_000_000,
+        0x7F000001,
+        0,
+        0,
+        0,
+        len(body),
+    )
+    return head + body + bytes([len(topic)]) + topic + struct.pack(">h", 0)
 
 
 def copy_store(store: Path, to: Path) -> Path:

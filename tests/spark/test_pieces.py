@@ -2,8 +2,6 @@
 
 import datetime as dt
 import shutil
-import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,36 +18,7 @@ from mqstore.spark.piece import DataLossError
 from mqstore.spark.planning import _piece_size
 from mqstore.spark.read_options import ReadOptions
 from tests.spark.made import SMALL, START_MS, fill, read_directly
-from tests.store_files import forget_derived
-
-HEAD_SIZE = 88
-"""Bytes of a record before its body, with IPv4 hosts."""
-
-
-def forged(place: int, topic: bytes, size: int) -> bytes:
-    """A record that checks out at a place of the log: magic code, own offset, lengths and CRC."""
-    body = b"f" * (size - HEAD_SIZE - 1 - len(topic) - 2)
-    head = struct.pack(
-        ">IIIiiqqiqIIqIIiqi",
-        size,
-        0xDAA320A7,
-        zlib.crc32(body) & 0x7FFFFFFF,
-        0,
-        0,
-        0,
-        place,
-        0,
-        1,
-        0x7F000001,
-        0,
-        START_MS,
-        0x7F000001,
-        0,
-        0,
-        0,
-        len(body),
-    )
-    return head + body + bytes([len(topic)]) + topic + struct.pack(">h", 0)
+from tests.store_files import HEAD_SIZE, forged, forget_derived
 
 
 def put_forgeries(path: Path) -> int:

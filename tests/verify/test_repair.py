@@ -16,7 +16,7 @@ from tests.command import mqstore_command, run_mqstore
 from tests.compat.java_store import JavaStore
 from tests.compat.naive_model import NaiveModel
 from tests.compat.streams import SMALL_FILES
-from tests.store_files import copy_store, index_contents, log_contents, queue_contents
+from tests.store_files import copy_store, forged, index_contents, log_contents, queue_contents
 
 MESSAGES = 600
 LOG_FILE_SIZE = int(SMALL_FILES["mappedFileSizeCommitLog"])
@@ -221,6 +221,26 @@ def test_a_log_that_lies_elsewhere(tmp_path: Path, *, in_place: bool) -> None:
         assert [message.queue_offset for message in repaired.select("t")] == [
             number for number in range(MESSAGES) if number != damaged
         ]
+
+
+@pytest.mark.parametrize("in_place", [True, False], ids=["in-place", "out"])
+@pytest.mark.parametrize("gap", [0, 200], ids=["small-hole-before", "small-hole-behind"])
+def test_a_forged_record_costs_nothing_behind_it(tmp_path: Path, gap: int, *, in_place: bool) -> None:
+    """A body holds one, and the head before it is damaged: what is left on a side has no room for a record."""
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL_FILES) as opened:
+        for number in range(20):
+            offset = opened.get_max_phy_offset()
+            body = b"%d" % number
+            if number == 10:
+                damaged, body = offset, bytes(gap) + forged(offset + BODY_AT + gap, b"forged", 300)
+            opened.put("t", body, queue_id=0)
+    overwrite(path, damaged, b"\xee" * BODY_AT)
+    done = repair(path, None if in_place else tmp_path / "whole", **SMALL_FILES)
+    assert [message.queue_offset for message in done.lost] == [10]
+    with mqstore.open(done.path, **SMALL_FILES) as repaired:
+        found = [(message.topic, message.queue_offset) for message in repaired.select() if message.topic != "-"]
+    assert found == [("t", number) for number in range(20) if number != 10]
 
 
 def test_the_commands(store: tuple[Path, list[int]], tmp_path: Path) -> None:

@@ -314,6 +314,22 @@ fn has_its_unit(queues: &QueueTable, key: &QueueKey, claim: &Claim) -> Result<bo
     Ok(unit.and_then(|unit| unit.place()) == Some((claim.phy_offset, claim.size)))
 }
 
+/// Whether a record of the log stands at an offset to which the unit leads that is at the record's place in its queue;
+/// gives its size, `None` where no record stands there.
+///
+/// # Errors
+/// Where a file can't be read.
+pub(crate) fn record_and_unit_at(
+    log: &CommitLog,
+    queues: &QueueTable,
+    offset: u64,
+) -> Result<Option<(u32, bool)>> {
+    let Some(bytes) = log.select_one_message_by_offset(offset)? else { return Ok(None) };
+    let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure) else { return Ok(None) };
+    let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
+    Ok(Some((record.total_size, has_its_unit(queues, &queue.into(), &Claim::of(offset, &record))?)))
+}
+
 /// Whether the files of a record's queue have its unit, or end where it would follow.
 fn continues_its_files(queues: &QueueTable, queue: QueueRef<'_>, claim: Claim) -> Result<bool> {
     let queue = queues.get_decoded(queue);

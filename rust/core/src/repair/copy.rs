@@ -109,7 +109,10 @@ pub fn fill_in_place(view: &LogView, holes: &[Hole], fs: &dyn FileSystem, saved:
         files.push(file);
     }
     save_behind_end(view, fs, saved)?;
-    fs.sync_dir(saved).map_err(Error::io("sync the folder", saved))?;
+    // The folder's own name too: what is saved counts for nothing where a power cut can take that away.
+    for folder in saved.ancestors().take(2) {
+        fs.sync_dir(folder).map_err(Error::io("sync the folder", folder))?;
+    }
     for (hole, file) in holes.iter().zip(&files) {
         interrupt::check()?;
         let path = file.path();

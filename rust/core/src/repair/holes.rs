@@ -36,6 +36,8 @@ pub struct Hole {
     pub fault: Option<RecordFault>,
     /// Store time of the record before it, or behind it where there is none before.
     pub store_timestamp: i64,
+    /// Where the record before it begins.
+    before: Option<u64>,
 }
 
 /// The holes of a log, each within one file. Bodies are checked.
@@ -45,9 +47,10 @@ pub struct Hole {
 pub fn holes(view: &LogView) -> Result<Vec<Hole>> {
     let mut found = Vec::new();
     let mut position = view.min_offset();
-    let (mut first_time, mut time) = (None, None);
+    let (mut first_time, mut time, mut before) = (None, None, None);
     while position < view.end() {
-        let end = scan::scan(view.files(), position, view.end(), Check::BodyCrc, |_, record, _| {
+        let end = scan::scan(view.files(), position, view.end(), Check::BodyCrc, |offset, record, _| {
+            before = Some(offset);
             time = Some(record.store_timestamp);
             first_time = first_time.or(time);
             Ok(match check_topic(record.topic) {
@@ -62,10 +65,12 @@ pub fn holes(view: &LogView) -> Result<Vec<Hole>> {
             ScanEnd::Missing(offset) => (offset, None),
         };
         let to = scan::next_valid(view.files(), from, fault, view.end())?.unwrap_or(view.end());
-        divide(view, &Hole { from, to, fault, store_timestamp: time.unwrap_or(BEFORE_ALL) }, &mut found);
+        let store_timestamp = time.unwrap_or(BEFORE_ALL);
+        divide(view, &Hole { from, to, fault, store_timestamp, before: before.take() }, &mut found);
         position = to;
     }
     add_strangers(view, &mut found)?;
+    let mut found = widen(view, found)?;
     for hole in found.iter_mut().filter(|hole| hole.store_timestamp == BEFORE_ALL) {
         hole.store_timestamp = first_time.unwrap_or(0);
     }
@@ -84,11 +89,51 @@ fn add_strangers(view: &LogView, found: &mut Vec<Hole>) -> Result<()> {
         if !found.iter().any(|hole| (hole.from..hole.to).contains(&from)) {
             let store_timestamp =
                 view.log().pickup_store_timestamp(from, u32::try_from(to - from).unwrap_or(0))?;
-            found.push(Hole { from, to, fault, store_timestamp });
+            found.push(Hole { from, to, fault, store_timestamp, before: None });
         }
     }
     found.sort_by_key(|hole| hole.from);
     Ok(())
+}
+
+/// Holes that no record fits into are widened by a record beside them: between two that were put there is none so small,
+/// so one of them was found in a damaged one's body. It is the one without a unit, where the units tell.
+fn widen(view: &LogView, found: Vec<Hole>) -> Result<Vec<Hole>> {
+    let file_size = view.files().file_size();
+    if found.iter().all(|hole| hole.has_room(file_size)) {
+        return Ok(found);
+    }
+    let queues = view.queues()?;
+    let at = |offset| strangers::record_and_unit_at(view.log(), &queues, offset);
+    let mut wide: Vec<Hole> = Vec::new();
+    let mut left = found.into_iter().peekable();
+    while let Some(mut hole) = left.next() {
+        // One at the log's end is cut with it.
+        while !hole.has_room(file_size) && hole.to < view.end() {
+            if let Some(next) = left.next_if(|next| next.from <= hole.to && !next.begins_file(file_size)) {
+                hole.to = hole.to.max(next.to);
+                continue;
+            }
+            let behind = if hole.to.is_multiple_of(file_size) { None } else { at(hole.to)? };
+            let before = match hole.before.take().filter(|_| !hole.begins_file(file_size)) {
+                Some(from) => at(from)?.map(|(_, has_unit)| (from, has_unit)),
+                None => None,
+            };
+            match (before, behind) {
+                (Some((from, false)), Some((_, true)) | None) | (Some((from, true)), None) => {
+                    hole.from = from
+                }
+                (_, Some((size, _))) => hole.to += u64::from(size),
+                (None, None) => break,
+            }
+        }
+        // What was found before it may have been widened up to it.
+        match wide.last_mut().filter(|last| hole.from < last.to) {
+            Some(last) => last.to = last.to.max(hole.to),
+            None => wide.push(hole),
+        }
+    }
+    Ok(wide)
 }
 
 /// A hole over several files is one in each.
@@ -103,6 +148,16 @@ fn divide(view: &LogView, hole: &Hole, found: &mut Vec<Hole>) {
 }
 
 impl Hole {
+    /// Whether a record, or the blank that ends a file, fits in.
+    const fn has_room(&self, file_size: u64) -> bool {
+        self.size() >= MIN_FILLER_SIZE
+            || (self.to.is_multiple_of(file_size) && self.size() >= END_FILE_MIN_BLANK_LENGTH as u64)
+    }
+
+    const fn begins_file(&self, file_size: u64) -> bool {
+        self.from.is_multiple_of(file_size)
+    }
+
     /// Its size.
     #[must_use]
     pub const fn size(&self) -> u64 {

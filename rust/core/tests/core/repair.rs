@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use mqstore_core::clock::ManualClock;
 use mqstore_core::error::Error;
@@ -13,6 +13,7 @@ use mqstore_core::interrupt;
 use mqstore_core::log_view::LogView;
 use mqstore_core::repair::{copy_log, fill_in_place, holes};
 
+use crate::hooked::{Call, HookedFileSystem};
 use crate::stores::{LOG_FILE_SIZE, config, fill, log_file, numbers, open, patch, read, tree};
 
 /// A closed store of four log files with a hole in each of the first three, and a torn end.
@@ -117,6 +118,34 @@ fn nothing_is_filled_without_the_stores_lock() {
     let outcome = fill_in_place(&view, &holes, &OsFileSystem, &root.path().join("mqstore/saved"));
     assert!(matches!(outcome, Err(Error::ReadOnly { .. })), "{outcome:?}");
     assert_eq!(tree(root.path()), before);
+}
+
+/// A power cut takes names that no sync of their folder brought to the disk.
+#[test]
+fn what_is_saved_is_on_the_disk_before_the_log_is_changed() {
+    let root = copy_of(&damaged());
+    let saved = root.path().join("mqstore/saved");
+    let synced = Arc::new(Mutex::new(Vec::new()));
+    let hook = {
+        let (synced, log) = (Arc::clone(&synced), root.path().join("commitlog"));
+        let expected = [saved.clone(), root.path().join("mqstore")];
+        move |call: Call, path: &Path| {
+            match call {
+                Call::SyncDir => synced.lock().unwrap().push(path.to_owned()),
+                Call::Write if path.starts_with(&log) => {
+                    let synced = synced.lock().unwrap();
+                    assert!(expected.iter().all(|folder| synced.contains(folder)), "{synced:?}");
+                }
+                _ => {}
+            }
+            Ok(())
+        }
+    };
+    let fs = HookedFileSystem::new(Box::new(hook));
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let view = LogView::open_locked(config(root.path()), Arc::new(OsFileSystem), clock).unwrap();
+    fill_in_place(&view, &holes(&view).unwrap(), &fs, &saved).unwrap();
+    assert!(!synced.lock().unwrap().is_empty());
 }
 
 #[test]
