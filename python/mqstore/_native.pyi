@@ -1071,6 +1071,9 @@ class LogView:
     def end(self) -> int:
         """Where the log ends."""
     @property
+    def is_live(self) -> bool:
+        """Whether somebody has the store open for writing."""
+    @property
     def queue_file_size(self) -> int:
         """Bytes of a queue file: what the store's have, else what the options say."""
     @property

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::format::index::IndexShape;
 use crate::fs::FileSystem;
 use crate::index::IndexService;
-use crate::lock::{self, StoreLock};
+use crate::lock::{self, StoreLock, Writer};
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::mapped_file::Access;
 use crate::recovery::layout::Layout;
@@ -33,6 +33,8 @@ pub struct LogView {
     log: CommitLog,
     access: Access,
     end: u64,
+    /// How far a live writer had brought queues and index; `None` where there is none.
+    live_dispatched: Option<u64>,
     /// Held by who changes the store by what it sees here.
     lock: Mutex<Option<StoreLock>>,
 }
@@ -99,7 +101,12 @@ impl LogView {
         let log = CommitLog::new(Arc::clone(&config), Arc::clone(&clock), files)?;
         // A list that is not whole is told by who opens the store.
         config.removed_queues.load(&*fs, &config.own_dir(), log.files())?;
-        let mut view = Self { config, fs, clock, log, access, end: 0, lock };
+        let mut view = Self { config, fs, clock, log, access, end: 0, live_dispatched: None, lock };
+        // Asked before queues and index are looked at: these have no less then.
+        view.live_dispatched = view.writer()?.map(|writer| match writer.published {
+            Some(published) => published.dispatched,
+            None => u64::MAX,
+        });
         view.end = match end {
             Some(end) => end,
             None => view.find_end()?,
@@ -111,11 +118,7 @@ impl LogView {
 
     fn find_end(&self) -> Result<u64> {
         let config = &*self.config;
-        let writer = if self.is_locked() {
-            None
-        } else {
-            lock::writer(&*self.fs, &config.lock_file(), &config.own_dir())?
-        };
+        let writer = self.writer()?;
         let (checkpoint, positions) =
             StoreCheckpoint::load(Arc::clone(&self.fs), config.store_checkpoint(), &config.own_dir())?;
         let abort = config.abort_file();
@@ -142,6 +145,26 @@ impl LogView {
             is_remote: self.fs.is_remote(),
         })?;
         Ok(found.log_end)
+    }
+
+    /// Who else has the store open for writing.
+    fn writer(&self) -> Result<Option<Writer>> {
+        if self.is_locked() {
+            return Ok(None);
+        }
+        lock::writer(&*self.fs, &self.config.lock_file(), &self.config.own_dir())
+    }
+
+    /// Whether what a record at an offset gives is in queues and index by now: a live writer's may still be on its way.
+    #[must_use]
+    pub fn is_dispatched(&self, offset: u64) -> bool {
+        self.live_dispatched.is_none_or(|dispatched| offset < dispatched)
+    }
+
+    /// Whether somebody has the store open for writing, who adds to all of it meanwhile.
+    #[must_use]
+    pub const fn is_live(&self) -> bool {
+        self.live_dispatched.is_some()
     }
 
     /// Whether nobody else changes the store.

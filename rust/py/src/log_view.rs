@@ -72,6 +72,11 @@ impl LogView {
     }
 
     #[getter]
+    fn is_live(&self) -> bool {
+        self.core.is_live()
+    }
+
+    #[getter]
     fn queue_file_size(&self, py: Python<'_>) -> PyResult<u64> {
         interruptible(py, || self.core.queue_file_size())
     }

@@ -121,7 +121,7 @@ fn widen(view: &LogView, found: Vec<Hole>) -> Result<Vec<Hole>> {
             };
             match (before, behind) {
                 (Some((from, false)), Some((_, true)) | None) | (Some((from, true)), None) => {
-                    hole.from = from
+                    hole.from = from;
                 }
                 (_, Some((size, _))) => hole.to += u64::from(size),
                 (None, None) => break,

@@ -20,8 +20,10 @@ use crate::format::sys_flag;
 use crate::log_view::LogView;
 use crate::num;
 
-/// Units that are read at a time.
-const UNITS_AT_ONCE: usize = 512;
+/// Units of a queue that are read at a time, at least and at most.
+const UNITS_AT_ONCE: (usize, usize) = (8, 512);
+/// Queues share about so many units that are kept, so that many of them do not take much memory.
+const KEPT_UNITS: usize = 1 << 18;
 const HOUR_MS: i64 = 3_600_000;
 /// Clocks of clients are not behind those of brokers by more.
 const MAX_CLOCK_SKEW_MS: i64 = 24 * HOUR_MS;
@@ -230,7 +232,9 @@ impl Checker<'_> {
             let span = QueueSpan { topic, queue_id: queue.queue_id, first: place, last: place };
             self.spans.insert(queue.into(), Seen { span, first_unit: 0, units: Vec::new() });
         }
-        if let Some(fault) = self.unit_fault(queue, index, new)? {
+        if self.view.is_dispatched(phy_offset)
+            && let Some(fault) = self.unit_fault(queue, index, new)?
+        {
             wrong.push((FindingKind::UnitMissing, fault));
         }
         for (kind, detail) in wrong {
@@ -252,6 +256,8 @@ impl Checker<'_> {
     fn unit_fault(&mut self, queue: QueueRef<'_>, index: u64, new: NewUnit) -> Result<Option<String>> {
         let decoded = decode(queue.topic);
         let as_text = QueueRef { topic: decoded.as_bytes(), queue_id: queue.queue_id };
+        let (least, most) = UNITS_AT_ONCE;
+        let wanted = (KEPT_UNITS / self.spans.len().max(1)).clamp(least, most);
         let Some(seen) = self.spans.get_mut(&queue) else { return Ok(None) };
         let cached = |seen: &Seen| {
             let at = usize::try_from(index.checked_sub(seen.first_unit)?).ok()?;
@@ -263,7 +269,7 @@ impl Checker<'_> {
                 let Some(files) = self.queues.get(as_text) else {
                     return Ok(Some("the queue has no files".into()));
                 };
-                (seen.first_unit, seen.units) = (index, files.units(index, UNITS_AT_ONCE)?);
+                (seen.first_unit, seen.units) = (index, files.units(index, wanted)?);
                 cached(seen)
             }
         };
