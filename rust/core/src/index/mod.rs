@@ -230,10 +230,11 @@ impl IndexService {
             let header = last.header();
             (header.end_phy_offset, header.end_timestamp)
         });
-        let file = Arc::new(self.create(previous_end)?);
         if let Some(full) = last.as_ref().filter(|last| self.takes_keys(last)) {
+            // Who sees the next file takes this one's header for what it holds.
             full.write_header();
         }
+        let file = Arc::new(self.create(previous_end)?);
         let mut files = self.files.write();
         let mut next = Vec::clone(&files);
         next.push(Arc::clone(&file));

@@ -1,5 +1,8 @@
 //! Files that follow each other.
 
+use std::os::unix::fs::FileExt as _;
+
+use mqstore_core::format::index::{INDEX_HEADER_SIZE, IndexHeader};
 use mqstore_core::index::IndexService;
 
 use crate::service;
@@ -49,6 +52,21 @@ fn a_full_file_is_handed_out_and_a_new_one_made() {
     let files = index.files();
     assert_eq!(files[1].header().begin_phy_offset, 500);
     assert!(names(&index)[0] < names(&index)[1]);
+}
+
+#[test]
+fn a_full_file_has_its_header_before_the_next_one_is_there() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, _) = service(root.path(), false);
+    (0..19).for_each(|number| _ = build(&index, &[number], u64::from(number) * 10));
+    let folder = root.path().join("index");
+    let full = std::fs::File::open(folder.join(&names(&index)[0])).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::write(&folder, "in the next file's way").unwrap();
+    index.build_index([1].into_iter(), 500, 1000).unwrap_err();
+    let mut header = [0; INDEX_HEADER_SIZE];
+    full.read_exact_at(&mut header, 0).unwrap();
+    assert_eq!(IndexHeader::read(&header), Some(index.files()[0].header()));
 }
 
 #[test]
