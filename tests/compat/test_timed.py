@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import mqstore
-from mqstore.store.timed import DELIVER_AT, TIMED_TOPIC
+from mqstore.store.delayed import DELIVER_AT, TIMED_TOPIC
 from mqstore.verify import verify
 from tests.compat.java_store import JavaStore
 from tests.compat.naive_model import NaiveModel

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import mqstore
-from mqstore.store.timed import TIMED_TOPIC
+from mqstore.store.delayed import TIMED_TOPIC
 from tests.crash.killing import KilledProcess
 from tests.waiting import wait_until
 

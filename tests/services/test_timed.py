@@ -9,7 +9,7 @@ import pytest
 
 import mqstore
 from mqstore.services import ScheduleMessageService, TimedMessageService
-from mqstore.store.timed import DELIVER_AT, TIMED_TOPIC
+from mqstore.store.delayed import DELIVER_AT, TIMED_TOPIC
 from tests.services.conftest import HandClock
 from tests.services.delivery import bodies, service_of, wait_for_passes
 from tests.store.conftest import Opener

@@ -333,25 +333,31 @@ def test_transactions_in_a_store_with_a_pool(open_store: Opener, clock: Clock) -
     assert bodies(store) == [b"a", b"b"]
 
 
+def put_beside_checks(
+    store: mqstore.MessageStore, clock: Clock, monkeypatch: pytest.MonkeyPatch, *decisions: LocalTransactionState
+) -> mqstore.Transaction:
+    """A transaction with a message that waited for the disk, or for a slave, until checks had come to it."""
+    put = store.put
+
+    def slow(*given: Any, **named: Any) -> mqstore.PutMessageResult:
+        result = put(*given, **named)
+        for decision in decisions:
+            clock.now_ms += 6000
+            assert store.check_transactions(answers(decision)[1]) == 1
+        return result
+
+    transaction = store.transaction()
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "put", slow)
+        transaction.put("orders", b"a", queue_id=0)
+    return transaction
+
+
 def test_a_check_while_a_message_is_being_prepared(
     open_store: Opener, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = open_store(clock=clock)
-    put = store.put
-
-    def slow(*given: Any, **named: Any) -> mqstore.PutMessageResult:
-        """A put that waits for the disk or for a slave until a check has been there, and come again."""
-        result = put(*given, **named)
-        for _ in range(2):
-            clock.now_ms += 6000
-            assert store.check_transactions(answers(UNKNOW)[1]) == 1
-        return result
-
-    monkeypatch.setattr(store, "put", slow)
-    transaction = store.transaction()
-    transaction.put("orders", b"a", queue_id=0)
-    monkeypatch.undo()
-    transaction.commit()
+    put_beside_checks(store, clock, monkeypatch, UNKNOW, UNKNOW).commit()
     clock.now_ms += 6000
     assert store.check_transactions(answers()[1]) == 0
     assert bodies(store) == [b"a"]
@@ -362,17 +368,7 @@ def test_a_decision_while_a_message_is_being_prepared_is_told(
     open_store: Opener, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = open_store(clock=clock)
-    put = store.put
-
-    def slow(*given: Any, **named: Any) -> mqstore.PutMessageResult:
-        result = put(*given, **named)
-        clock.now_ms += 6000
-        assert store.check_transactions(answers(ROLLBACK)[1]) == 1
-        return result
-
-    monkeypatch.setattr(store, "put", slow)
-    transaction = store.transaction()
-    transaction.put("orders", b"a", queue_id=0)
+    transaction = put_beside_checks(store, clock, monkeypatch, ROLLBACK)
     with pytest.raises(mqstore.MQStoreError, match="rolled back by a check"):
         transaction.commit()
     assert bodies(store) == []

@@ -209,12 +209,15 @@ def test_a_wait_beside_a_writer_ends_when_it_is_cancelled(open_store: Opener) ->
         asyncio.run(impatient(reader))
 
 
-@pytest.mark.parametrize("mode", ["r", "rw"])
-def test_nothing_is_awaited_of_a_closed_store(open_store: Opener, mode: str) -> None:
+def with_a_message(open_store: Opener, mode: str) -> mqstore.MessageStore:
     store = open_store()
     store.put("t", b"", queue_id=0)
-    if mode == "r":
-        store = mqstore.open(store.path)
+    return store if mode == "rw" else mqstore.open(store.path)
+
+
+@pytest.mark.parametrize("mode", ["r", "rw"])
+def test_nothing_is_awaited_of_a_closed_store(open_store: Opener, mode: str) -> None:
+    store = with_a_message(open_store, mode)
     store.close()
 
     async def wait() -> None:
@@ -228,10 +231,7 @@ def test_nothing_is_awaited_of_a_closed_store(open_store: Opener, mode: str) -> 
 
 @pytest.mark.parametrize("mode", ["r", "rw"])
 def test_a_time_that_is_no_number_is_refused(open_store: Opener, mode: str) -> None:
-    store = open_store()
-    store.put("t", b"", queue_id=0)
-    if mode == "r":
-        store = mqstore.open(store.path)
+    store = with_a_message(open_store, mode)
     with pytest.raises(ValueError, match="timeout=nan: expected a number of seconds"):
         store.wait_for_message("t", 0, 1, timeout=math.nan)
     with pytest.raises(ValueError, match="timeout=nan: expected a number of seconds"):

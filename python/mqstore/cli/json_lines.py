@@ -11,9 +11,9 @@ from typing import Any
 
 from mqstore import _native
 from mqstore._native import DispatchRequest, Message, PutMessageResult
+from mqstore.store.delayed import DELIVER_AT
 from mqstore.store.message_store import MessageStore
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
-from mqstore.store.timed import DELIVER_AT
 
 __all__ = ["answer_lines", "dump_lines", "message_to_json", "put_lines"]
 

@@ -4,7 +4,6 @@ Source: ``DefaultMQPushConsumerImpl``, ``ConsumeMessageConcurrentlyService``, ``
 """
 
 import logging
-import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -21,6 +20,7 @@ from mqstore.consumer.settings import ConsumerSettings, Subscription, retry_topi
 from mqstore.errors import MQStoreError, PutError, StoreClosedError
 from mqstore.option_error import bad_argument
 from mqstore.options import parse_delay_levels
+from mqstore.store.arguments import check_timeout
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -170,10 +170,9 @@ class Consumer:
         Raises:
             StoreClosedError: the store is closed, or was while this waited.
             MQStoreError: the consumer is closed.
-            ValueError: the timeout is NaN, which would never be up.
+            OptionError: the timeout is NaN, which would never be up.
         """
-        if timeout is not None and math.isnan(timeout):
-            raise ValueError(f"timeout={timeout!r}: expected a number of seconds")
+        check_timeout(timeout)
         given: list[Message] = []
         polling = self._polling(timeout, given)
         try:

@@ -1,7 +1,6 @@
 """How a consumer was asked to be: checked once, then fixed."""
 
 import enum
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Self, TypeVar
 from mqstore._native import Message, SqlFilter
 from mqstore.consumer.allocate import AllocateMessageQueue, allocate_averagely
 from mqstore.option_error import bad_argument
+from mqstore.store.arguments import check_timeout
 
 __all__ = [
     "ConsumeFromWhere",
@@ -143,8 +143,7 @@ class ConsumerSettings:
             raise bad_argument("consumer_id", settings.consumer_id, "expected at most 200 of % | a-z A-Z 0-9 _ . @ -")
         if settings.pull_batch_size < 1:
             raise bad_argument("pull_batch_size", settings.pull_batch_size, "it is at least 1")
-        if settings.timeout is not None and math.isnan(settings.timeout):
-            raise bad_argument("timeout", settings.timeout, "expected a number of seconds: one that is none never ends")
+        check_timeout(settings.timeout)
         is_by_time = settings.consume_from_where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
         if is_by_time != (settings.consume_timestamp is not None):
             raise bad_argument(

@@ -30,6 +30,7 @@ import mqstore
 from mqstore import _native
 from mqstore.spark.staging import remove, rows_behind, stage, sync
 from mqstore.spark.write_options import WriteOptions, check_columns
+from mqstore.store.delayed import SCHEDULE_TOPIC, TIMED_TOPIC
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["BATCH_PROPERTY", "MessageStreamWriter", "MessageWriter"]
 
 BATCH_PROPERTY = "SPARK_BATCH"
-_DELAYED_TOPIC, _TIMED_TOPIC = "SCHEDULE_TOPIC_XXXX", "MQSTORE_TIMED_TOPIC"
-"""Where messages wait for their delay, or for their time."""
 
 
 @dataclass(frozen=True)
@@ -217,8 +216,8 @@ def _row_count(messages: Iterable[mqstore.Message]) -> int:
     timed: set[str | None] = set()
     for message in messages:
         level = message.properties.get("DELAY", "")
-        is_delivered = level.isdecimal() and int(level) > 0 and message.topic != _DELAYED_TOPIC
-        if message.topic == _TIMED_TOPIC:
+        is_delivered = level.isdecimal() and int(level) > 0 and message.topic != SCHEDULE_TOPIC
+        if message.topic == TIMED_TOPIC:
             timed.add(message.unique_key)
         elif is_delivered or message.unique_key in timed or message.reconsume_times > 0:
             continue

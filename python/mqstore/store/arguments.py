@@ -3,12 +3,16 @@
 import math
 import operator
 
-__all__ = ["INT_MAX", "LONG_MAX", "check_function", "check_timeout", "checked_integer", "checked_text"]
+from mqstore.option_error import bad_argument
+
+__all__ = ["INT_MAX", "LONG_MAX", "LONG_MIN", "check_function", "check_timeout", "checked_integer", "checked_text"]
 
 INT_MAX = (1 << 31) - 1
 """The largest number of a queue."""
 LONG_MAX = (1 << 63) - 1
 """The largest offset, and the largest time."""
+LONG_MIN = -(1 << 63)
+"""The smallest time."""
 
 
 def checked_integer(argument: str, value: object, least: int = 0, most: int = LONG_MAX) -> int:
@@ -55,7 +59,7 @@ def check_timeout(timeout: float | None) -> None:
     """Refuses a number of seconds that is none: it would never be up.
 
     Raises:
-        ValueError: it is none.
+        OptionError: it is none.
     """
     if timeout is not None and math.isnan(timeout):
-        raise ValueError(f"timeout={timeout!r}: expected a number of seconds")
+        raise bad_argument("timeout", timeout, "expected a number of seconds")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mqstore.errors import MQStoreError, ReadOnlyError, StoreClosedError, StoreIOError
 from mqstore.store import config_json
+from mqstore.store.arguments import LONG_MAX, LONG_MIN
 
 if TYPE_CHECKING:
     from mqstore._native import Engine
@@ -27,7 +28,6 @@ __all__ = [
     "write_behind_log",
 ]
 
-_LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 _LONG = re.compile(r"-?[0-9]{1,19}")
 
 Json = dict[str, Any]
@@ -151,7 +151,7 @@ def checked_int(what: str, value: object) -> int:
     """
     if isinstance(value, str) and _LONG.fullmatch(value):
         value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or not _LONG_MIN <= value <= _LONG_MAX:
+    if not isinstance(value, int) or isinstance(value, bool) or not LONG_MIN <= value <= LONG_MAX:
         raise ValueError(f"{what}: expected a number, found {_shown(value)}")
     return value
 

@@ -29,6 +29,7 @@ from mqstore.services import (
 from mqstore.store.arguments import check_function
 from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_consumer_filter import persisted_filters
+from mqstore.store.delayed import SCHEDULE_TOPIC, TIMED_TOPIC
 from mqstore.store.figures import StoreFigures
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.operations import StoreOperations
@@ -37,7 +38,6 @@ from mqstore.store.replication import Replication
 from mqstore.store.report import Gap, Rejected, StoreReport, Stray
 from mqstore.store.retention import FileCleaner, Retention
 from mqstore.store.selection import QueueRange, Selection
-from mqstore.store.timed import TIMED_TOPIC
 from mqstore.store.times import Time, to_ms
 from mqstore.store.topics import TopicConfigManager
 from mqstore.store.transaction import Transaction
@@ -123,7 +123,7 @@ class MessageStore(StoreOperations):
         if self.compat:
             # 4.9.3 makes the queues of all delay levels when it loads their offsets.
             for level in range(self.max_delay_level):
-                self._make_queue("SCHEDULE_TOPIC_XXXX", level)
+                self._make_queue(SCHEDULE_TOPIC, level)
         if self.mode == "rw":
             engine = self._engine
             self._topics = TopicConfigManager(self.path / "config" / "topics.json", engine.replace_config, engine.now)
@@ -498,7 +498,7 @@ class MessageStore(StoreOperations):
 
         Raises:
             StoreClosedError: the store is closed, or was while this waited.
-            ValueError: ``timeout`` is NaN.
+            OptionError: ``timeout`` is NaN.
         """
         self._check_open()
         return wait_in_thread(self, topic, queue_id, offset, timeout)

@@ -5,6 +5,7 @@
 
 from typing import TYPE_CHECKING
 
+from mqstore.store.delayed import SCHEDULE_TOPIC
 from mqstore.store.figures import PUT_TIME_CLASSES
 from mqstore.store.life_cycle import LifeCycle
 from mqstore.store.retention import TopicUsage, disk_used_ratio
@@ -80,7 +81,7 @@ class StoreOperations(LifeCycle):
         service = self._schedule_service()
         if service is not None:
             for level, offset in service.offset_table.items():
-                end = self.get_max_offset_in_queue("SCHEDULE_TOPIC_XXXX", level - 1)
+                end = self.get_max_offset_in_queue(SCHEDULE_TOPIC, level - 1)
                 info[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
         timed = self._timed_waiting()
         if timed is not None:

@@ -13,6 +13,7 @@ from mqstore.errors import StoreIOError
 from mqstore.options import parse_delete_when
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_manager import read_only
+from mqstore.store.delayed import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -22,7 +23,6 @@ __all__ = ["FileCleaner", "Retention", "TopicUsage", "disk_used_ratio"]
 _log = logging.getLogger("mqstore")
 _DELETE_FILES_BATCH_MAX = 10
 _MS_OF_HOUR = 3_600_000
-_SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +194,7 @@ class FileCleaner:
         if offsets is None:
             return
         for topic, queue_id, *_ in self._store._queues():
-            if topic == _SCHEDULE_TOPIC:
+            if topic == SCHEDULE_TOPIC:
                 yield topic, queue_id, offsets.get(queue_id + 1, 0)
 
     def _unread(self, group: str) -> list[tuple[str, int, int]] | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from mqstore._native import Message, SqlFilter
-from mqstore.store.arguments import INT_MAX, LONG_MAX, checked_integer, checked_text
+from mqstore.store.arguments import INT_MAX, LONG_MAX, LONG_MIN, checked_integer, checked_text
 from mqstore.store.times import Time, to_ms
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ __all__ = ["QueueRange", "QueueRow", "Selection", "SelectionSpec"]
 QueueRow: TypeAlias = tuple[str, int | None, int | None, int | None]
 """A :class:`QueueRange` as the engine takes it."""
 
-_TIME_MIN = -(1 << 63)
 _CHUNK_COUNT = 4096
 _CHUNK_BYTES = 8 << 20
 _BATCH_COUNT = 65_536
@@ -97,7 +96,7 @@ class Selection:
         if self.tags is not None:
             checked_text("tags", self.tags)
         for name in ("begin_timestamp", "end_timestamp"):
-            _check_number(self, name, _TIME_MIN)
+            _check_number(self, name, LONG_MIN)
         for name in ("from_phy_offset", "to_phy_offset", "limit"):
             _check_number(self, name)
 
@@ -319,4 +318,4 @@ def _milliseconds(argument: str, time: Time) -> int:
         return to_ms(time)
     if not hasattr(time, "__index__"):
         raise TypeError(f"{argument}={time!r}: expected a datetime with a time zone, or milliseconds since 1970")
-    return checked_integer(argument, time, _TIME_MIN)
+    return checked_integer(argument, time, LONG_MIN)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from mqstore._native import PutMessageResult
 from mqstore.errors import MQStoreError
+from mqstore.store.delayed import DELIVER_AT
 from mqstore.store.half_messages import HALF_TOPIC, TRANSACTION_TYPE, illegal, stored_message
-from mqstore.store.timed import DELIVER_AT
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore

@@ -12,7 +12,8 @@ use crate::num;
 /// Replaces a file's content.
 ///
 /// # Errors
-/// Where a file can't be written or renamed; the file has its old content then.
+/// Where a file can't be written or renamed; the file has its old content then. Where its folder can't be brought to
+/// the disk it has the new one, until a power cut perhaps.
 pub fn replace(fs: &dyn FileSystem, path: &Path, content: &[u8]) -> Result<()> {
     if let Some(folder) = path.parent() {
         make_folder(fs, folder)?;
