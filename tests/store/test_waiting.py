@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import mqstore
+from mqstore.services import GroupCommitService
 from mqstore.store.waiting import OffsetWaiters
 from tests.store.conftest import Opener
 from tests.waiting import wait_until
@@ -239,3 +240,96 @@ def test_a_time_that_is_no_number_is_refused(open_store: Opener, mode: str) -> N
     with pytest.raises(ValueError, match="timeout=nan: expected a number of seconds"):
         asyncio.run(store.aio.wait_for_message("t", 0, 1, timeout=math.nan))
     store.close()
+
+
+def test_a_close_confirms_what_it_has_flushed_itself(open_store: Opener) -> None:
+    store = open_store(flushDiskType="SYNC_FLUSH")
+    (service,) = [service for service in store._services if isinstance(service, GroupCommitService)]
+    store._queue_for("t", 0)
+    # As where it has looked just before the put, and waits for the GIL.
+    service.stop()
+    service.join()
+
+    async def main() -> mqstore.PutMessageResult:
+        putting = asyncio.create_task(store.aio.put("t", b"1", queue_id=0))
+        await asyncio.sleep(0)
+        assert not putting.done()
+        store.close()
+        return await putting
+
+    assert asyncio.run(main()).is_ok
+
+
+def test_endless_and_huge_timeouts(open_store: Opener) -> None:
+    store = open_store()
+
+    async def main(timeout: float) -> bool:
+        waiting = asyncio.create_task(store.aio.wait_for_message("t", 0, 0, timeout=timeout))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(store.put, "t", b"", queue_id=0)
+        return await waiting
+
+    ended: list[bool] = []
+    thread = threading.Thread(target=lambda: ended.append(store.wait_for_message("t", 0, 0, timeout=math.inf)))
+    thread.start()
+    wait_until(lambda: bool(store._message_waiters._waiting))
+    assert asyncio.run(main(math.inf))
+    thread.join()
+    assert ended == [True]
+    assert asyncio.run(main(1e30))
+
+
+def test_a_queue_that_is_removed_is_followed_into_the_new_one(open_store: Opener) -> None:
+    store = open_store()
+    store.put_many("t", [b"0", b"1", b"2"], queue_id=0)
+    seen: list[bytes] = []
+
+    def begin_anew() -> None:
+        assert store.clean_unused_topic([]) == 1
+        store.put_many("t", [b"new"] * 4, queue_id=0)
+
+    def follow() -> None:
+        for message in store.topic("t").queue(0).follow(0):
+            seen.append(bytes(message.body))
+            if len(seen) == 7:
+                return
+
+    async def follow_async() -> None:
+        async for message in store.aio.follow("t", 0, 0):
+            seen.append(bytes(message.body))
+            if len(seen) == 7:
+                return
+
+    for how in (follow, lambda: asyncio.run(follow_async())):
+        thread = threading.Thread(target=how)
+        thread.start()
+        wait_until(lambda: len(seen) == 3 and bool(store._message_waiters._waiting))
+        begin_anew()
+        thread.join()
+        assert seen == [b"0", b"1", b"2", b"new", b"new", b"new", b"new"]
+        store.clean_unused_topic([])
+        store.put_many("t", [b"0", b"1", b"2"], queue_id=0)
+        seen.clear()
+
+
+def test_an_offset_ahead_of_the_queue_is_waited_for(open_store: Opener) -> None:
+    store = open_store()
+    store.put_many("t", [b"0", b"1"], queue_id=0)
+    following = store.topic("t").queue(0).follow(3, timeout=0)
+    assert list(following) == []
+    store.put_many("t", [b"2", b"3"], queue_id=0)
+    assert [bytes(message.body) for message in store.topic("t").queue(0).follow(3, timeout=0)] == [b"3"]
+
+
+def test_a_follower_on_a_slave_goes_on_behind_what_retention_took(open_store: Opener) -> None:
+    store = open_store()
+    store.put_many("t", [b"%d" % number + bytes(900) for number in range(300)], queue_id=0)
+    store.close()
+    store = open_store(brokerRole="SLAVE", fileReservedTime=0)
+    following = store.topic("t").queue(0).follow(0, timeout=0)
+    next(following)
+    assert store.execute_delete_files_manually() > 0
+    first = store.get_min_offset_in_queue("t", 0)
+    assert first > 32
+    offsets = [message.queue_offset for message in following]
+    assert offsets == [*range(1, 32), *range(first, 300)]

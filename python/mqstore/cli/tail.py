@@ -13,6 +13,7 @@ from mqstore.cli.json_lines import message_to_json
 from mqstore.cli.reader_call import QUEUE_ID, ReaderCall, reader_call
 from mqstore.cli.shown import message_rows, printable
 from mqstore.store.arguments import LONG_MAX
+from mqstore.store.follower import Follower
 
 __all__ = ["tail"]
 
@@ -33,14 +34,16 @@ def _last(store: mqstore.MessageStore, topic: str, queue_id: int | None, count: 
 
 def _new(store: mqstore.MessageStore, topic: str, queue_id: int | None) -> Iterator[Message]:
     """Messages as they arrive, until the process is told to end."""
-    seen = {queue.queue_id: queue.max_offset for queue in _queues(store, topic, queue_id)}
+    followers = {queue.queue_id: Follower(queue, None) for queue in _queues(store, topic, queue_id)}
     while True:
         store.refresh()
-        found = []
+        found: list[Message] = []
         for queue in _queues(store, topic, queue_id):
-            begin, end = seen.get(queue.queue_id, 0), queue.max_offset
-            found += list(queue[begin:end])
-            seen[queue.queue_id] = end
+            follower = followers.get(queue.queue_id)
+            if follower is None:
+                follower = followers[queue.queue_id] = Follower(queue, 0)
+            if follower.is_wanted(queue.max_offset):
+                found += follower.take()
         yield from sorted(found, key=lambda message: message.commit_log_offset)
         if not found:
             time.sleep(_INTERVAL)

@@ -103,6 +103,8 @@ class LifeCycle(_native.Store):
             _open_stores.discard(self)
             self._services = []
             self._message_waiters.wake_all()
+            # What the close itself brought to the disk is there, though no service has told of it.
+            self._flush_waiters.reached(self._flush_waiters.now())
             for waiters in (self._flush_waiters, self._transfer_waiters):
                 waiters.failed(StoreClosedError("the store is closed"))
 

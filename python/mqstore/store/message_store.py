@@ -500,8 +500,7 @@ class MessageStore(StoreOperations):
             StoreClosedError: the store is closed, or was while this waited.
             OptionError: ``timeout`` is NaN.
         """
-        self._check_open()
-        return wait_in_thread(self, topic, queue_id, offset, timeout)
+        return wait_in_thread(self, topic, queue_id, lambda end: end > offset, timeout)
 
     def _catch_up(self) -> None:
         """Dispatches what was put, so that bounds that are asked for count it."""

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, overload
 
 from mqstore._native import Message
 from mqstore.errors import OffsetOutOfRangeError
+from mqstore.store.follower import Follower
 from mqstore.store.selection import QueueRange, Selection
 from mqstore.store.times import Time, to_ms
+from mqstore.store.waiting import wait_in_thread
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -105,17 +107,15 @@ class Queue:
         return Selection(self.store, (QueueRange(self.topic, self.queue_id),))
 
     def follow(self, offset: int | None = None, *, timeout: float | None = None) -> Iterator[Message]:
-        """The messages from an offset on, waiting for new ones.
+        """The messages from an offset on, waiting for new ones; of a queue that is removed meanwhile, the new one's.
 
         Args:
             offset: Where to begin; at the queue's end by default.
             timeout: Ends when nothing came for so many seconds; waits forever by default.
         """
-        next_offset = self.max_offset if offset is None else max(offset, self.min_offset)
-        while self.store.wait_for_message(self.topic, self.queue_id, next_offset, timeout=timeout):
-            found = self.store.get_message(self.topic, self.queue_id, next_offset, 32)
-            yield from found.messages
-            next_offset = found.next_begin_offset
+        follower = Follower(self, offset)
+        while wait_in_thread(self.store, self.topic, self.queue_id, follower.is_wanted, timeout):
+            yield from follower.take()
 
     def __repr__(self) -> str:
         """Topic and number."""

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 from mqstore._native import Arrival, Bell, Message, PutMessageResult
 from mqstore.errors import FlushDiskTimeoutError, FlushSlaveTimeoutError, SlaveNotAvailableError
 from mqstore.store.arguments import check_timeout
+from mqstore.store.follower import Follower
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["AsyncStore", "MessageWaiters", "OffsetWaiters", "wait_in_thread"]
+__all__ = ["AsyncStore", "MessageWaiters", "OffsetWaiters", "Wanted", "wait_in_thread"]
 
+Wanted = Callable[[int], bool]
+"""Whether a queue that ends at an offset is what somebody waits for."""
 _FOLLOW_INTERVAL = 0.05
 """How often a store that another process writes is looked at, in seconds."""
 _LINGER = 0.1
@@ -28,27 +31,27 @@ _Future, _running_loop, _now_s = asyncio.Future, asyncio.get_running_loop, time.
 
 
 class MessageWaiters:
-    """Calls back when a queue has passed an offset."""
+    """Calls back when a queue's end is what somebody waits for."""
 
     def __init__(self, store: "MessageStore") -> None:
         """Nobody waits yet."""
         self._store = store
         self._lock = threading.Lock()
-        self._waiting: dict[tuple[str, int], dict[int, tuple[int, Callable[[], None]]]] = {}
+        self._waiting: dict[tuple[str, int], dict[int, tuple[Wanted, Callable[[], None]]]] = {}
         self._numbers = itertools.count()
         self._remove_listener: Callable[[], None] | None = None
 
     @contextlib.contextmanager
-    def waiting(self, topic: str, queue_id: int, offset: int, woken: Callable[[], None]) -> Iterator[None]:
-        """Calls ``woken``, once or more, as soon as the queue's end is behind the offset."""
+    def waiting(self, topic: str, queue_id: int, wanted: Wanted, woken: Callable[[], None]) -> Iterator[None]:
+        """Calls ``woken``, once or more, as soon as the queue's end is what is wanted, or was for a while."""
         number = next(self._numbers)
         with self._lock:
-            self._waiting.setdefault((topic, queue_id), {})[number] = (offset, woken)
+            self._waiting.setdefault((topic, queue_id), {})[number] = (wanted, woken)
             if self._remove_listener is None:
                 self._remove_listener = self._store.add_listener(self._arrived)
         try:
             # What came before the listener was there is seen here.
-            if self._store.get_max_offset_in_queue(topic, queue_id) > offset:
+            if wanted(self._store.get_max_offset_in_queue(topic, queue_id)):
                 woken()
             yield
         finally:
@@ -69,8 +72,8 @@ class MessageWaiters:
             due = [
                 woken
                 for arrival in arrivals
-                for offset, woken in self._waiting.get((arrival.topic, arrival.queue_id), {}).values()
-                if arrival.max_offset > offset
+                for wanted, woken in self._waiting.get((arrival.topic, arrival.queue_id), {}).values()
+                if wanted(arrival.max_offset)
             ]
         for woken in due:
             woken()
@@ -298,11 +301,15 @@ class AsyncStore:
 
     async def wait_for_message(self, topic: str, queue_id: int, offset: int, *, timeout: float | None = None) -> bool:
         """As :meth:`MessageStore.wait_for_message`, without holding up the loop."""
+        return await self._wait(topic, queue_id, lambda end: end > offset, timeout)
+
+    async def _wait(self, topic: str, queue_id: int, wanted: Wanted, timeout: float | None) -> bool:
         check_timeout(timeout)
         store = self._store
         store._check_open()
+        time_up = _time_up(timeout)
         if store.mode == "r":
-            return await _poll_async(store, topic, queue_id, offset, timeout)
+            return await _poll_async(store, topic, queue_id, wanted, time_up)
         loop = asyncio.get_running_loop()
         arrived = asyncio.Event()
 
@@ -310,70 +317,82 @@ class AsyncStore:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(arrived.set)
 
-        with store._message_waiters.waiting(topic, queue_id, offset, woken), contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(arrived.wait(), timeout)
+        with store._message_waiters.waiting(topic, queue_id, wanted, woken), contextlib.suppress(TimeoutError):
+            while not wanted(store.get_max_offset_in_queue(topic, queue_id)):
+                await asyncio.wait_for(arrived.wait(), None if time_up is None else time_up - _now_s())
+                arrived.clear()
+                store._check_open()
         store._check_open()
-        return store.get_max_offset_in_queue(topic, queue_id) > offset
+        return wanted(store.get_max_offset_in_queue(topic, queue_id))
 
     async def follow(
         self, topic: str, queue_id: int, offset: int | None = None, *, timeout: float | None = None
     ) -> AsyncIterator[Message]:
         """The messages of a queue from an offset on, waiting for new ones; see :meth:`Queue.follow`."""
-        store = self._store
-        queue = store.topic(topic).queue(queue_id)
-        next_offset = queue.max_offset if offset is None else max(offset, queue.min_offset)
-        while await self.wait_for_message(topic, queue_id, next_offset, timeout=timeout):
-            found = store.get_message(topic, queue_id, next_offset, 32)
-            for message in found.messages:
+        follower = Follower(self._store.topic(topic).queue(queue_id), offset)
+        while await self._wait(topic, queue_id, follower.is_wanted, timeout):
+            for message in follower.take():
                 yield message
-            next_offset = found.next_begin_offset
 
     def __repr__(self) -> str:
         """Whose twins."""
         return f"<AsyncStore of {self._store!r}>"
 
 
-def wait_in_thread(store: "MessageStore", topic: str, queue_id: int, offset: int, timeout: float | None) -> bool:
-    """Waits until a queue has a message at an offset; gives whether it has, before the time is up."""
+def wait_in_thread(store: "MessageStore", topic: str, queue_id: int, wanted: Wanted, timeout: float | None) -> bool:
+    """Waits until a queue's end is what is wanted; gives whether it is, before the time is up."""
     check_timeout(timeout)
-    if store.get_max_offset_in_queue(topic, queue_id) > offset:
+    store._check_open()
+    if wanted(store.get_max_offset_in_queue(topic, queue_id)):
         return True
+    time_up = _time_up(timeout)
+    if store.mode == "r":
+        return _poll(store, topic, queue_id, wanted, time_up)
     arrived = threading.Event()
-    if store.mode == "rw":
-        with store._message_waiters.waiting(topic, queue_id, offset, arrived.set):
-            arrived.wait(timeout)
-        store._check_open()
-    else:
-        _poll(store, topic, queue_id, offset, timeout)
-    return store.get_max_offset_in_queue(topic, queue_id) > offset
+    with store._message_waiters.waiting(topic, queue_id, wanted, arrived.set):
+        while not wanted(store.get_max_offset_in_queue(topic, queue_id)):
+            left = threading.TIMEOUT_MAX if time_up is None else min(time_up - _now_s(), threading.TIMEOUT_MAX)
+            if not arrived.wait(left):
+                break
+            arrived.clear()
+            store._check_open()
+    store._check_open()
+    return wanted(store.get_max_offset_in_queue(topic, queue_id))
 
 
-def _poll(store: "MessageStore", topic: str, queue_id: int, offset: int, timeout: float | None) -> None:
+def _poll(store: "MessageStore", topic: str, queue_id: int, wanted: Wanted, time_up: float | None) -> bool:
     """Looks again and again at what the writer, another process, has added."""
-    end = None if timeout is None else time.monotonic() + timeout
     while True:
         store.refresh()
-        pause_s = _pause_s(end)
-        if store.get_max_offset_in_queue(topic, queue_id) > offset or pause_s is None:
-            return
+        pause_s = _pause_s(time_up)
+        if wanted(store.get_max_offset_in_queue(topic, queue_id)):
+            return True
+        if pause_s is None:
+            return False
         time.sleep(pause_s)
 
 
-async def _poll_async(store: "MessageStore", topic: str, queue_id: int, offset: int, timeout: float | None) -> bool:
+async def _poll_async(store: "MessageStore", topic: str, queue_id: int, wanted: Wanted, time_up: float | None) -> bool:
     """As :func:`_poll`. No thread waits in it: one could not be told that the task was cancelled."""
-    end = None if timeout is None else time.monotonic() + timeout
-    while store.get_max_offset_in_queue(topic, queue_id) <= offset:
+    while not wanted(store.get_max_offset_in_queue(topic, queue_id)):
         await asyncio.to_thread(store.refresh)
-        pause_s = _pause_s(end)
-        if store.get_max_offset_in_queue(topic, queue_id) > offset or pause_s is None:
+        pause_s = _pause_s(time_up)
+        if wanted(store.get_max_offset_in_queue(topic, queue_id)):
             break
+        if pause_s is None:
+            return False
         await asyncio.sleep(pause_s)
-    return store.get_max_offset_in_queue(topic, queue_id) > offset
+    return True
 
 
-def _pause_s(end: float | None) -> float | None:
+def _time_up(timeout: float | None) -> float | None:
+    """When so many seconds are up."""
+    return None if timeout is None else _now_s() + timeout
+
+
+def _pause_s(time_up: float | None) -> float | None:
     """For how long to wait until the next look; ``None`` once the time is up."""
-    if end is None:
+    if time_up is None:
         return _FOLLOW_INTERVAL
-    left = end - time.monotonic()
+    left = time_up - _now_s()
     return min(_FOLLOW_INTERVAL, left) if left > 0 else None

@@ -1,0 +1,57 @@
+"""Where somebody is who follows a queue."""
+
+from typing import TYPE_CHECKING
+
+from mqstore._native import GetMessageResult, Message
+
+if TYPE_CHECKING:
+    from mqstore.store.queue import Queue
+
+__all__ = ["Follower"]
+
+_COUNT = 32
+
+
+class Follower:
+    """Takes the messages of a queue as they come, also of one that was removed and begins anew."""
+
+    def __init__(self, queue: "Queue", offset: int | None) -> None:
+        """Begins at an offset, or at the queue's end."""
+        self._queue = queue
+        end = queue.max_offset
+        self._next = end if offset is None else max(offset, queue.min_offset)
+        self._was_there = self._next <= end
+        """Whether the queue has come this far: where it ends before it then, it was removed."""
+        self._before = self._place_before()
+        """Where the message before the next one stands in the log, if there is one."""
+
+    def is_wanted(self, end: int) -> bool:
+        """Whether there is something to take where the queue ends there."""
+        return end > self._next or (self._was_there and end < self._next)
+
+    def take(self) -> list[Message]:
+        """The next messages; none where what comes next is damaged or gone."""
+        queue = self._queue
+        if queue.max_offset < self._next or self._place_before() > self._before > 0:
+            self._next = queue.min_offset
+        found = queue.store.get_message(queue.topic, queue.queue_id, self._next, _COUNT)
+        self._next, self._was_there = _behind(found, self._next), True
+        self._before = self._place_before()
+        return list(found.messages)
+
+    def _place_before(self) -> int:
+        """That place as it is now: further on in a queue that was removed and filled again. 0 where nobody knows."""
+        queue = self._queue
+        if self._next == 0:
+            return 0
+        return queue.store.get_commit_log_offset_in_queue(queue.topic, queue.queue_id, self._next - 1)
+
+
+def _behind(found: GetMessageResult, offset: int) -> int:
+    """Where to go on."""
+    if offset > found.max_offset:
+        return found.min_offset
+    if found.messages or found.next_begin_offset != offset:
+        return found.next_begin_offset
+    # A slave's get leaves an offset as it is that its queue does not have (any more).
+    return max(found.min_offset, min(offset + 1, found.max_offset))
