@@ -121,3 +121,15 @@ def test_a_store_that_could_not_be_set_up_is_let_go(tmp_path: Path) -> None:
     with pytest.raises(mqstore.MQStoreError, match=r"topics\.json"):
         mqstore.open(tmp_path / "store", "rw", **SMALL)
     assert not is_locked(tmp_path / "store")
+
+
+def test_an_arrow_stream_keeps_its_store(tmp_path: Path) -> None:
+    store = mqstore.open(tmp_path / "store", "rw", **SMALL)
+    store.put_many("t", [b"%d" % number for number in range(1000)], queue_id=0)
+    reader = store.select("t").to_arrow(max_messages=10)
+    del store
+    assert sum(batch.num_rows for batch in reader) == 1000
+    assert is_locked(tmp_path / "store")
+    with pytest.warns(ResourceWarning, match=NOT_CLOSED):
+        del reader
+    assert not is_locked(tmp_path / "store")

@@ -1,11 +1,13 @@
 """put, put_many, put_message, put_messages, append_records."""
 
+import asyncio
 import json
 import zlib
 from array import array
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import mqstore
@@ -57,6 +59,21 @@ def test_a_new_topic_gets_an_entry_in_topics_json(open_store: Opener, tmp_path: 
     assert {name: entry["writeQueueNums"] for name, entry in table.items()} == {"first": 3, "second": 3}
     assert path.read_text().startswith('{\n\t"dataVersion":{\n\t\t"counter":2,')
     assert list(json.loads((path.parent / "topics.json.bak").read_text())["topicConfigTable"]) == ["first"]
+
+
+@pytest.mark.parametrize("topic", ["../x", "", "t" * 100_000])
+def test_a_topic_that_is_refused_gets_none(open_store: Opener, tmp_path: Path, topic: str) -> None:
+    store = open_store()
+    puts = (
+        lambda: store.put(topic, b""),
+        lambda: store.put_many(topic, [b""]),
+        lambda: store.put_arrow(pa.table({"body": ["x"]}), topic=topic),
+        lambda: asyncio.run(store.aio.put(topic, b"")),
+    )
+    for put in puts:
+        with pytest.raises(mqstore.MessageIllegalError, match="topic"):
+            put()
+    assert not (tmp_path / "store" / "config" / "topics.json").exists()
 
 
 def test_queue_numbers_come_from_topics_json(open_store: Opener, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """put_arrow: the records that put_many makes of the same messages, whichever types a table has."""
 
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import mqstore
 from mqstore import _native
-from mqstore.errors import MessageIllegalError, ReadOnlyError, StoreClosedError
+from mqstore.errors import MessageIllegalError, ReadOnlyError, SlaveNotAvailableError, StoreClosedError
 from tests.store_files import log_contents, queue_contents
 
 SMALL: dict[str, Any] = {
@@ -297,3 +298,20 @@ def test_memory_stays_small(tmp_path: Path) -> None:
     with opened(tmp_path / "store", mappedFileSizeCommitLog=16 << 20) as store:
         assert store.put_arrow(pa.RecordBatchReader.from_batches(schema, batches()), topic="t") == 64_000
     assert max(alive) - alive[0] < 4 << 20
+
+
+def test_every_topic_gets_an_entry_in_topics_json(tmp_path: Path) -> None:
+    with opened(tmp_path / "store") as store:
+        store.put_arrow(
+            pa.table({"body": ["x", "y"], "topic": ["a", "b"], "queue_id": pa.array([0, None], pa.int32())})
+        )
+        store.put_arrow(pa.table({"body": ["x"]}), topic="c", queue_id=1)
+    content = json.loads((tmp_path / "store" / "config" / "topics.json").read_text())
+    assert sorted(content["topicConfigTable"]) == ["a", "b", "c"]
+
+
+def test_rows_that_nobody_confirms_are_counted(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", brokerRole="SYNC_MASTER", replication=True, haListenPort=0) as store:
+        with pytest.raises(SlaveNotAvailableError) as caught:
+            store.put_arrow(table(), topic="t")
+        assert vars(caught.value)["put_count"] == store.select("t").count() == COUNT

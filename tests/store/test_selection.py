@@ -316,3 +316,14 @@ def test_keys_may_come_from_an_iterator(filled: mqstore.MessageStore) -> None:
     expected = filled.select("a").look_up_keys(["k3", "absent"])
     assert expected["k3"]
     assert filled.select("a").look_up_keys(key for key in ("k3", "absent")) == expected
+
+
+def test_queues_that_were_just_put_to_have_times(store: mqstore.MessageStore) -> None:
+    for number in range(30):
+        store.put(f"t{number}", b"", queue_id=0)
+        assert store.select(f"t{number}").look_up_times([0]) == {(f"t{number}", 0): [0]}
+
+
+def test_of_none_none_is_the_first(filled: mqstore.MessageStore) -> None:
+    assert filled.select("a", limit=0).first() is None
+    assert filled.select("a", limit=2).first() == filled.select("a").first() is not None

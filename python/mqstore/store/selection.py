@@ -175,7 +175,7 @@ class Selection:
 
     def first(self) -> Message | None:
         """The first message, or ``None``."""
-        return next(iter(self.where(limit=1)), None)
+        return next(iter(self if self.limit == 0 else self.where(limit=1)), None)
 
     # ---- many look-ups in one call -------------------------------------------------------------
 
@@ -226,6 +226,7 @@ class Selection:
         self._check_has_whole_queues("times are looked up in whole queues")
         timestamps = [_milliseconds("time", time) for time in times]
         wanted = {(each.topic, each.queue_id) for each in self.queues}
+        self.store._catch_up()
         return {
             (topic, queue_id): self.store.get_offsets_in_queue_by_time(topic, queue_id, timestamps, boundary)
             for topic, queue_id, *_ in self.store._queues()

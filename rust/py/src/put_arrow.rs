@@ -82,17 +82,16 @@ impl Store {
             now_ms,
         };
         let mut put = PutRows::default();
-        let outcome = Self::put_stream(slf, data, &shared, Partitioner::parse(partitioner)?, &mut put);
+        let partitioner = Partitioner::parse(partitioner)?;
+        let outcome = Self::put_stream(slf, data, &shared, partitioner, &mut put).and_then(|()| {
+            let last = put.last.take().into_iter().collect::<Vec<_>>();
+            let result = PutMessageResult::stored(PutMessageStatus::PutOk, last, this.store_host);
+            this.confirmed(py, result, put.wait_for)
+        });
         if let Err(error) = outcome {
             error.value(py).setattr("put_count", put.count)?;
             return Err(error);
         }
-        let result = PutMessageResult::stored(
-            PutMessageStatus::PutOk,
-            put.last.into_iter().collect::<Vec<_>>(),
-            this.store_host,
-        );
-        this.confirmed(py, result, put.wait_for)?;
         Ok(put.count)
     }
 }
@@ -124,6 +123,7 @@ impl Store {
             let outcome = py.detach(|| rows.put(&this.core, shared, queue_of, put));
             outcome.map_err(|fault| row_error(py, &fault))?;
             first_row += num::offset(rows.count());
+            py.check_signals()?;
         }
         Ok(())
     }

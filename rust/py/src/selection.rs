@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
 use mqstore_core::arrow::{BatchOptions, BodyType, Columns, Dialect, MessageReader, record_batch};
 use mqstore_core::consume_queue::Boundary;
 use mqstore_core::filter::SqlFilter;
@@ -101,10 +103,41 @@ fn columns_of(columns: Option<Vec<String>>, body: &str) -> PyResult<Columns> {
     }
 }
 
-fn capsule(
-    py: Python<'_>,
-    reader: Box<dyn arrow_array::RecordBatchReader + Send>,
-) -> PyResult<Bound<'_, PyCapsule>> {
+/// A reader that keeps its store, which would be closed with whoever has it.
+struct KeptReader {
+    reader: MessageReader,
+    store: Option<Py<Store>>,
+}
+
+impl KeptReader {
+    fn new(store: &Bound<'_, Store>, reader: MessageReader) -> Box<Self> {
+        Box::new(Self { reader, store: Some(store.clone().unbind()) })
+    }
+}
+
+impl Drop for KeptReader {
+    fn drop(&mut self) {
+        // Who releases a stream need not have the GIL; without it the store would go at some later call.
+        let store = self.store.take();
+        let _at_the_interpreters_end_it_goes_with_that = Python::try_attach(|_| drop(store));
+    }
+}
+
+impl Iterator for KeptReader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.reader.next()
+    }
+}
+
+impl RecordBatchReader for KeptReader {
+    fn schema(&self) -> SchemaRef {
+        self.reader.schema()
+    }
+}
+
+fn capsule(py: Python<'_>, reader: Box<dyn RecordBatchReader + Send>) -> PyResult<Bound<'_, PyCapsule>> {
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), c"arrow_array_stream")
 }
 
@@ -124,8 +157,7 @@ impl Store {
     /// The messages as a capsule of an Arrow stream, which reads them as it is read.
     #[allow(clippy::too_many_arguments)] // all of what a stream is made with
     fn _arrow_stream<'py>(
-        &self,
-        py: Python<'py>,
+        slf: &Bound<'py, Self>,
         spec: SelectionSpec,
         columns: Option<Vec<String>>,
         body: &str,
@@ -133,31 +165,32 @@ impl Store {
         max_bytes: u64,
         use_threads: bool,
     ) -> PyResult<Bound<'py, PyCapsule>> {
+        let (py, this) = (slf.py(), slf.get());
         let columns = columns_of(columns, body)?;
-        let selection = self.selection(py, spec)?;
-        let cursor = interruptible(py, || selection.cursor(Arc::clone(&self.core)))?;
+        let selection = this.selection(py, spec)?;
+        let cursor = interruptible(py, || selection.cursor(Arc::clone(&this.core)))?;
         let max_threads = if use_threads { available_threads() } else { 1 };
         let options = BatchOptions { max_messages: max_messages.max(1), max_bytes, max_threads };
-        capsule(py, Box::new(MessageReader::new(cursor, columns, options)))
+        capsule(py, KeptReader::new(slf, MessageReader::new(cursor, columns, options)))
     }
 
     /// The messages as Spark takes them, and what gave none. Bodies are read where they are a column.
     fn _spark_stream<'py>(
-        &self,
-        py: Python<'py>,
+        slf: &Bound<'py, Self>,
         spec: SelectionSpec,
         columns: Vec<String>,
         max_messages: usize,
         max_bytes: u64,
     ) -> PyResult<(Bound<'py, PyCapsule>, BadRanges)> {
+        let (py, this) = (slf.py(), slf.get());
         let columns = columns_of(Some(columns), "binary")?.with_dialect(Dialect::Spark);
-        let selection = self.selection(py, spec)?;
+        let selection = this.selection(py, spec)?;
         let bodies = columns.bodies();
-        let cursor = interruptible(py, || selection.cursor_with(Arc::clone(&self.core), bodies))?;
+        let cursor = interruptible(py, || selection.cursor_with(Arc::clone(&this.core), bodies))?;
         let bad = BadRanges(cursor.bad_ranges());
         // Spark has a task on each core.
         let options = BatchOptions { max_messages: max_messages.max(1), max_bytes, max_threads: 1 };
-        Ok((capsule(py, Box::new(MessageReader::new(cursor, columns, options)))?, bad))
+        Ok((capsule(py, KeptReader::new(slf, MessageReader::new(cursor, columns, options)))?, bad))
     }
 
     /// The part of the log that a walk for a selection's messages goes over.

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use crate::arguments;
 use crate::clock::PyClock;
 use crate::engine::Engine;
-use crate::errors::{IntoPyResult, detached, refusal_to_py};
+use crate::errors::{IntoPyResult, detached};
 use crate::options::EngineOptions;
 use crate::ranges::file_system;
 use crate::signals::interruptible;
@@ -135,8 +135,6 @@ impl Store {
 
     /// The queue that a put to a topic goes to.
     fn _queue_for(slf: &Bound<'_, Self>, topic: &str, queue_id: Option<i32>) -> PyResult<i32> {
-        let checked = slf.get().core.check_topic(topic.as_bytes());
-        checked.map_err(|refusal| refusal_to_py(slf.py(), &refusal))?;
         Self::queue_for(slf, topic, queue_id)
     }
 

@@ -153,18 +153,16 @@ impl MessageRows {
         Ok(())
     }
 
-    /// The topics whose queues are asked for a queue, each once for rows that follow each other.
+    /// The topics of the rows, each once.
     ///
     /// # Errors
     /// A row whose topic is none.
     pub fn topics<'a>(&'a self, shared: &Shared<'a>) -> Result<Vec<&'a [u8]>, BatchFault> {
         let mut topics: Vec<&[u8]> = Vec::new();
         for row in 0..self.count {
-            if number(self.queue_id.as_ref(), row).is_none() && shared.queue_id.is_none() {
-                let topic = self.topic(row, shared)?;
-                if topics.last() != Some(&topic) {
-                    topics.push(topic);
-                }
+            let topic = self.topic(row, shared)?;
+            if topics.last() != Some(&topic) {
+                topics.push(topic);
             }
         }
         topics.sort_unstable();

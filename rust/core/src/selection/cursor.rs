@@ -12,6 +12,7 @@ use crate::dispatch::Gap;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::format::message::{self, Check, Record, RecordFault};
+use crate::interrupt;
 use crate::mmap::slice::Slice;
 use crate::num;
 use crate::store::query::decode_record;
@@ -161,6 +162,8 @@ impl Search<'_> {
     fn take_offsets(&self, offsets: &mut std::vec::IntoIter<u64>, chunk: &mut Chunk) -> Result<()> {
         while !chunk.is_full() {
             let Some(offset) = offsets.next() else { break };
+            // What is not selected fills no chunk.
+            interrupt::check()?;
             let Some(bytes) = self.store.record_at_with(offset, self.bodies)? else {
                 if self.selection.places.is_some() {
                     self.report_place(offset)?;
@@ -193,6 +196,7 @@ impl Search<'_> {
                 }
                 continue;
             };
+            interrupt::check()?;
             // Where units are left out more are read than fit.
             let fits = chunk.max_count - chunk.messages.len();
             let wanted =

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use mqstore_core::error::Error;
+use mqstore_core::filter::SqlFilter;
+use mqstore_core::interrupt;
 use mqstore_core::selection::{QueueRange, Selection};
 use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Store, Subscription};
@@ -61,6 +63,25 @@ fn what_was_just_put_is_counted() {
     let selection = Selection { queues: Some(vec![all]), ..Selection::default() };
     let expected = known.iter().filter(|known| known.topic == "b").count() as u64;
     assert_eq!(selection.count(Arc::clone(&store.store)).unwrap(), expected);
+}
+
+#[test]
+fn going_over_queues_and_places_can_be_broken_off() {
+    let root = tempfile::tempdir().unwrap();
+    let (store, known) = filled(root.path(), 9);
+    store.reput().unwrap();
+    let all = QueueRange { topic: "b".into(), queue_id: None, from: None, to: None };
+    let absent = SqlFilter::compile("absent = 1", false).unwrap();
+    let places = known.iter().map(|known| known.phy_offset).collect();
+    let selections = [
+        Selection { queues: Some(vec![all]), sql: Some(Arc::new(absent)), ..Selection::default() },
+        Selection { places: Some(places), ..Selection::default() },
+    ];
+    for selection in selections {
+        let mut cursor = selection.cursor(Arc::clone(&store.store)).unwrap();
+        let broken_off = interrupt::until(|| true, || cursor.next_messages(10, 2000).map(|_| ()));
+        assert!(matches!(broken_off, Err(Error::Interrupted)), "{broken_off:?}");
+    }
 }
 
 proptest! {
