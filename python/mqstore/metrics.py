@@ -119,8 +119,8 @@ class StoreCollector(Collector):
         retries: _Values = defaultdict(float)
         latencies: _Values = defaultdict(float)
         dead: _Values = {}
-        for group in store.consumers.group_names():
-            for stats in store.consumers.consume_stats(group):
+        for group, of_group in store.consumers.consume_stats_of_groups().items():
+            for stats in of_group:
                 name = (group, stats.topic)
                 offsets[name] += stats.consumer_offset
                 if stats.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):

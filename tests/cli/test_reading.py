@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import os
 import re
 import shutil
 import signal
@@ -158,6 +159,7 @@ def test_a_message_that_is_damaged_is_told_where_its_key_is_asked_for(tmp_path: 
 def test_tail_follows_until_it_is_interrupted(tmp_path: Path) -> None:
     path = tmp_path / "store"
     with mqstore.open(path, "rw", **OPTIONS) as store:
+        store.put("other", b"", queue_id=0)
         store.put("t", b"first", queue_id=0)
         command = [sys.executable, "-m", "mqstore.cli", "tail", str(path), "t", "--json", *SMALL]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -165,6 +167,10 @@ def test_tail_follows_until_it_is_interrupted(tmp_path: Path) -> None:
             assert json.loads(process.stdout.readline())["queueOffset"] == 0
             store.put("t", b"second", queue_id=1)
             assert json.loads(process.stdout.readline())["queueId"] == 1
+            # Removed, and filled again as far as it was and further.
+            assert store.clean_unused_topic(["other"]) == 2
+            store.put_many("t", [b"new", b"newer"], queue_id=0)
+            assert [json.loads(process.stdout.readline())["queueOffset"] for _ in range(2)] == [0, 1]
             process.send_signal(signal.SIGINT)
             assert process.wait() == 0
 
@@ -239,3 +245,46 @@ def test_a_date_is_written_with_hyphens(path: Path) -> None:
     assert len(rows("get", path, "orders", "--begin", "-99999999999d")) == 30
     refused = run("get", path, "orders", "--begin", "20231114").stderr
     assert "like 2026-11-23, milliseconds since 1970 of 10 digits or more" in refused
+
+
+@pytest.mark.parametrize("width", [80, 60, 30])
+def test_numbers_in_tables_are_never_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    with mqstore.open(tmp_path / "store", "rw", **OPTIONS) as store:
+        store.put_many("orders", [b""] * 1234, queue_id=0)
+    table = run("ls", tmp_path / "store", "orders", "--table", *SMALL).stdout
+    assert max(map(len, table.splitlines())) <= width
+    cells = [line.split("│")[1:-1] for line in table.splitlines() if "│" in line]
+    _, _, end, count, first, _ = ("".join(column).replace(" ", "") for column in zip(*cells, strict=True))
+    # With no room for a number its digits stand below each other.
+    assert (end, count) == ("1,234", "1,234")
+    assert first.startswith("20")
+
+
+def test_du_passes_over_files_that_go_meanwhile(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(path, copy)
+    whole = rows("du", copy)
+    walk = os.walk
+
+    def with_one_that_has_gone(folder: Path) -> list[tuple[str, list[str], list[str]]]:
+        return [(root, folders, [*names, "gone"]) for root, folders, names in walk(folder)]
+
+    monkeypatch.setattr("mqstore.cli.du.os.walk", with_one_that_has_gone)
+    assert rows("du", copy) == whole
+
+
+def test_du_has_a_log_that_lies_elsewhere(tmp_path: Path) -> None:
+    elsewhere: dict[str, Any] = {"storePathCommitLog": str(tmp_path / "log")}
+    with mqstore.open(tmp_path / "store", "rw", **OPTIONS, **elsewhere) as store:
+        store.put("t", b"")
+    option = f"storePathCommitLog={tmp_path}/log"
+    parts = {row["part"]: row["size"] for row in rows("du", tmp_path / "store", "-o", option)}
+    assert parts[str(tmp_path / "log")] == 65_536
+
+
+@pytest.mark.parametrize("call", [["get", "DIR", "\udcff"], ["find", "DIR", "t", "\udcff"]])
+def test_an_argument_that_is_no_text_is_told(path: Path, call: list[str]) -> None:
+    result = run(*(path if each == "DIR" else each for each in call), *SMALL)
+    assert result.exit_code in {1, 2}
+    assert "'\\udcff': expected" in result.stderr

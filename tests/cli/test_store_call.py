@@ -72,3 +72,23 @@ def test_an_empty_folder_name_is_not_the_current_folder(
     assert result.exit_code == 1
     assert result.stderr == "Error: option path=: it names no folder; the current one is .\n"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (["ls", "DIR", "-o", "crash=true"], "option crash=true: there is no such option"),
+        (["ls", "DIR", "-o", "bench.messages=1"], "option bench.messages=1: there is no such option"),
+        (["repair", "DIR", "--in-place", "-o", "compat=true"], "compat=true: a repair has no answer"),
+        (["spark", "import", "DIR", "--to", "x", "-o", "compat=true"], "option compat=true: there is no such option"),
+        (["metrics", "DIR", "--json"], "No such option"),
+        (["bench", "DIR", "-o", "bench.messages=many"], "bench.messages='many': expected a number of at least 1"),
+        (["bench", "DIR", "-o", "bench.queues=0"], "bench.queues='0': expected a number of at least 1"),
+    ],
+)
+def test_what_a_command_does_not_go_by_is_refused(tmp_path: Path, call: list[str], expected: str) -> None:
+    with mqstore.open(tmp_path / "s", "rw", max_hash_slot_num=97, max_index_num=400) as store:
+        store.put("t", b"")
+    result = run(*(tmp_path / "s" if each == "DIR" else each for each in call))
+    assert result.exit_code in {1, 2}
+    assert expected in result.stderr

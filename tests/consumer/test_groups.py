@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -236,3 +237,16 @@ def test_a_queue_whose_offset_could_not_be_written_changes_hands_later(
     wait_until(shared)
     second.close()
     first.close()
+
+
+def test_the_figures_of_all_groups_are_read_once(store: mqstore.MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for topic in ("orders", "bills"):
+        store.put_many(topic, [b""] * 5, queue_id=0)
+    for number, group in enumerate(("a", "b", "c")):
+        store.consumers.reset_offset(group, {("orders", 0): number, ("bills", 0): 2})
+    expected = {group: store.consumers.consume_stats(group) for group in store.consumers.group_names()}
+    assert [stats.diff for stats in expected["b"]] == [3, 4]
+    files = Mock(wraps=store.consumers._offset_files)
+    monkeypatch.setattr(store.consumers, "_offset_files", files)
+    assert store.consumers.consume_stats_of_groups() == expected
+    assert files.call_count == 1

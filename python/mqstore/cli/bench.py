@@ -18,6 +18,7 @@ from mqstore.cli.store_call import StoreCall, end_without_closing, print_lines, 
 __all__ = ["bench"]
 
 _ROUNDS = 3
+_MAY_BE_NONE = frozenset({"body", "inflight", "lookups", "rate", "warm"})
 """How often reading is timed; the best counts, as in the driver."""
 
 
@@ -43,7 +44,14 @@ class _Work:
             raise click.BadParameter(
                 f"bench.{unknown.pop()}: expected one of {', '.join(sorted(known))}", param_hint="-o"
             )
-        return cls(**{name: int(value) for name, value in call.bench.items()})
+        return cls(**{name: _count(name, value) for name, value in call.bench.items()})
+
+
+def _count(name: str, value: str) -> int:
+    least = 0 if name in _MAY_BE_NONE else 1
+    if not value.isdecimal() or int(value) < least:
+        raise click.BadParameter(f"bench.{name}={value!r}: expected a number of at least {least}", param_hint="-o")
+    return int(value)
 
 
 def _load(store: mqstore.MessageStore, topic: str, count: int, work: _Work) -> None:

@@ -18,19 +18,29 @@ __all__ = ["du"]
 _BLOCK_SIZE = 512
 
 
-def _part_rows(root: Path) -> Iterator[dict[str, object]]:
+def _part_rows(store: mqstore.MessageStore) -> Iterator[dict[str, object]]:
     """What each folder of the store takes: its files' sizes, and the blocks that they have."""
-    for part in sorted(root.iterdir()):
+    root = store.path
+    elsewhere = [Path(path) for path in store.options.commit_log_paths() if root not in Path(path).parents]
+    for part in [*sorted(root.iterdir()), *filter(Path.is_dir, elsewhere)]:
         files = (
             [Path(folder) / name for folder, _, names in os.walk(part) for name in names] if part.is_dir() else [part]
         )
-        stats = [file.stat() for file in files]
+        stats = [stat for stat in map(_stat, files) if stat is not None]
         yield {
-            "part": part.name,
-            "files": len(files),
+            "part": part.name if part.parent == root else str(part),
+            "files": len(stats),
             "size": sum(stat.st_size for stat in stats),
             "on disk": sum(stat.st_blocks * _BLOCK_SIZE for stat in stats),
         }
+
+
+def _stat(file: Path) -> os.stat_result | None:
+    """A file's size and blocks; ``None`` for one that the store's writer has taken away since it was listed."""
+    try:
+        return file.lstat()
+    except FileNotFoundError:
+        return None
 
 
 def _remote_part_rows(ranges: ByteRanges) -> Iterator[dict[str, object]]:
@@ -69,4 +79,4 @@ def du(call: ReaderCall, *, topics: bool) -> None:
         if topics:
             call.end_if_nothing(call.show(_topic_rows(store, with_bar=sys.stderr.isatty())))
         else:
-            call.show(_part_rows(store.path) if store._ranges is None else _remote_part_rows(store._ranges))
+            call.show(_part_rows(store) if store._ranges is None else _remote_part_rows(store._ranges))

@@ -1,5 +1,6 @@
 """``mqstore groups``."""
 
+import itertools
 from collections.abc import Iterator
 
 import click
@@ -11,10 +12,9 @@ __all__ = ["groups"]
 
 
 def _group_rows(store: mqstore.MessageStore) -> Iterator[dict[str, object]]:
-    for group in store.consumers.group_names():
-        stats = store.consumers.consume_stats(group)
-        for topic in sorted({queue.topic for queue in stats}):
-            queues = [queue for queue in stats if queue.topic == topic]
+    for group, stats in store.consumers.consume_stats_of_groups().items():
+        for topic, of_topic in itertools.groupby(stats, key=lambda queue: queue.topic):
+            queues = list(of_topic)
             yield {
                 "group": group,
                 "topic": topic,

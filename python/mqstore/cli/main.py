@@ -51,6 +51,10 @@ class _StoreGroup(click.Group):
                 sys.stdout.flush()
         except MQStoreError as error:
             raise click.ClickException(printable(" ".join(str(error).split()))) from error
+        except UnicodeEncodeError as error:
+            if error.encoding != "utf-8":
+                raise
+            raise click.UsageError(f"{error.object!a}: expected UTF-8") from error
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise

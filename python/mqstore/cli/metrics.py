@@ -7,7 +7,7 @@ import threading
 
 import click
 
-from mqstore.cli.reader_call import ReaderCall, reader_call
+from mqstore.cli.reader_call import ReaderCall, server_call
 
 __all__ = ["metrics"]
 
@@ -15,7 +15,7 @@ _EXPORTERS_PORT = 5557
 
 
 @click.command
-@reader_call
+@server_call
 @click.option("--port", type=click.IntRange(0, 65535), default=_EXPORTERS_PORT, show_default=True, help="0: any.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="What it listens on.")
 @click.option("--cluster", default="DefaultCluster", show_default=True, help="The label of that name.")
@@ -35,9 +35,10 @@ def metrics(call: ReaderCall, *, port: int, address: str, cluster: str, broker: 
     except ImportError as error:
         raise click.ClickException(f"pip install 'mqstore[metrics]' for this: {error}") from error
     ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
     with call.open() as store:
+        # Before, they end the command as they do any other: opening can take long.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: ended.set())
         try:
             server, thread = serve(store, port, address=address, cluster=cluster, broker=broker)
         except OSError as error:

@@ -20,13 +20,23 @@ from mqstore.cli.shown import printable
 from mqstore.cli.store_call import StoreCall
 from mqstore.store.arguments import INT_MAX, LONG_MAX
 
-__all__ = ["EXIT_NOTHING_FOUND", "FROM_TIME_HELP", "OFFSET", "QUEUE_ID", "TIME", "ReaderCall", "reader_call"]
+__all__ = [
+    "EXIT_NOTHING_FOUND",
+    "FROM_TIME_HELP",
+    "OFFSET",
+    "QUEUE_ID",
+    "TIME",
+    "ReaderCall",
+    "reader_call",
+    "server_call",
+]
 
 EXIT_NOTHING_FOUND = 3
 """The exit code of a search that found nothing."""
 
-_WRAPPED = {"topic", "keys", "tags", "body"}
-"""Columns whose cells may take several lines."""
+_WRAPPED = {"topic", "keys", "tags", "body", "stored", "first stored", "last stored"}
+"""Columns whose cells may take several lines, before others have to."""
+_MAX_WIDTH = 10_000
 _EXPECTED_TIME = (
     "expected ISO 8601 with hyphens like 2026-11-23, milliseconds since 1970 of 10 digits or more, or an age like -1h"
 )
@@ -123,7 +133,7 @@ class ReaderCall:
             table.add_row(*(_cell(value) for value in row.values()))
             count += 1
         if table is not None:
-            Console().print(table)
+            _print(table)
         return count
 
     @staticmethod
@@ -141,6 +151,15 @@ class ReaderCall:
             sys.exit(EXIT_NOTHING_FOUND)
 
 
+def _print(table: Table) -> None:
+    """Prints a table. Where it is too wide even so, all cells take several lines: cut numbers would be others."""
+    console = Console()
+    needed = console.measure(table, options=console.options.update(max_width=_MAX_WIDTH)).minimum
+    for column in table.columns if needed > console.width else ():
+        column.no_wrap = False
+    console.print(table)
+
+
 def _cell(value: object) -> Text:
     """A cell. What a message says is no markup: brackets are brackets."""
     if isinstance(value, bool) or value is None:
@@ -150,17 +169,28 @@ def _cell(value: object) -> Text:
 
 def reader_call(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command the argument ``DIR``, ``-o`` and ``--json``, as one :class:`ReaderCall`."""
+    return _called(_with_format(command))
 
-    @click.argument("directory", metavar="DIR", type=click.Path())
-    @click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help="An option of the store.")
-    @click.option(
+
+def server_call(command: Callable[..., None]) -> Callable[..., None]:
+    """The same without ``--json``, for a command that shows no rows."""
+    return _called(command)
+
+
+def _with_format(command: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
         "--json/--table",
         "as_json",
         default=None,
         help="JSON lines or tables; a table on a terminal and JSON elsewhere by default.",
-    )
-    def called(*, directory: str, given: tuple[str, ...], as_json: bool | None, **others: Any) -> None:
-        store = StoreCall.parse(directory, ("compat=false", *given))
+    )(command)
+
+
+def _called(command: Callable[..., None]) -> Callable[..., None]:
+    @click.argument("directory", metavar="DIR", type=click.Path())
+    @click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help="An option of the store.")
+    def called(*, directory: str, given: tuple[str, ...], as_json: bool | None = None, **others: Any) -> None:
+        store = StoreCall.parse(directory, given, {"compat": False})
         if as_json is None:
             as_json = not sys.stdout.isatty()
         command(ReaderCall(store=store, as_json=as_json), **others)

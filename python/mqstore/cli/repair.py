@@ -21,6 +21,8 @@ def repair(call: ReaderCall, *, out: str | None, in_place: bool) -> None:
     """
     if (out is None) != in_place:
         raise click.UsageError("give either --out DIR or --in-place")
+    if call.store.compat:
+        raise click.BadParameter("compat=true: a repair has no answer of 4.9.3's", param_hint="-o")
     try:
         done = run(call.store.directory, out, **call.store.options)
     except KeyboardInterrupt:

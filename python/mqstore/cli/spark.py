@@ -85,7 +85,7 @@ def audit(
     """
     from mqstore.spark.audit import audit as run  # noqa: PLC0415 - as pyspark
 
-    first, *_ = calls = [StoreCall.parse(store, ("compat=false", *given)) for store in stores]
+    first, *_ = calls = [StoreCall.parse(store, given, {"compat": False}) for store in stores]
     done = run([call.directory for call in calls], range_size=range_size, compat=first.compat, **first.options)
     if html is not None:
         Path(html).write_text(done.to_html(), encoding="utf-8")
@@ -142,7 +142,7 @@ def import_exported(
     """Append messages that export wrote to a store; prints how many."""
     from mqstore.spark import moving  # noqa: PLC0415 - as pyspark
 
-    options = StoreCall.parse(to, given).options
+    options = StoreCall.parse(to, given, {}).options
     count = moving.import_messages(source, to, keep_offsets=keep_offsets, keep_times=keep_times, where=where, **options)
     click.echo(count)
 
@@ -160,7 +160,7 @@ def replay(
     """Append messages of a store to another one, or to another topic; prints how many."""
     from mqstore.spark import moving  # noqa: PLC0415 - as pyspark
 
-    options = StoreCall.parse(to, given).options
+    options = StoreCall.parse(to, given, {}).options
     count = moving.replay(store, to, wanted=moving.Wanted(**wanted), topic=to_topic, keep_times=keep_times, **options)
     click.echo(count)
 
@@ -178,7 +178,7 @@ def diff(left: str, right: str, *, as_json: bool | None, **wanted: Any) -> None:
 
     found = moving.diff(left, right, wanted=moving.Wanted(**wanted)).orderBy("topic", "queue_id", "queue_offset")
     as_lines = not sys.stdout.isatty() if as_json is None else as_json
-    call = ReaderCall(store=StoreCall.parse(left, ()), as_json=as_lines)
+    call = ReaderCall(store=StoreCall.parse(left, (), {}), as_json=as_lines)
     if call.show(row.asDict() for row in found.toLocalIterator()):
         sys.exit(1)
 

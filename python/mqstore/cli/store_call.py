@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -20,6 +21,7 @@ _STORE_OPTIONS = {option.name for option in fields(StoreOptions)}
 _OPEN_SWITCHES = frozenset({"pread", "replication", "retention", "schedule_messages"})
 _OPEN_WORDS = frozenset({"born_host", "on_damage", "store_host"})
 """What else :func:`mqstore.open` takes that a command line can say; it checks the words itself."""
+_DRIVERS_SWITCHES = MappingProxyType({"compat": True, "crash": False})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +43,15 @@ class StoreCall:
     """Options of the bench, without their prefix."""
 
     @classmethod
-    def parse(cls, directory: str, given: Iterable[str]) -> "StoreCall":
+    def parse(
+        cls, directory: str, given: Iterable[str], switches: Mapping[str, bool] = _DRIVERS_SWITCHES
+    ) -> "StoreCall":
         """A call from ``NAME=VALUE`` arguments.
+
+        Args:
+            directory: The store's folder.
+            given: The arguments.
+            switches: Which of ``compat`` and ``crash`` the command takes, and what they are unless they are given.
 
         Raises:
             OptionError: there is no such option.
@@ -50,14 +59,14 @@ class StoreCall:
         """
         options: dict[str, str | bool] = {}
         bench: dict[str, str] = {}
-        switches = {"compat": True, "crash": False}
+        switches = dict(switches)
         for argument in given:
             name, equals, value = argument.partition("=")
             if not equals or not name:
                 raise click.BadParameter(f"{argument!r}: expected NAME=VALUE", param_hint="-o")
             if name in switches:
                 switches[name] = _switch(name, value)
-            elif name.startswith("bench."):
+            elif name.startswith("bench.") and "crash" in switches:
                 bench[name.removeprefix("bench.")] = value
             elif name.startswith("broker."):
                 # A broker has many more options than those that concern its store.

@@ -276,18 +276,25 @@ class ConsumerManager:
 
     def consume_stats(self, group: str, topics: Sequence[str] | None = None) -> list[ConsumeStats]:
         """How far a group is with each queue that it has read. Source: ``getConsumeStats``."""
-        furthest: dict[tuple[str, int], int] = {}
+        found = self.consume_stats_of_groups().get(group, [])
+        return [stats for stats in found if topics is None or stats.topic in topics]
+
+    def consume_stats_of_groups(self) -> dict[str, list[ConsumeStats]]:
+        """The same of every group that has offsets, which are read once for all of them."""
+        furthest: dict[str, dict[tuple[str, int], int]] = {}
         for file in self._offset_files():
-            for topic in file.which_topic_by_consumer(group):
-                for queue_id, offset in file.offsets(group, topic).items():
-                    furthest[topic, queue_id] = max(offset, furthest.get((topic, queue_id), offset))
+            for group, queues in file.by_group().items():
+                known = furthest.setdefault(group, {})
+                known.update({queue: max(offset, known.get(queue, offset)) for queue, offset in queues.items()})
         store = self._store
         store._catch_up()
-        return [
-            ConsumeStats(topic, queue_id, store.get_max_offset_in_queue(topic, queue_id), offset)
-            for (topic, queue_id), offset in sorted(furthest.items())
-            if topics is None or topic in topics
-        ]
+        return {
+            group: [
+                ConsumeStats(topic, queue_id, store.get_max_offset_in_queue(topic, queue_id), offset)
+                for (topic, queue_id), offset in sorted(queues.items())
+            ]
+            for group, queues in sorted(furthest.items())
+        }
 
     def reset_offset(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Lets a group go on elsewhere. Source: ``resetOffset``.

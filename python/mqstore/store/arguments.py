@@ -39,9 +39,14 @@ def checked_text(argument: str, value: object) -> str:
 
     Raises:
         TypeError: it is none.
+        OptionError: UTF-8 has it not, as a command's argument that was no text.
     """
     if not isinstance(value, str):
         raise TypeError(f"{argument}={value!r}: expected a string")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise bad_argument(argument, value, "expected text, of which UTF-8 has all") from error
     return value
 
 

@@ -83,6 +83,16 @@ class ConsumerOffsetManager(ConfigManager):
             split = [name.rpartition(_TOPIC_GROUP_SEPARATOR) for name in self._table]
         return [(topic, group) for topic, separator, group in split if separator]
 
+    def by_group(self) -> dict[str, dict[tuple[str, int], int]]:
+        """The offsets of all groups, by topic and queue."""
+        found: dict[str, dict[tuple[str, int], int]] = {}
+        with self._lock:
+            for name, queues in self._table.items():
+                topic, separator, group = name.rpartition(_TOPIC_GROUP_SEPARATOR)
+                if separator:
+                    found.setdefault(group, {}).update(((topic, queue), offset) for queue, offset in queues.items())
+        return found
+
     def which_topic_by_consumer(self, group: str) -> set[str]:
         """The topics in which a group has offsets. Source: ``whichTopicByConsumer``."""
         return {topic for topic, found in self.pairs() if found == group}
