@@ -122,8 +122,8 @@ impl Store {
             return Ok(Arc::clone(round));
         }
         // What is refused must not be a topic of the configuration from then on.
-        let checked = this.core.check_topic(topic.as_bytes());
-        checked.map_err(|refusal| errors::refusal_to_py(slf.py(), &refusal))?;
+        let admitted = this.core.admit_topic(topic.as_bytes());
+        admitted.map_err(|refusal| errors::refusal_to_py(slf.py(), &refusal))?;
         let write_queue_nums: i32 = slf.call_method1("_on_new_topic", (topic,))?.extract()?;
         let mut rounds = this.rounds.write();
         let round = Round { write_queue_nums: write_queue_nums.max(1), next: AtomicI32::new(0) };

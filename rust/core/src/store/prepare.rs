@@ -79,11 +79,16 @@ impl Store {
         Ok(())
     }
 
-    /// Whether a topic can be stored.
+    /// Whether a topic can be put to, before anything is made for it. A refusal is a put that failed.
     ///
     /// # Errors
     /// The refusal that a put to it gets.
-    pub fn check_topic(&self, topic: &[u8]) -> Checked<()> {
+    pub fn admit_topic(&self, topic: &[u8]) -> Checked<()> {
+        self.check_topic(topic).inspect_err(|_| self.stats.put_failed())
+    }
+
+    /// Whether a topic can be stored.
+    pub(super) fn check_topic(&self, topic: &[u8]) -> Checked<()> {
         if topic.len() > MAX_TOPIC_LENGTH {
             let reason = format!(
                 "a topic has at most {MAX_TOPIC_LENGTH} bytes of UTF-8, this one has {}",
