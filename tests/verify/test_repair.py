@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tests.store_files import copy_store, forged, index_contents, log_contents, 
 
 MESSAGES = 600
 LOG_FILE_SIZE = int(SMALL_FILES["mappedFileSizeCommitLog"])
+QUEUE_FILE_UNITS = int(SMALL_FILES["mappedFileSizeConsumeQueue"]) // 20
 BODY_AT = 84 + 4
 
 
@@ -274,3 +276,80 @@ def test_nothing_is_made_in_the_store_that_is_repaired(tmp_path: Path, out: str)
     with pytest.raises(mqstore.OptionError, match=f"option out='.*{out}': expected a folder"):
         repair(tmp_path / "store", tmp_path / out, **SMALL_FILES)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.fixture
+def expired(tmp_path: Path) -> Path:
+    """A damaged store that keeps no message of one queue, and of another all."""
+    path = tmp_path / "expired"
+    with mqstore.open(path, "rw", **SMALL_FILES, fileReservedTime=0) as store:
+        for number in range(7):
+            store.put("quiet", b"%d" % number, queue_id=3)
+        while store.get_max_phy_offset() < 2 * LOG_FILE_SIZE:
+            store.put("busy", bytes(900), queue_id=0)
+        store.flush()
+        assert store.execute_delete_files_manually() > 0
+        assert (store.get_min_offset_in_queue("quiet", 3), store.get_max_offset_in_queue("quiet", 3)) == (7, 7)
+        last = store.put("busy", b"damaged", queue_id=0).wrote_offset
+        assert last is not None
+        store.put("busy", b"behind", queue_id=0)
+    overwrite(path, last + BODY_AT, b"\0\1")
+    return path
+
+
+def interrupted(*_: object) -> None:
+    """Ctrl-C once the old queues are set aside."""
+    raise KeyboardInterrupt
+
+
+def check_goes_on(path: Path) -> None:
+    with mqstore.open(path, "rw", **SMALL_FILES) as store:
+        assert (store.get_min_offset_in_queue("quiet", 3), store.get_max_offset_in_queue("quiet", 3)) == (7, 7)
+        assert store.put("quiet", b"next", queue_id=3).logics_offset == 7
+    assert [finding.kind for finding in verify(path, **SMALL_FILES)[1]] == ["offset_gap"]
+
+
+def test_a_queue_without_messages_goes_on_at_its_offset(expired: Path, tmp_path: Path) -> None:
+    check_goes_on(repair(expired, tmp_path / "whole", **SMALL_FILES).path)
+    check_goes_on(repair(expired, **SMALL_FILES).path)
+
+
+def test_a_queue_without_messages_goes_on_when_a_repair_was_broken_off(
+    expired: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(sys.modules["mqstore.verify.repair"], "_derive", interrupted)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                repair(expired, **SMALL_FILES)
+    check_goes_on(repair(expired, **SMALL_FILES).path)
+
+
+def test_a_queue_whose_messages_the_log_has_is_made_from_them(expired: Path, tmp_path: Path) -> None:
+    """Its units say that they are gone: they are damaged."""
+    newest = max((expired / "consumequeue/busy/0").iterdir())
+    with newest.open("r+b") as units:
+        for _ in range(QUEUE_FILE_UNITS):
+            units.write(bytes(11) + b"\1" + bytes(8))
+    done = repair(expired, tmp_path / "whole", **SMALL_FILES)
+    assert done.message_count > 0
+    assert [finding.kind for finding in verify(done.path, **SMALL_FILES)[1]] == ["offset_gap"]
+
+
+def test_progress_is_copied(store: tuple[Path, list[int]], tmp_path: Path) -> None:
+    path, offsets = store
+    damaged = flip_body(path, offsets)
+    with mqstore.open(path, "rw", **SMALL_FILES) as opened:
+        for model in ("clustering", "broadcasting"):
+            with opened.consumer(f"g-{model}", "t", message_model=model, from_where="first") as consumer:
+                message = consumer.poll()
+                assert message is not None
+                consumer.ack(message)
+    sink = path / "mqstore/spark/sink"
+    sink.mkdir(parents=True)
+    (sink / "batch.json").write_bytes(b"{}")
+    done = repair(path, tmp_path / "whole", **SMALL_FILES)
+    assert len(done.lost) == len(damaged)
+    kept = {at.relative_to(path): at.read_bytes() for at in path.rglob("*.json") if at.stat().st_size}
+    assert {at: (done.path / at).read_bytes() for at in kept} == kept
+    assert len([at for at in kept if at.parts[0] == "mqstore"]) >= 2

@@ -16,6 +16,7 @@ from mqstore.option_error import bad_argument
 from mqstore.options import StoreOptions, snake_case
 from mqstore.store.byte_ranges import refuse_remote, resolved
 from mqstore.verify import unfinished
+from mqstore.verify.expired_queues import ExpiredQueue, expired_queues, put_back
 from mqstore.verify.log_ranges import locked_log_view, log_view
 
 __all__ = ["LostMessage", "RepairResult", "repair"]
@@ -25,6 +26,9 @@ _BLANK_SIZE = 2**31 - 1
 _READ_ONLY = "read_only_commit_log_store_paths"
 _DERIVED = ("consumequeue", "consumequeue_ext", "index", "checkpoint", "abort")
 """What follows from the log, by the names that it has in a store."""
+_OWN = ("removed_queues", "consumers", "spark")
+"""What mqstore keeps of a store that does not follow from the log: which messages are no queue's any more, how far
+consumers of this machine are, and Spark's sinks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,12 +97,15 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
     with _one_kind_of_error(source):
         if target is not None:
             with _whole_or_not_at_all(target) as made:
-                holes, told = _copy(source, of_source, made)
-                lost, message_count = _derive(made, _without_paths(given), told)
+                copied = _copy(source, of_source, made)
+                lost, message_count = _derive(made, _without_paths(given), copied.lost)
+                put_back(copied.expired, [source], made)
+                holes = copied.holes
             path, saved = target, None
         else:
             found = _fill(source, of_source)
             lost, message_count = _derive(source, given, found.lost)
+            put_back(found.expired, found.all_saved, source)
             unfinished.end(source / "mqstore")
             path, saved, holes = source, found.saved, found.holes
     in_order = (LostMessage(topic=topic, queue_id=queue, queue_offset=at) for topic, queue, at in sorted(lost))
@@ -145,32 +152,59 @@ def _whole_or_not_at_all(target: Path) -> Iterator[Path]:
     made.mkdir()  # another repair's folder is not for this one to remove
     try:
         yield made
+        for folder in (made, *(inside for name in ("config", "mqstore") for inside in (made / name).glob("**/"))):
+            _sync_folder(folder)
         made.rename(target)
+        _sync_folder(target.parent)
     except BaseException:
         if made.exists():
             shutil.rmtree(made)
         raise
 
 
-def _copy(source: Path, of_source: StoreOptions, made: Path) -> tuple[_Holes, _Lost]:
+@dataclass(frozen=True, kw_only=True)
+class _Copied:
+    """What was found while a store was copied."""
+
+    holes: _Holes
+    lost: _Lost
+    expired: frozenset[ExpiredQueue]
+
+
+def _copy(source: Path, of_source: StoreOptions, made: Path) -> _Copied:
     view = log_view(str(source), of_source, compat=False)
-    lost = _units_in_holes(view)
+    lost, expired = _units_in_holes(view), expired_queues(view)
     holes = view.copy_repaired(made / "commitlog")
-    if (source / "config").is_dir():
-        shutil.copytree(source / "config", made / "config")
-    removed = source / "mqstore" / "removed_queues"
-    if removed.exists():
-        # The log does not say which of its messages are no queue's any more.
-        (made / "mqstore").mkdir()
-        shutil.copy(removed, made / "mqstore")
-    return tuple(holes), lost
+    for kept in ("config", *(f"mqstore/{name}" for name in _OWN)):
+        _copy_files(source / kept, made / kept)
+    return _Copied(holes=tuple(holes), lost=lost, expired=expired)
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    """A file, or all that a folder has, on the disk then; what is empty is locked by somebody and says nothing."""
+    for file in [source] if source.is_file() else source.rglob("*"):
+        if not file.is_dir() and file.stat().st_size:
+            to = target / file.relative_to(source)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, to)
+            with to.open("rb") as copy:
+                os.fsync(copy.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Brings the names in a folder to the disk."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _fill(source: Path, of_source: StoreOptions) -> unfinished.Found:
     """Fills the log's holes where they are, and sets aside what will be made anew."""
     # A writer in between would put messages where a hole was found, or into queues that are set aside.
     with locked_log_view(of_source) as view:
-        found = unfinished.begin(source / "mqstore", view.holes(), _units_in_holes(view))
+        found = unfinished.begin(source / "mqstore", view.holes(), _units_in_holes(view), expired_queues(view))
         view.repair_in_place(found.saved)
         # Without the positions nothing is believed of what is still there.
         for folder, name in [(source / "mqstore", "positions"), *((source, name) for name in _DERIVED)]:

@@ -7,17 +7,20 @@ aside. The next one goes on from this note.
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mqstore import _native
 from mqstore.errors import StoreLayoutError
+from mqstore.verify.expired_queues import ExpiredQueue
 
 __all__ = ["Found", "begin", "end"]
 
 _NOTE = "repairing.json"
+_SAVED = "repaired-"
+_AGAIN = "again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +33,30 @@ class Found:
     """Parts of the log without records: begin, end, what was wrong there."""
     lost: frozenset[tuple[str, int, int]]
     """Topic, queue and offset of messages that cannot be read."""
+    expired: frozenset[ExpiredQueue]
+    """Queues of which there were offsets alone."""
+
+    @property
+    def all_saved(self) -> Iterator[Path]:
+        """Where the runs that were broken off and this one saved what they changed, the first of them first."""
+        first = self.saved if self.saved.name.startswith(_SAVED) else self.saved.parent
+        yield first
+        yield from first.glob(f"{_AGAIN}*")
 
 
-def begin(own: Path, holes: Iterable[tuple[int, int, str | None]], lost: Iterable[tuple[str, int, int]]) -> Found:
+def begin(
+    own: Path,
+    holes: Iterable[tuple[int, int, str | None]],
+    lost: Iterable[tuple[str, int, int]],
+    expired: Iterable[ExpiredQueue],
+) -> Found:
     """Notes what was found, and adds what a repair found that was broken off.
 
     Args:
         own: The folder ``mqstore`` of the store.
         holes: The log's holes now.
         lost: The messages that are known to be lost now.
+        expired: The queues of which there are offsets alone now.
 
     Raises:
         StoreLayoutError: there is a note that can't be read.
@@ -46,19 +64,25 @@ def begin(own: Path, holes: Iterable[tuple[int, int, str | None]], lost: Iterabl
     """
     before = _read(own)
     if before is None:
-        name = f"repaired-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-        found = Found(saved=_free(own / name), holes=tuple(holes), lost=frozenset(lost))
+        name = f"{_SAVED}{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        found = Found(saved=_free(own / name), holes=tuple(holes), lost=frozenset(lost), expired=frozenset(expired))
         top = found.saved
     else:
         top = before.saved
         known = before.holes
         new = (hole for hole in holes if not any(begin <= hole[0] < behind for begin, behind, _ in known))
         found = Found(
-            saved=_free(top / "again") if top.exists() else top,
+            saved=_free(top / _AGAIN) if top.exists() else top,
             holes=tuple(sorted((*known, *new), key=lambda hole: hole[:2])),
             lost=before.lost | frozenset(lost),
+            expired=before.expired | frozenset(expired),
         )
-    note = {"saved": top.name, "holes": found.holes, "lost": sorted(found.lost)}
+    note = {
+        "saved": top.name,
+        "holes": found.holes,
+        "lost": sorted(found.lost),
+        "expired": sorted(found.expired),
+    }
     own.mkdir(exist_ok=True)
     _native.write_whole(own / _NOTE, json.dumps(note).encode())
     return found
@@ -99,7 +123,9 @@ def _parsed(own: Path, note: Any) -> Found | None:
     """``None`` where it names a folder that no repair made."""
     holes = tuple((int(begin), int(to), None if fault is None else str(fault)) for begin, to, fault in note["holes"])
     lost = frozenset((str(topic), int(queue), int(offset)) for topic, queue, offset in note["lost"])
+    expired = frozenset(ExpiredQueue(str(topic), int(queue), str(file)) for topic, queue, file in note["expired"])
     saved = str(note["saved"])
-    if not saved.startswith("repaired-") or Path(saved).name != saved:
+    names = [saved, *(name for queue in expired for name in (queue.topic, queue.file))]
+    if not saved.startswith(_SAVED) or any(name in {"", ".."} or Path(name).name != name for name in names):
         return None
-    return Found(saved=own / saved, holes=holes, lost=lost)
+    return Found(saved=own / saved, holes=holes, lost=lost, expired=expired)

@@ -1,0 +1,73 @@
+"""Queues all of whose messages retention removed: the log does not say how far they go, their newest file does."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from mqstore import _native
+
+__all__ = ["ExpiredQueue", "expired_queues", "put_back"]
+
+_CQ_STORE_UNIT_SIZE = 20
+_BLANK_SIZE = 2**31 - 1
+
+
+class ExpiredQueue(NamedTuple):
+    """A queue that has offsets and no messages."""
+
+    topic: str
+    queue_id: int
+    file: str
+    """The name of its newest file."""
+
+    def path(self, store: Path) -> Path:
+        """Where a store has that file."""
+        return store / "consumequeue" / self.topic / str(self.queue_id) / self.file
+
+
+def expired_queues(view: _native.LogView) -> frozenset[ExpiredQueue]:
+    """The queues whose newest file has units, and none but of messages before the log's first."""
+    newest: dict[tuple[str, int], tuple[int, int]] = {}
+    for topic, queue_id, begin, end in view.queue_files():
+        newest[topic, queue_id] = max((begin, end), newest.get((topic, queue_id), (begin, end)))
+    return frozenset(
+        ExpiredQueue(topic, queue_id, f"{begin * _CQ_STORE_UNIT_SIZE:020}")
+        for (topic, queue_id), (begin, end) in newest.items()
+        # Of most queues the first unit tells.
+        if all(_is_expired(view.units(topic, queue_id, begin, count), view.min_offset) for count in (1, end - begin))
+    )
+
+
+def _is_expired(units: Iterable[tuple[int, int, int]], min_offset: int) -> bool:
+    """Behind the first unit that is none all have to be none: nothing else says where the queue ends."""
+    found = [(offset, size) for offset, size, _ in units]
+    while found and found[-1] == (0, 0):
+        found.pop()
+    return bool(found) and all(
+        (offset, size) == (0, _BLANK_SIZE) or (size > 0 and 0 <= offset <= min_offset - size) for offset, size in found
+    )
+
+
+def put_back(queues: Iterable[ExpiredQueue], sources: Iterable[Path], store: Path) -> None:
+    """Gives a store whose queues were made from its log those that the log knows nothing of.
+
+    Args:
+        queues: As the store had them before.
+        sources: Where their files may lie, as in a store; the first that has one counts.
+        store: The store, which nobody has open.
+    """
+    folders = list(sources)
+    for queue in queues:
+        target = queue.path(store)
+        found = next((path for path in (queue.path(folder) for folder in folders) if path.is_file()), None)
+        if found is None or target.parent.exists():
+            continue
+        target.parent.mkdir(parents=True)
+        content = found.read_bytes()
+        with target.open("xb") as file:
+            # What is empty in a queue file takes no space.
+            file.write(content.rstrip(b"\0"))
+            file.truncate(len(content))
+            file.flush()
+            os.fsync(file.fileno())
