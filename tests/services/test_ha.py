@@ -199,6 +199,26 @@ def test_a_slave_that_confirms_nothing_is_waited_for_in_vain(pair: Pair) -> None
     assert master.replication.wait_for_slave(offset + len(body))
 
 
+def test_a_task_that_waits_for_a_slave_at_a_close_is_told_that_its_message_is_stored(pair: Pair) -> None:
+    master = pair.open("master", brokerRole="SYNC_MASTER", slaveTimeout=60_000)
+    slave = pair.raw_slave(master)
+    slave.report(0)
+    wait_until(lambda: any(it.request_offset == 0 for it in master.replication.slaves))
+
+    async def put_and_close() -> None:
+        task = asyncio.ensure_future(master.aio.put("orders", b"stored", queue_id=0))
+        await asyncio.sleep(0)
+        assert master.get_max_phy_offset()
+        await asyncio.to_thread(master.close)
+        await task
+
+    with pytest.raises(mqstore.FlushSlaveTimeoutError) as raised:
+        asyncio.run(put_and_close())
+    assert raised.value.result.logics_offset == 0
+    with mqstore.open(master.path) as store:
+        assert [bytes(message.body) for message in store.select("orders")] == [b"stored"]
+
+
 def test_a_silent_connection_is_no_slave(pair: Pair) -> None:
     master = pair.open("master", brokerRole="SYNC_MASTER")
     pair.raw_slave(master)

@@ -258,6 +258,10 @@ def test_a_closed_store_takes_and_gives_nothing(open_store: Opener) -> None:
         store.put("t", b"")
     with pytest.raises(mqstore.StoreClosedError):
         store.get_message("t", 0, 0)
+    with pytest.raises(mqstore.StoreClosedError):
+        store.execute_delete_files_manually()
+    with pytest.raises(mqstore.StoreClosedError):
+        store.check_transactions(lambda _message: mqstore.LocalTransactionState.UNKNOW)
     assert bytes(message.body) == b"kept"
 
 

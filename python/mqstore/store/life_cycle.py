@@ -105,8 +105,9 @@ class LifeCycle(_native.Store):
             self._message_waiters.wake_all()
             # What the close itself brought to the disk is there, though no service has told of it.
             self._flush_waiters.reached(self._flush_waiters.now())
-            for waiters in (self._flush_waiters, self._transfer_waiters):
-                waiters.failed(StoreClosedError("the store is closed"))
+            self._flush_waiters.failed(StoreClosedError("the store is closed"))
+            # Stored it is, as who waits in a thread is told.
+            self._transfer_waiters.given_up()
 
     def _end_configuration(self) -> None:
         """Lets nothing of this store write its configuration any more, which may be another writer's soon."""

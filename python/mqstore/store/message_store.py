@@ -230,7 +230,9 @@ class MessageStore(StoreOperations):
 
         Raises:
             PutError: the store takes no messages.
+            StoreClosedError: the store was closed.
         """
+        self._check_open()
         return self._transactions.check(listener)
 
     # ---- reading ----------------------------------------------------------------------------
@@ -335,8 +337,10 @@ class MessageStore(StoreOperations):
 
         Raises:
             ReadOnlyError: the store was opened to read.
+            StoreClosedError: the store was closed.
             StoreIOError: a file could not be removed.
         """
+        self._check_open()
         return self._cleaner.clean_now()
 
     def handle_schedule_message_service(self, broker_role: str) -> None:

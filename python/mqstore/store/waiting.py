@@ -121,12 +121,16 @@ class _OfLoop:
                 future.set_result(True)
         self._rest()
 
-    def failed(self, error: BaseException) -> None:
+    def failed(self, error: BaseException | None) -> None:
         if not self._waiting:
             return
         while self._waiting:
             future = self._waiting.popleft()[2]
-            if not future.done():
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(False)
+            else:
                 future.set_exception(error)
         self._rest()
 
@@ -202,6 +206,10 @@ class OffsetWaiters:
     def failed(self, error: BaseException) -> None:
         """It will not get there any more. Called by any thread."""
         self._call(_OfLoop.failed, error)
+
+    def given_up(self) -> None:
+        """Nobody will say any more whether it got there. Called by any thread."""
+        self._call(_OfLoop.failed, None)
 
     def _call(self, call: Callable[[_OfLoop, Any], None], argument: object) -> None:
         with self._lock:

@@ -304,6 +304,9 @@ impl CommitLog {
     /// Where it can't be removed.
     pub fn discard_prepared_file(&self) -> Result<()> {
         let Some(next) = self.allocator.state.lock().next.take() else { return Ok(()) };
+        if let Some(transient) = &self.transient {
+            transient.release(&next.file);
+        }
         next.file.delete()?;
         self.files.sync_dirs()
     }

@@ -47,14 +47,18 @@ fn a_prepared_file_that_was_not_used_is_removed() {
     let root = tempfile::tempdir().unwrap();
     let mut config = config(root.path());
     config.mapped_file_size_commit_log = 2 * MIB;
+    config.transient_store_pool_enable = true;
+    config.transient_store_pool_size = 2;
     let log = log_with(config, Access::MapWrite);
     let body = vec![7; 1_900_000];
     append(&log, 0, &body);
     append(&log, 0, b"");
     log.allocate_pass(Duration::ZERO).unwrap();
     assert!(log_file(root.path(), 2 * MIB).exists());
+    assert_eq!(log.remain_transient_store_buffer_count(), 0);
     log.discard_prepared_file().unwrap();
     assert!(!log_file(root.path(), 2 * MIB).exists());
+    assert_eq!(log.remain_transient_store_buffer_count(), 1, "its buffer is another file's again");
     log.discard_prepared_file().unwrap();
     append(&log, 0, &body);
     assert!(log_file(root.path(), 2 * MIB).exists(), "it is made when it is needed");
