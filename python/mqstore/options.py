@@ -351,7 +351,13 @@ class StoreOptions:
         return _paths(given) if given else [os.path.join(self.store_path_root_dir, "commitlog")]
 
     def engine(
-        self, *, compat: bool, truncate_on_damage: bool, pread: bool, filters: Sequence[FilterRow] = ()
+        self,
+        *,
+        compat: bool,
+        truncate_on_damage: bool,
+        pread: bool,
+        filters: Sequence[FilterRow] = (),
+        mended_to: int | None = None,
     ) -> "EngineOptions":
         """What the engine goes by."""
         names = {option.name for option in dataclasses.fields(EngineOptions)}
@@ -367,6 +373,7 @@ class StoreOptions:
             "transient_store_pool_enable": self.uses_transient_store_pool,
             "compat": compat,
             "truncate_on_damage": truncate_on_damage,
+            "mended_to": mended_to,
             "pread": pread,
             "filters": list(filters),
         }
@@ -445,5 +452,6 @@ class EngineOptions:
     offset_check_in_slave: bool
     compat: bool
     truncate_on_damage: bool
+    mended_to: int | None
     pread: bool
     max_open_queue_files: int

@@ -19,6 +19,9 @@ FOUR_IN_THE_MORNING = 1_780_027_200_000
 """In UTC, which the tests' process has for its time zone."""
 
 
+STORE_TIMESTAMP_AT = 56
+
+
 class Clock:
     """A clock that stands still until it is moved."""
 
@@ -403,3 +406,22 @@ def test_nothing_is_deleted_unless_it_is_asked_for(open_store: Opener, clock: Cl
 def test_options_that_cannot_be(open_store: Opener, given: dict[str, Any]) -> None:
     with pytest.raises(mqstore.OptionError):
         open_store(**given)
+
+
+@pytest.mark.parametrize("damage", [{0: 0x7F}, {2: 0x01}, {2: 0x02}], ids=["later", "earlier", "much later"])
+def test_a_damaged_time_makes_no_file_older(open_store: Opener, clock: Clock, damage: dict[int, int]) -> None:
+    """No checksum covers the time of the message that says how old the file before is."""
+    store = open_store(clock=clock, fileReservedTime=1)
+    fill(store, 1)
+    store.close()
+    with (store.path / "commitlog" / f"{65_536:020}").open("r+b") as log:
+        for at, bits in damage.items():
+            log.seek(STORE_TIMESTAMP_AT + at)
+            (byte,) = log.read(1)
+            log.seek(STORE_TIMESTAMP_AT + at)
+            log.write(bytes([byte ^ bits]))
+    store = open_store(clock=clock, fileReservedTime=1)
+    assert log_files(store) == [0, 1]
+    assert store.execute_delete_files_manually() == 0
+    clock.now_ms += 2 * HOUR
+    assert store.execute_delete_files_manually() == 1

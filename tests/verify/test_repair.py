@@ -353,3 +353,32 @@ def test_progress_is_copied(store: tuple[Path, list[int]], tmp_path: Path) -> No
     kept = {at.relative_to(path): at.read_bytes() for at in path.rglob("*.json") if at.stat().st_size}
     assert {at: (done.path / at).read_bytes() for at in kept} == kept
     assert len([at for at in kept if at.parts[0] == "mqstore"]) >= 2
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_lost_message_makes_no_other_queue_s_first_one_a_stranger(tmp_path: Path, *, in_place: bool) -> None:
+    """Its offset is missing in one queue, and the first that another has: nothing was moved there."""
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL_FILES, fileReservedTime=0) as store:
+        while store.get_max_phy_offset() < 3 * LOG_FILE_SIZE:
+            for queue_id in range(4):
+                store.put("t", bytes(901), queue_id=queue_id)
+        store.flush()
+        store.execute_delete_files_manually()
+        for number in range(40):
+            store.put("t", bytes(901), queue_id=number % 4)
+        kept = [(message.queue_id, message.queue_offset, message.commit_log_offset) for message in store.select("t")]
+    in_log_order = sorted(kept, key=lambda message: message[2])
+    first_queue, first_offset, _ = in_log_order[0]
+    assert first_queue > 0
+    damaged = (first_queue, first_offset + 1)
+    assert (0, first_offset + 1) == in_log_order[4 - first_queue][:2]
+    overwrite(path, next(offset for *place, offset in kept if tuple(place) == damaged) + BODY_AT, b"\0\1")
+    done = repair(path, None if in_place else tmp_path / "whole", **SMALL_FILES)
+    assert done.lost == (LostMessage(topic="t", queue_id=damaged[0], queue_offset=damaged[1]),)
+    with mqstore.open(done.path, **SMALL_FILES) as store:
+        found = [(message.queue_id, message.queue_offset, message.commit_log_offset) for message in store.select("t")]
+    assert found == [message for message in kept if message[:2] != damaged]
+    shutil.rmtree(done.path / "consumequeue")
+    with mqstore.open(done.path, "rw", **SMALL_FILES) as store:
+        assert [message.commit_log_offset for message in store.select("t")] == [message[2] for message in found]

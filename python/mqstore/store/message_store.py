@@ -76,8 +76,12 @@ class MessageStore(StoreOperations):
         services: Sequence[type[ServiceThread]] = (),  # noqa: ARG004 - __init__ starts them
         retention: Retention | None = None,  # noqa: ARG004 - __init__ takes it
         check_listener: CheckListener | None = None,  # noqa: ARG004 - __init__ takes it
+        mended_to: int | None = None,
     ) -> Self:
-        """Opens the engine: recovery, and dispatch of what is missing."""
+        """Opens the engine: recovery, and dispatch of what is missing.
+
+        A log that was just repaired ends at ``mended_to``, and nothing before it is cut or looked for any more.
+        """
         store = super().__new__(
             cls,
             options.engine(
@@ -85,6 +89,7 @@ class MessageStore(StoreOperations):
                 truncate_on_damage=truncate_on_damage,
                 pread=pread,
                 filters=_filters_of(options) if mode == "rw" else (),
+                mended_to=mended_to,
             ),
             writable=mode == "rw",
             clock=clock,

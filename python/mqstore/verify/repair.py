@@ -15,6 +15,7 @@ from mqstore.errors import MQStoreError, StoreIOError, StoreLockedError
 from mqstore.option_error import bad_argument
 from mqstore.options import StoreOptions, snake_case
 from mqstore.store.byte_ranges import refuse_remote, resolved
+from mqstore.store.message_store import MessageStore
 from mqstore.verify import unfinished
 from mqstore.verify.expired_queues import ExpiredQueue, expired_queues, put_back
 from mqstore.verify.log_ranges import locked_log_view, log_view
@@ -23,6 +24,7 @@ __all__ = ["LostMessage", "RepairResult", "repair"]
 
 _UNITS_AT_ONCE = 10_000
 _BLANK_SIZE = 2**31 - 1
+_NOBODY = "127.0.0.1:0"
 _READ_ONLY = "read_only_commit_log_store_paths"
 _DERIVED = ("consumequeue", "consumequeue_ext", "index", "checkpoint", "abort")
 """What follows from the log, by the names that it has in a store."""
@@ -98,13 +100,13 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
         if target is not None:
             with _whole_or_not_at_all(target) as made:
                 copied = _copy(source, of_source, made)
-                lost, message_count = _derive(made, _without_paths(given), copied.lost)
+                lost, message_count = _derive(made, _without_paths(given), copied.lost, copied.end)
                 put_back(copied.expired, [source], made)
                 holes = copied.holes
             path, saved = target, None
         else:
             found = _fill(source, of_source)
-            lost, message_count = _derive(source, given, found.lost)
+            lost, message_count = _derive(source, given, found.lost, found.end)
             put_back(found.expired, found.all_saved, source)
             unfinished.end(source / "mqstore")
             path, saved, holes = source, found.saved, found.holes
@@ -169,6 +171,7 @@ class _Copied:
     holes: _Holes
     lost: _Lost
     expired: frozenset[ExpiredQueue]
+    end: int
 
 
 def _copy(source: Path, of_source: StoreOptions, made: Path) -> _Copied:
@@ -177,7 +180,7 @@ def _copy(source: Path, of_source: StoreOptions, made: Path) -> _Copied:
     holes = view.copy_repaired(made / "commitlog")
     for kept in ("config", *(f"mqstore/{name}" for name in _OWN)):
         _copy_files(source / kept, made / kept)
-    return _Copied(holes=tuple(holes), lost=lost, expired=expired)
+    return _Copied(holes=tuple(holes), lost=lost, expired=expired, end=view.end)
 
 
 def _copy_files(source: Path, target: Path) -> None:
@@ -204,7 +207,8 @@ def _fill(source: Path, of_source: StoreOptions) -> unfinished.Found:
     """Fills the log's holes where they are, and sets aside what will be made anew."""
     # A writer in between would put messages where a hole was found, or into queues that are set aside.
     with locked_log_view(of_source) as view:
-        found = unfinished.begin(source / "mqstore", view.holes(), _units_in_holes(view), expired_queues(view))
+        lost, expired = _units_in_holes(view), expired_queues(view)
+        found = unfinished.begin(source / "mqstore", view.holes(), lost, expired, view.end)
         view.repair_in_place(found.saved)
         # Without the positions nothing is believed of what is still there.
         for folder, name in [(source / "mqstore", "positions"), *((source, name) for name in _DERIVED)]:
@@ -213,13 +217,25 @@ def _fill(source: Path, of_source: StoreOptions) -> unfinished.Found:
     return found
 
 
-def _derive(store: Path, given: dict[str, Any], told: _Lost) -> tuple[_Lost, int]:
+def _derive(store: Path, given: dict[str, Any], told: _Lost, end: int) -> tuple[_Lost, int]:
     """Makes queues, index and checkpoint anew; gives the offsets that no message has, and how many have one.
 
     Of what the old queues told as lost a damaged unit may have told it: what a queue has now is not.
     """
+    options = StoreOptions.of(str(store), given)
     # Without them the engine dispatches the whole log when it opens the store.
-    with mqstore.open(store, "rw", on_damage="truncate", **given) as repaired:
+    with MessageStore(
+        options,
+        mode="rw",
+        compat=False,
+        truncate_on_damage=False,
+        pread=False,
+        ranges=None,
+        clock=None,
+        born_host=_NOBODY,
+        store_host=_NOBODY,
+        mended_to=end,
+    ) as repaired:
         blanks = _blanks(repaired)
         offsets = {(topic, queue_id): range(first, end) for topic, queue_id, first, end, _ in repaired._queues()}
         absent = {

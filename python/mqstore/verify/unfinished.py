@@ -35,6 +35,8 @@ class Found:
     """Topic, queue and offset of messages that cannot be read."""
     expired: frozenset[ExpiredQueue]
     """Queues of which there were offsets alone."""
+    end: int
+    """Where the log ends."""
 
     @property
     def all_saved(self) -> Iterator[Path]:
@@ -49,6 +51,7 @@ def begin(
     holes: Iterable[tuple[int, int, str | None]],
     lost: Iterable[tuple[str, int, int]],
     expired: Iterable[ExpiredQueue],
+    end: int,
 ) -> Found:
     """Notes what was found, and adds what a repair found that was broken off.
 
@@ -57,6 +60,7 @@ def begin(
         holes: The log's holes now.
         lost: The messages that are known to be lost now.
         expired: The queues of which there are offsets alone now.
+        end: Where the log ends now, by what is known to be on the disk; another run does not know that any more.
 
     Raises:
         StoreLayoutError: there is a note that can't be read.
@@ -65,7 +69,9 @@ def begin(
     before = _read(own)
     if before is None:
         name = f"{_SAVED}{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-        found = Found(saved=_free(own / name), holes=tuple(holes), lost=frozenset(lost), expired=frozenset(expired))
+        found = Found(
+            saved=_free(own / name), holes=tuple(holes), lost=frozenset(lost), expired=frozenset(expired), end=end
+        )
         top = found.saved
     else:
         top = before.saved
@@ -76,12 +82,14 @@ def begin(
             holes=tuple(sorted((*known, *new), key=lambda hole: hole[:2])),
             lost=before.lost | frozenset(lost),
             expired=before.expired | frozenset(expired),
+            end=before.end,
         )
     note = {
         "saved": top.name,
         "holes": found.holes,
         "lost": sorted(found.lost),
         "expired": sorted(found.expired),
+        "end": found.end,
     }
     own.mkdir(exist_ok=True)
     _native.write_whole(own / _NOTE, json.dumps(note).encode())
@@ -128,4 +136,4 @@ def _parsed(own: Path, note: Any) -> Found | None:
     names = [saved, *(name for queue in expired for name in (queue.topic, queue.file))]
     if not saved.startswith(_SAVED) or any(name in {"", ".."} or Path(name).name != name for name in names):
         return None
-    return Found(saved=own / saved, holes=holes, lost=lost, expired=expired)
+    return Found(saved=own / saved, holes=holes, lost=lost, expired=expired, end=int(note["end"]))

@@ -104,6 +104,9 @@ pub struct StoreConfig {
     pub compat: bool,
     /// What to do about damage that is no torn tail.
     pub on_damage: OnDamage,
+    /// Where a log ends that was just mended: what is behind goes. Its records are where they say, as far as
+    /// queues told that are to be made anew.
+    pub mended_to: Option<u64>,
     /// Read without mappings.
     pub pread: bool,
     /// Most queue files open at once.
@@ -189,6 +192,7 @@ impl StoreConfig {
             offset_check_in_slave: false,
             compat: false,
             on_damage: OnDamage::Raise,
+            mended_to: None,
             pread: false,
             max_open_queue_files: 512,
             walked_parts: WalkedParts::default(),

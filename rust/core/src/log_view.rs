@@ -112,7 +112,10 @@ impl LogView {
             None => view.find_end()?,
         };
         view.log.set_end(view.end, 0);
-        view.config.removed_queues.forget_behind(view.end);
+        // An end that is given may lie before the log's: what is behind it is there.
+        if end.is_none() {
+            view.config.removed_queues.forget_behind(view.end);
+        }
         Ok(view)
     }
 

@@ -55,6 +55,7 @@ pub struct EngineOptions {
     offset_check_in_slave: bool,
     compat: bool,
     truncate_on_damage: bool,
+    mended_to: Option<u64>,
     pread: bool,
     max_open_queue_files: usize,
 }
@@ -111,6 +112,7 @@ impl From<EngineOptions> for StoreConfig {
             offset_check_in_slave: options.offset_check_in_slave,
             compat: options.compat,
             on_damage: if options.truncate_on_damage { OnDamage::Truncate } else { OnDamage::Raise },
+            mended_to: options.mended_to,
             pread: options.pread,
             max_open_queue_files: options.max_open_queue_files,
             walked_parts: WalkedParts::default(),

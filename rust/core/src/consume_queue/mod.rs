@@ -183,6 +183,9 @@ impl ConsumeQueue {
         }
         let mut guard = self.state.lock();
         let state = &mut *guard;
+        if self.begins_anew(new.cq_offset) {
+            self.remove_units(state)?;
+        }
         let current = (!state.units.is_empty()).then(|| state.units.end() / UNIT);
         let rule = PlaceRule { units_in_file: state.units.file_size() / UNIT, compat: self.compat };
         let Some(place) = rule.place(new.cq_offset, current) else {
@@ -214,6 +217,13 @@ impl ConsumeQueue {
             spill(state)?;
         }
         Ok(PutUnit::Appended { tail_len: state.units.tail_len() })
+    }
+
+    /// Whether a message is the first of a queue that was removed once all of its messages were gone, and whose files a
+    /// power cut brought back, or a reader still has: nothing else tells of that.
+    fn begins_anew(&self, cq_offset: i64) -> bool {
+        let end = self.max_offset_in_queue();
+        !self.compat && cq_offset == 0 && end > 0 && self.min_offset_in_queue() == end
     }
 
     /// Appends a unit of a message of another topic: those have no part in the extension.
@@ -371,7 +381,10 @@ impl ConsumeQueue {
     /// # Errors
     /// Where a file can't be removed.
     pub fn destroy(&self) -> Result<()> {
-        let mut state = self.state.lock();
+        self.remove_units(&mut self.state.lock())
+    }
+
+    fn remove_units(&self, state: &mut State) -> Result<()> {
         self.max_physic_offset.store(-1, Ordering::Release);
         self.min_offset.store(0, Ordering::Release);
         self.max_offset.store(0, Ordering::Release);

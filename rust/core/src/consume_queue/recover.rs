@@ -15,8 +15,8 @@ use crate::sync::Ordering;
 
 /// How many of the newest files are read unit by unit after an unclean stop, as in 4.9.3.
 const CHECKED_FILE_COUNT: u64 = 3;
-/// How many units are looked at where zeros end a queue: more than a page of zeros hides.
-const UNITS_BEHIND_ZEROS: usize = 256;
+/// How many units are looked at where something ends a queue: more than a page of zeros hides.
+const UNITS_BEHIND_END: usize = 256;
 
 impl ConsumeQueue {
     /// After a clean stop: finds the end, then takes units off it until one agrees with
@@ -110,11 +110,16 @@ impl ConsumeQueue {
     }
 
     /// After an unclean stop: keeps the units of records below `dispatched_to`, as far as they are
-    /// in order. Gives where dispatch has to begin for this queue when that is earlier.
+    /// in order and the last one agrees with the log (`agrees` gets the unit and its index). Gives where dispatch has
+    /// to begin for this queue when that is earlier.
     ///
     /// # Errors
     /// Where a file can't be read.
-    pub(crate) fn recover_up_to(&self, dispatched_to: u64) -> Result<Option<u64>> {
+    pub(crate) fn recover_up_to(
+        &self,
+        dispatched_to: u64,
+        agrees: impl Fn(&CqUnit, u64) -> Result<bool>,
+    ) -> Result<Option<u64>> {
         let (start, file_end) = self.bounds();
         let mut index = self.first_checked(start, file_end, dispatched_to)?;
         let mut previous_end = -1;
@@ -134,14 +139,22 @@ impl ConsumeQueue {
                 }
                 let in_order = unit.is_written() && unit.physical_offset >= previous_end;
                 if !in_order || unit.physical_offset >= num::java_long(dispatched_to) {
-                    garbage |= if is_zero { self.has_known_behind(index, dispatched_to)? } else { !in_order };
+                    garbage |= if in_order {
+                        self.has_known_behind(index + 1, dispatched_to)? || !agrees(unit, index)?
+                    } else {
+                        !is_zero || self.has_known_behind(index, dispatched_to)?
+                    };
                     break 'files;
                 }
                 previous_end = unit.end();
                 index += 1;
             }
         }
-        while index > start && self.unit(index - 1)?.map_or(Ok(false), |last| Ok(!self.has_ext_of(&last)?))? {
+        while index > start {
+            let Some(last) = self.unit(index - 1)? else { break };
+            if last.is_blank() || (self.has_ext_of(&last)? && agrees(&last, index - 1)?) {
+                break;
+            }
             index -= 1;
             garbage = true;
         }
@@ -149,10 +162,10 @@ impl ConsumeQueue {
         Ok((garbage && self.reached() < dispatched_to).then_some(self.reached()))
     }
 
-    /// Whether units of records below a point stand behind zeros, in the next page of the file: a power cut takes
-    /// units that were not known to be on the disk, and damage others.
-    fn has_known_behind(&self, zeros: u64, dispatched_to: u64) -> Result<bool> {
-        let units = self.raw_units(zeros, UNITS_BEHIND_ZEROS)?;
+    /// Whether units of records below a point stand behind one that is none of those, in the next page of the file: a
+    /// power cut takes units that were not known to be on the disk, and damage others.
+    fn has_known_behind(&self, from: u64, dispatched_to: u64) -> Result<bool> {
+        let units = self.raw_units(from, UNITS_BEHIND_END)?;
         Ok(units.iter().filter_map(CqUnit::place).any(|(offset, _)| offset < dispatched_to))
     }
 

@@ -105,9 +105,10 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
     let mut found = LogEnd::at(walked_from, walked_from);
     found.told = Told::before_walk(of);
     let last_file = all.last().map_or(walked_from, |last| last.file_from_offset());
-    let mut position = walk_in_parts(of, &mut found, check)?;
+    let to = of.config.mended_to.unwrap_or(u64::MAX);
+    let mut position = walk_in_parts(of, &mut found, check, to)?;
     loop {
-        let end = scan::scan(files, position, u64::MAX, check, |offset, record, _| {
+        let end = scan::scan(files, position, to, check, |offset, record, _| {
             if has_lost_properties(of, offset, record) {
                 return Ok(ControlFlow::Break(()));
             }
@@ -121,6 +122,12 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
             }
             Ok(ControlFlow::Continue(()))
         })?;
+        if let Some(mended_to) = of.config.mended_to {
+            check_is_whole(of, end, mended_to)?;
+            found.log_end = mended_to;
+            found.behind = Behind::Remains;
+            return Ok(found);
+        }
         let (bad, fault) = match end {
             ScanEnd::Fault { offset, fault } => (offset, Some(fault)),
             ScanEnd::Missing(offset) => (offset, None),
@@ -153,6 +160,15 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
     }
 }
 
+/// Refuses a mended log that is not whole up to its end: nothing of it is cut for that.
+fn check_is_whole(of: Recovered<'_>, end: ScanEnd, mended_to: u64) -> Result<()> {
+    match end.reached() {
+        Ok(reached) if reached >= mended_to => Ok(()),
+        Ok(bad) => refuse_unless_told_to_cut(of, bad, None, mended_to),
+        Err((bad, fault)) => refuse_unless_told_to_cut(of, bad, fault, mended_to),
+    }
+}
+
 /// What a part of the walk gave.
 #[derive(Debug, Default)]
 struct Part {
@@ -162,13 +178,13 @@ struct Part {
 }
 
 /// Walks on several threads as far as the log is without a bad record, and gives where that is.
-fn walk_in_parts(of: Recovered<'_>, found: &mut LogEnd, check: Check) -> Result<u64> {
+fn walk_in_parts(of: Recovered<'_>, found: &mut LogEnd, check: Check, limit: u64) -> Result<u64> {
     let files = of.log.files();
     let walk = in_parts::Walk {
         files,
         from: found.walked_from,
-        to: files.last().map_or(0, |last| last.end_offset()),
-        limit: u64::MAX,
+        to: files.last().map_or(0, |last| last.end_offset()).min(limit),
+        limit,
         check,
         parts: of.config.walked_parts,
     };

@@ -179,9 +179,10 @@ fn find_strangers(of: Recovered<'_>, from: u64, end: &mut LogEnd) -> Result<Vec<
     Ok(found)
 }
 
-/// Whether they are looked for: 4.9.3's queues close gaps, so that their units do not stand where records say.
+/// Whether they are looked for: 4.9.3's queues close gaps, so that their units do not stand where records say. Who
+/// mended the log has looked, with the queues that are gone by now.
 fn may_have_strangers(of: Recovered<'_>) -> bool {
-    !of.config.compat && !matches!(of.state, StoreState::Live { .. })
+    !of.config.compat && of.config.mended_to.is_none() && !matches!(of.state, StoreState::Live { .. })
 }
 
 /// Whether a store without the mark of an unclean stop has lost that mark: neither did an mqstore writer

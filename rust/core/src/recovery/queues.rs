@@ -98,7 +98,7 @@ fn recover_crashed(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
     let min_offset = of.log.min_offset().unwrap_or(0);
     let earlier = each_of_many(&of.queues.all(), of.is_remote, |queue| {
         let earlier = match forget_removed(of, queue)? {
-            None => queue.recover_up_to(known)?,
+            None => queue.recover_up_to(known, |unit, index| agrees_or_was_lost(of, queue, unit, index))?,
             removed => removed,
         };
         queue.find_min_offset(min_offset)?;
@@ -132,6 +132,16 @@ fn agrees(of: Recovered<'_>, queue: &ConsumeQueue, unit: &CqUnit, index: u64) ->
         Ok(Decoded::Message(record)) => unit_fits(of.config, queue, unit, index, &record),
         _ => false,
     })
+}
+
+/// As [`agrees`]; a power cut may have taken the record too, as long as it would have its place in the log's files.
+fn agrees_or_was_lost(of: Recovered<'_>, queue: &ConsumeQueue, unit: &CqUnit, index: u64) -> Result<bool> {
+    let is_behind = unit.place().is_some_and(|(offset, _)| offset >= of.log.max_offset());
+    if is_behind {
+        let files_end = of.log.files().last().map_or(0, |last| last.end_offset());
+        return Ok(unit.end() <= num::java_long(files_end));
+    }
+    agrees(of, queue, unit, index)
 }
 
 /// Whether a record is the one that a unit of a queue stands for: place, size, topic, queue and

@@ -4,7 +4,8 @@
 //! put the message where it does not belong: into another queue, or at another offset, with all the blank
 //! units up to it. What tells are the records around it, since the offsets of a queue follow each other,
 //! and the units that lie in the queues' files, also those that are dispatched again and not believed.
-//! Where neither says that a record belongs elsewhere it stays: a jump of offsets alone can be right.
+//! Where neither says that a record belongs elsewhere it stays: a jump of offsets alone can be right. An offset that
+//! is missing where the log is damaged, or was repaired, tells nothing of a queue's first record.
 
 use std::ops::{ControlFlow, Range};
 
@@ -25,6 +26,7 @@ use crate::format::message::{self, Check, Decoded, Record, RecordFault};
 use crate::interrupt;
 use crate::num;
 use crate::removed_queues::RemovedQueues;
+use crate::repair::filler::is_filler;
 
 /// A record and where it says that it stands in its queue.
 #[derive(Debug, Clone, Copy)]
@@ -61,9 +63,11 @@ struct Hole {
 pub struct Search {
     orders: HashMap<QueueKey, Order>,
     holes: Vec<Hole>,
-    /// Records that do not fit where they say, with nothing yet to tell that they belong elsewhere.
+    /// Each queue's first record, where its files say nothing of it: nothing tells yet that it belongs elsewhere.
     suspects: Vec<Claim>,
     strangers: Vec<Claim>,
+    /// Where records were lost: places that hold none, or one that was put there instead.
+    losses: Vec<u64>,
 }
 
 /// Finds them between two offsets of a log, the first of which is a record's begin or behind one that is bad.
@@ -82,6 +86,7 @@ pub fn find(
     while position < to {
         let end = search.walk(log, queues, position..to)?;
         let Err((bad, fault)) = end.reached() else { break };
+        search.losses.push(bad);
         position = scan::next_valid(log.files(), bad, fault, to)?.unwrap_or(to);
     }
     search.finish(config, log, queues)
@@ -108,6 +113,7 @@ impl Claim {
 pub struct Followers {
     spans: HashMap<QueueKey, Span>,
     has_jumps: bool,
+    losses: Vec<u64>,
 }
 
 /// Records of a queue whose offsets follow each other.
@@ -123,6 +129,9 @@ impl Followers {
     pub fn record(&mut self, removed: &RemovedQueues, offset: u64, record: &Record<'_>) {
         if self.has_jumps {
             return;
+        }
+        if is_filler(record) {
+            self.losses.push(offset);
         }
         let Some(queue) = removed.queue_of(offset, record) else { return };
         let claim = Claim::of(offset, record);
@@ -157,6 +166,7 @@ impl Search {
             self.walk(log, queues, range)?;
             return Ok(());
         }
+        self.losses.extend(followers.losses);
         for (key, span) in followers.spans {
             let queue = key.as_ref();
             self.claim(queues, queue, span.first)?;
@@ -172,6 +182,9 @@ impl Search {
 
     /// Looks at the next record.
     pub(super) fn record(&mut self, queues: &QueueTable, offset: u64, record: &Record<'_>) -> Result<()> {
+        if is_filler(record) {
+            self.losses.push(offset);
+        }
         match queues.removed().queue_of(offset, record) {
             Some(queue) => self.claim(queues, queue, Claim::of(offset, record)),
             None => Ok(()),
@@ -200,6 +213,7 @@ impl Search {
         log: &CommitLog,
         queues: &QueueTable,
     ) -> Result<Vec<Gap>> {
+        let mut pending = Vec::new();
         let rule = PlaceRule { units_in_file: queues.units_in_file(), compat: false };
         for (key, order) in &self.orders {
             self.strangers.extend(order.out_of_reach(rule, queues, key));
@@ -211,23 +225,22 @@ impl Search {
                     _ => {}
                 }
             }
-            if let Some(pending) = order.pending {
-                self.suspects.push(pending);
-                if pending.queue_offset == order.expected().saturating_add(1) {
-                    let between = (order.last.phy_offset, pending.phy_offset);
+            if let Some(last) = order.pending {
+                pending.push(last);
+                if last.queue_offset == order.expected().saturating_add(1) {
+                    let between = (order.last.phy_offset, last.phy_offset);
                     self.holes.push(Hole { queue_offset: order.expected(), between });
                 }
             }
         }
-        let fills_a_hole = |suspect: &Claim| {
-            self.holes.iter().any(|hole| {
-                hole.queue_offset == suspect.queue_offset
-                    && (hole.between.0..hole.between.1).contains(&suspect.phy_offset)
-                    && hole.between.0 != suspect.phy_offset
-            })
-        };
-        let (fillers, mut others): (Vec<_>, Vec<_>) = self.suspects.into_iter().partition(fills_a_hole);
-        self.strangers.extend(fillers);
+        let (jumped, mut others): (Vec<_>, Vec<_>) =
+            pending.into_iter().partition(|last| self.holes.iter().any(|hole| hole.may_be_of(last)));
+        self.losses.sort_unstable();
+        self.holes.retain(|hole| !hole.is_explained(&self.losses));
+        let (firsts, unknown): (Vec<_>, Vec<_>) =
+            self.suspects.into_iter().partition(|first| self.holes.iter().any(|hole| hole.may_be_of(first)));
+        others.extend(unknown);
+        self.strangers.extend(jumped.into_iter().chain(firsts));
         for (key, order) in &self.orders {
             // Nothing behind a queue's last record tells whether it is another queue's last one.
             if !has_its_unit(queues, key, &order.last)? {
@@ -244,6 +257,20 @@ impl Search {
             fault: Some(RecordFault::Misplaced { queue_id: *queue_id, queue_offset: *queue_offset }),
         };
         Ok(self.strangers.iter().map(gap).collect())
+    }
+}
+
+impl Hole {
+    /// Whether a record can be the missing one.
+    fn may_be_of(&self, claim: &Claim) -> bool {
+        self.queue_offset == claim.queue_offset
+            && (self.between.0 + 1..self.between.1).contains(&claim.phy_offset)
+    }
+
+    /// Whether one of the places in order at which records were lost says where the missing one was.
+    fn is_explained(&self, losses: &[u64]) -> bool {
+        let next = losses.partition_point(|&loss| loss < self.between.0);
+        losses.get(next).is_some_and(|&loss| loss < self.between.1)
     }
 }
 

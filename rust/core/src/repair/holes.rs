@@ -1,29 +1,22 @@
 //! Where a log holds no record, and what can stand there instead.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
 
+use super::filler::{MIN_FILLER_SIZE, filler};
 use crate::commit_log::scan::{self, ScanEnd, check_topic};
 use crate::dispatch::Gap;
 use crate::error::Result;
-use crate::format::host::Host;
-use crate::format::message::{
-    self, Check, END_FILE_MIN_BLANK_LENGTH, FIXED_SIZE, Place, RecordFault, RecordFields,
-};
-use crate::format::sys_flag;
+use crate::format::message::{self, Check, END_FILE_MIN_BLANK_LENGTH, RecordFault};
 use crate::log_view::LogView;
 use crate::num;
 use crate::recovery::strangers;
 
-/// The topic of the records that fill holes: as short as one can be, since a hole can be as small as a
-/// record.
-const HOLE_TOPIC: &[u8] = b"-";
-/// Smallest record that fills a hole.
-const MIN_FILLER_SIZE: u64 = (FIXED_SIZE + HOLE_TOPIC.len()) as u64;
 /// The time of a hole before the first record, until that is found.
 const BEFORE_ALL: i64 = i64::MIN;
-/// Largest one: what every store takes as a message.
+/// Largest record that fills a hole: what every store takes as a message.
 const MAX_FILLER_SIZE: u64 = 4 << 20;
+/// The blank that ends a file.
+const BLANK_SIZE: u64 = END_FILE_MIN_BLANK_LENGTH as u64;
 
 /// A part of the log that holds no record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,8 +143,7 @@ fn divide(view: &LogView, hole: &Hole, found: &mut Vec<Hole>) {
 impl Hole {
     /// Whether a record, or the blank that ends a file, fits in.
     const fn has_room(&self, file_size: u64) -> bool {
-        self.size() >= MIN_FILLER_SIZE
-            || (self.to.is_multiple_of(file_size) && self.size() >= END_FILE_MIN_BLANK_LENGTH as u64)
+        self.size() >= MIN_FILLER_SIZE || (self.to.is_multiple_of(file_size) && self.size() >= BLANK_SIZE)
     }
 
     const fn begins_file(&self, file_size: u64) -> bool {
@@ -169,44 +161,27 @@ impl Hole {
     #[must_use]
     pub fn filling(&self, file_size: u64) -> Vec<(u64, Vec<u8>)> {
         let file_end = self.from - self.from % file_size + file_size;
-        if self.to == file_end && self.size() >= END_FILE_MIN_BLANK_LENGTH as u64 {
-            return vec![(self.from, message::blank(num::index(self.size())).to_vec())];
+        if self.to < file_end || self.size() < BLANK_SIZE {
+            return records(self.from, self.to, self.store_timestamp);
         }
-        let mut fillers = Vec::new();
-        let mut from = self.from;
-        while from < self.to {
-            let left = self.to - from;
-            // What a record leaves over has to be one itself.
-            let size =
-                if left <= MAX_FILLER_SIZE { left } else { MAX_FILLER_SIZE.min(left - MIN_FILLER_SIZE) };
-            fillers.extend(filler(from, size, self.store_timestamp).map(|bytes| (from, bytes)));
-            from += size;
-        }
+        // A record says, as the blank alone does not, why offsets are missing here.
+        let has_record = self.size() >= MIN_FILLER_SIZE + BLANK_SIZE;
+        let blank_from = if has_record { self.to - BLANK_SIZE } else { self.from };
+        let mut fillers = records(self.from, blank_from, self.store_timestamp);
+        fillers.push((blank_from, message::blank(num::index(self.to - blank_from)).to_vec()));
         fillers
     }
 }
 
-/// A record of a size, its body zeros; `None` where no record is that small.
-fn filler(offset: u64, size: u64, store_timestamp: i64) -> Option<Vec<u8>> {
-    let body = vec![0; num::index(size.checked_sub(MIN_FILLER_SIZE)?)];
-    let nobody = Host { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0 };
-    let fields = RecordFields {
-        body_crc: message::body_crc(&body),
-        queue_id: 0,
-        flag: 0,
-        sys_flag: sys_flag::TRANSACTION_ROLLBACK_TYPE,
-        born_timestamp: store_timestamp,
-        born_host: nobody,
-        store_host: nobody,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: &body,
-        topic: HOLE_TOPIC,
-        properties: &[],
-        append_crc: false,
-    };
-    let mut bytes = Vec::with_capacity(num::index(size));
-    let place = Place { queue_offset: 0, physical_offset: offset, store_timestamp };
-    fields.write(place, |part| bytes.extend_from_slice(part));
-    Some(bytes)
+fn records(from: u64, to: u64, store_timestamp: i64) -> Vec<(u64, Vec<u8>)> {
+    let mut fillers = Vec::new();
+    let mut at = from;
+    while at < to {
+        let left = to - at;
+        // What a record leaves over has to be one itself.
+        let size = if left <= MAX_FILLER_SIZE { left } else { MAX_FILLER_SIZE.min(left - MIN_FILLER_SIZE) };
+        fillers.extend(filler(at, size, store_timestamp).map(|bytes| (at, bytes)));
+        at += size;
+    }
+    fillers
 }

@@ -5,6 +5,7 @@
 //! index. Queues, index and checkpoint follow from the log.
 
 mod copy;
+pub(crate) mod filler;
 mod holes;
 
 pub use copy::{copy_log, fill_in_place};

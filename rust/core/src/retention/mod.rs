@@ -52,7 +52,7 @@ impl Store {
         if first.end_offset() > expiry.keep_from.min(done_to) {
             return Ok(None);
         }
-        if !expiry.at_once && self.now_ms() - self.time_behind(first)? < expiry.reserved_ms {
+        if !expiry.at_once && self.now_ms().saturating_sub(self.time_behind(first)?) < expiry.reserved_ms {
             return Ok(None);
         }
         // Nothing dispatches its messages again: without their units their queues would begin anew.
@@ -69,15 +69,22 @@ impl Store {
         Ok(Some(DeletedLogFile { path, file_from_offset: first.file_from_offset() }))
     }
 
-    /// A time that no message of a file is behind: that of the first message behind the file. 4.9.3
-    /// goes by when the file was changed last, which a copy forgets.
+    /// A time that no message of a file is behind: that of the first message behind the file, or of the second, since
+    /// no checksum covers a time, and one alone may be damaged. 4.9.3 goes by when the file was changed last, which a
+    /// copy forgets.
     fn time_behind(&self, file: &Arc<MappedFile>) -> Result<i64> {
         if self.config().compat {
             return file.last_modified_timestamp();
         }
         let next = self.record_at(file.end_offset())?;
-        if let Some(record) = next.as_deref().and_then(decode_record) {
-            return Ok(record.store_timestamp);
+        if let Some(next) = next.as_deref().and_then(decode_record) {
+            let second = self.record_at(next.next_offset(file.end_offset()))?;
+            let second = second.as_deref().and_then(decode_record);
+            let times = [Some(next.store_timestamp), second.map(|second| second.store_timestamp)];
+            // A time that is not yet says nothing where the other one does.
+            let now_ms = self.now_ms();
+            let latest = times.iter().flatten().copied().filter(|&time| time <= now_ms).max();
+            return Ok(latest.unwrap_or(next.store_timestamp));
         }
         if self.log().wrote_offset() == file.end_offset() {
             return Ok(self.log().last_store_timestamp());

@@ -14,7 +14,7 @@ use crate::commit_log::{Appended, NewRecord, QueueOffset, StoreTime, Wait};
 use crate::consume_queue::PlaceRule;
 use crate::dispatch::split_java;
 use crate::format::host::Host;
-use crate::format::message::{self, Check, Decoded, RecordFields};
+use crate::format::message::{self, Check, Decoded, MAX_PROPERTIES_LENGTH, RecordFields};
 use crate::format::properties::{self, DispatchProperties};
 use crate::format::record_crc;
 use crate::format::sys_flag;
@@ -132,6 +132,12 @@ impl Store {
             properties,
             append_crc: had_crc || self.config.enabled_append_prop_crc,
         };
+        let properties_size = fields.properties_size();
+        if properties_size > MAX_PROPERTIES_LENGTH {
+            let reason =
+                format!("they have more than {MAX_PROPERTIES_LENGTH} bytes with the record's checksum");
+            return Err(PutRefusal::illegal("properties", properties_size, reason));
+        }
         let store_time =
             if how.keep_times { StoreTime::Kept(record.store_timestamp) } else { StoreTime::Now };
         let new = NewRecord { fields: fields.with_host_flags(), store_time, queue_offset: QueueOffset::Next };

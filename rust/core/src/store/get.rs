@@ -354,7 +354,7 @@ impl Store {
         self.config.compat || unit.and_then(CqUnit::place).is_some_and(is_own)
     }
 
-    /// The record of a queue's unit, held against it; `None` where they do not agree, which is
+    /// The record of a queue's unit, held against it; `None` where they do not agree or it leads nowhere, which is
     /// counted, or where the record is gone.
     ///
     /// # Errors
@@ -370,7 +370,12 @@ impl Store {
         let Some((offset, size)) = unit.place() else { return Ok(None) };
         let bodies = records.bodies();
         let trusted = self.trusts(queue, index, Some(unit));
-        let Some((window, at)) = records.find(offset, size)? else { return Ok(None) };
+        let Some((window, at)) = records.find(offset, size)? else {
+            if !self.config.compat && self.leads_nowhere(offset, size) {
+                self.reject(rejected(queue, unit, index, None));
+            }
+            return Ok(None);
+        };
         let found = FoundRecord { window, at, len: size as usize };
         let is_it = trusted || self.agrees(found.bytes(), bodies, queue, unit, index);
         Ok(is_it.then_some(found))
@@ -395,14 +400,25 @@ impl Store {
             Ok(_) => None,
             Err(fault) => Some(fault),
         };
-        self.reject(Rejected {
-            topic: queue.topic().to_owned(),
-            queue_id: queue.queue_id(),
-            queue_offset: index,
-            physical_offset: unit.physical_offset,
-            fault,
-        });
+        self.reject(rejected(queue, unit, index, fault));
         false
+    }
+
+    /// Whether a record can't stand at an offset, whatever was removed: not all of it is in a file and before the end.
+    fn leads_nowhere(&self, offset: u64, size: u32) -> bool {
+        let end = offset.saturating_add(u64::from(size));
+        end > self.log.max_offset()
+            || self.log.files().find(offset).is_some_and(|file| end > file.end_offset())
+    }
+}
+
+fn rejected(queue: &ConsumeQueue, unit: &CqUnit, index: u64, fault: Option<RecordFault>) -> Rejected {
+    Rejected {
+        topic: queue.topic().to_owned(),
+        queue_id: queue.queue_id(),
+        queue_offset: index,
+        physical_offset: unit.physical_offset,
+        fault,
     }
 }
 

@@ -6,8 +6,8 @@ use mqstore_core::retention::Expiry;
 use mqstore_core::store::{Mode, NewMessage};
 
 use crate::stores::{
-    bodies, config, crash, fill, log_file, message, numbers, open, open_with, patch, put, read, try_open,
-    try_put,
+    bodies, config, crash, fill, log_file, message, numbers, open, open_with, patch, put, read, tree,
+    try_open, try_put,
 };
 
 fn config_of_light(root: &std::path::Path) -> mqstore_core::config::StoreConfig {
@@ -171,6 +171,53 @@ fn a_unit_of_another_message_is_not_served() {
         assert_eq!(store.rejected_count() > 0, !compat);
         assert!(store.rejected().iter().all(|rejected| rejected.queue_offset == 1));
     }
+}
+
+/// Nothing says that an emptied queue was removed: a power cut may take the removal back, and a reader not see it.
+#[test]
+fn an_emptied_queue_that_was_removed_begins_anew() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    for number in 0..12 {
+        put(&store, "once", 0, format!("old {number}").as_bytes(), "");
+    }
+    fill(&store, 0..60);
+    store.reput().unwrap();
+    store.flush_commit_log(0).unwrap();
+    let at_once = Expiry { reserved_ms: 0, at_once: true, keep_from: u64::MAX };
+    assert!(store.delete_expired_log_file(at_once).unwrap().is_some());
+    let readers = [read(root.path()), read(root.path())];
+    readers[0].refresh().unwrap();
+    let files = tree(&root.path().join("consumequeue/once/0"));
+    assert_eq!(store.clean_expired_consume_queue().unwrap(), 1);
+    let mut new = vec!["new 0", "new 1", "new 2"];
+    for body in &new {
+        put(&store, "once", 0, body.as_bytes(), "");
+    }
+    store.reput().unwrap();
+    for reader in &readers {
+        reader.refresh().unwrap();
+        assert_eq!(bodies(reader, "once", 0), new);
+    }
+    crash(store);
+    for was_back in [false, true] {
+        if was_back {
+            std::fs::create_dir_all(root.path().join("consumequeue/once/0")).unwrap();
+            for (path, content) in &files {
+                std::fs::write(root.path().join("consumequeue/once/0").join(path), content.as_ref().unwrap())
+                    .unwrap();
+            }
+        }
+        let store = open(root.path());
+        assert_eq!(bodies(&store, "once", 0), new, "was back: {was_back}");
+        assert_eq!(put(&store, "once", 0, b"next", "").logics_offset, i64::try_from(new.len()).unwrap());
+        new.push("next");
+        store.reput().unwrap();
+        assert_eq!(bodies(&store, "once", 0), new);
+        crash(store);
+    }
+    open(root.path()).close().unwrap();
+    assert_eq!(bodies(&read(root.path()), "once", 0), new);
 }
 
 #[test]

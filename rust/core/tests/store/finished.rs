@@ -9,7 +9,9 @@ use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::Finishing;
 use mqstore_core::store::query::decode_record;
 
-use crate::stores::{LOG_FILE_SIZE, bodies, fields, fill, log_file, numbers, open, put, record_bytes, tree};
+use crate::stores::{
+    LOG_FILE_SIZE, bodies, config, fields, fill, log_file, numbers, open, open_with, put, record_bytes, tree,
+};
 
 const KEEPING: Finishing<'static> =
     Finishing { store_host: None, keep_times: true, keep_offsets: false, topic: None };
@@ -54,6 +56,27 @@ fn hosts_and_times_are_given_anew_and_blanks_end_files() {
     let copy = decode_record(&copy).unwrap();
     assert_eq!((copy.store_host, copy.store_timestamp, copy.queue_offset), (host, 2_000_000, 2));
     assert_eq!(bodies(&store, "t", 0), ["first"; 3]);
+}
+
+/// Its length would not fit into the record, which nobody could read then.
+#[test]
+fn properties_without_room_for_the_checksum_are_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.enabled_append_prop_crc = true;
+    config.mapped_file_size_commit_log = 64 << 10;
+    let store = open_with(config);
+    let mut done = Vec::new();
+    // The checksum takes twenty bytes, and a separator before them.
+    for (size, has_room) in [(32_746, true), (32_747, false), (32_767, false)] {
+        let properties = format!("a\x01{}", "v".repeat(size - 2));
+        let record = record_bytes(&fields("t", 0, b"", &properties), 0, 0);
+        let outcome = store.append_records(&[&record], &KEEPING, &mut done);
+        assert_eq!(outcome.is_ok(), has_room, "{size} bytes");
+        assert!(outcome.err().is_none_or(|refusal| format!("{refusal:?}").contains("properties")));
+    }
+    store.close().unwrap();
+    assert_eq!(bodies(&open(root.path()), "t", 0).len(), 1);
 }
 
 #[test]

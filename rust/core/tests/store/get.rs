@@ -30,6 +30,31 @@ fn offsets_outside_the_queue_are_told_apart() {
     assert_eq!(get(&store, 99), (Status::OffsetOverflowBadly, 60));
 }
 
+/// A flipped bit in a unit lets it lead behind the log, or its record reach behind its file: no file was removed.
+#[test]
+fn a_unit_that_leads_nowhere_hides_no_other_message() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..60);
+    store.close().unwrap();
+    let units = root.path().join("consumequeue/t/0/00000000000000000200");
+    for (at, bit) in [(1, 0x40), (6, 0x80), (8, 0x20), (10, 0x20)] {
+        patch(&units, 60 + at, |at| at[0] ^= bit);
+        let reader = read(root.path());
+        let (mut next, mut found) = (10, Vec::new());
+        // A size that is too large fills a get.
+        while next < 19 {
+            let got = reader.get_message("t", 0, next, 8, None).unwrap();
+            found.extend(bodies_of(&got).iter().map(|body| body.parse::<u32>().unwrap()));
+            next = got.next_begin_offset;
+        }
+        assert_eq!(found[..8], [10, 11, 12, 14, 15, 16, 17, 18], "bit {bit} of byte {at}");
+        assert_eq!(reader.rejected_count(), 1);
+        assert_eq!(reader.rejected()[0].queue_offset, 13);
+        patch(&units, 60 + at, |at| at[0] ^= bit);
+    }
+}
+
 #[test]
 fn no_more_is_given_than_asked_for_or_a_transfer_takes() {
     let root = tempfile::tempdir().unwrap();
