@@ -25,7 +25,7 @@ use crate::mmap::transient_store_pool::TransientStorePool;
 use crate::num;
 use crate::poison::Poison;
 use crate::published::Published;
-use crate::sync::{AtomicI64, AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Mutex, Ordering};
 
 pub use append::{AppendRefusal, Appended, NewRecord, QueueOffset, StoreTime, Wait};
 pub use flush::{FlushOutcome, GroupCommit, Waited};
@@ -46,6 +46,8 @@ pub struct CommitLog {
     /// When the append that is under way took the lock; 0 when none is.
     begin_time_in_lock: AtomicI64,
     confirm_offset: AtomicI64,
+    /// Of the record that was looked up last: a guess at the next one's, wrong at no cost.
+    usual_size: AtomicU32,
     /// Where followers see how far the log is; a store that is only read has none.
     published: OnceLock<Arc<Published>>,
 }
@@ -90,6 +92,7 @@ impl CommitLog {
             poison: Poison::default(),
             begin_time_in_lock: AtomicI64::new(0),
             confirm_offset: AtomicI64::new(-1),
+            usual_size: AtomicU32::new(0),
             published: OnceLock::new(),
         })
     }

@@ -7,6 +7,7 @@ use crate::format::message::{SYS_FLAG_AT, store_timestamp_at};
 use crate::mmap::region::CACHE_LINE;
 use crate::mmap::slice::Slice;
 use crate::num;
+use crate::sync::Ordering;
 
 /// Most windows that are kept.
 const MOST_WINDOWS: usize = 16;
@@ -133,9 +134,23 @@ impl RecordReader<'_> {
     /// Where the file can't be read.
     pub fn find_record(&mut self, offset: u64) -> Result<Option<(&Slice, usize, usize)>> {
         self.will_need(offset)?;
+        self.prefetch_usual(offset)?;
         let Some(size) = self.size_at(offset)? else { return Ok(None) };
+        self.log.usual_size.store(size, Ordering::Relaxed);
         let found = self.find(offset, size)?;
         Ok(found.map(|(window, at)| (window, at, size as usize)))
+    }
+
+    /// Has the processor fetch a record's beginning and end side by side, though only its beginning says where its end
+    /// is: most records have about the size of the last one.
+    fn prefetch_usual(&mut self, offset: u64) -> Result<()> {
+        if !self.log.files.is_mapped() {
+            return Ok(());
+        }
+        let usual_size = self.log.usual_size.load(Ordering::Relaxed);
+        let Some((window, at)) = self.find(offset, HEAD_SIZE)? else { return Ok(()) };
+        prefetch_ends(window, at, usual_size);
+        Ok(())
     }
 
     fn size_at(&mut self, offset: u64) -> Result<Option<u32>> {
@@ -185,12 +200,16 @@ impl RecordReader<'_> {
         }
         for (offset, size) in places {
             let Some((window, at)) = self.find(offset, size)? else { continue };
-            let last = at + (size as usize).saturating_sub(1);
-            for place in [at, at + CACHE_LINE, last.saturating_sub(CACHE_LINE).max(at), last] {
-                window.prefetch(place);
-            }
+            prefetch_ends(window, at, size);
         }
         Ok(())
+    }
+}
+
+fn prefetch_ends(window: &Slice, at: usize, size: u32) {
+    let last = at + (size as usize).saturating_sub(1);
+    for place in [at, at + CACHE_LINE, last.saturating_sub(CACHE_LINE).max(at), last] {
+        window.prefetch(place);
     }
 }
 

@@ -109,6 +109,7 @@ impl<'a> KeyFinder<'a> {
                 // The first entry of a file counts its seconds from the end of the file before, which
                 // no header keeps: see `putKey`.
                 let says_its_time = number > 1;
+                chain.prefetch();
                 // A message stands more than once where it has a key twice, or was indexed twice.
                 if (!says_its_time || may_match_time(file, entry.time_diff, query))
                     && !known.contains(found, offset)
@@ -292,6 +293,13 @@ impl<'a> Chain<'a> {
             file.will_need_slot(slot);
         }
         Ok(Self { file, next: file.slot(slot)?, is_slow })
+    }
+
+    /// Has the processor fetch the next entry while the message of this one is looked at.
+    fn prefetch(&self) {
+        if self.next > 0 {
+            self.file.prefetch_entry(self.next);
+        }
     }
 
     /// An entry and its number.
