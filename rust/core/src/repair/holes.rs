@@ -1,5 +1,6 @@
 //! Where a log holds no record, and what can stand there instead.
 
+use std::iter;
 use std::ops::ControlFlow;
 
 use super::filler::{MIN_FILLER_SIZE, filler};
@@ -156,32 +157,30 @@ impl Hole {
         self.to - self.from
     }
 
-    /// What fills it, in a file of this size: offsets of the log and the bytes that go there.
-    /// Everything else in the hole is the bodies of these records, and zeros.
-    #[must_use]
-    pub fn filling(&self, file_size: u64) -> Vec<(u64, Vec<u8>)> {
+    /// What fills it, in a file of this size, one after the other: offsets of the log and the bytes that go there.
+    /// Everything else in the hole is the bodies of these records, and what a blank hides.
+    pub fn filling(&self, file_size: u64) -> impl Iterator<Item = (u64, Vec<u8>)> {
         let file_end = self.from - self.from % file_size + file_size;
-        if self.to < file_end || self.size() < BLANK_SIZE {
-            return records(self.from, self.to, self.store_timestamp);
-        }
-        // A record says, as the blank alone does not, why offsets are missing here.
-        let has_record = self.size() >= MIN_FILLER_SIZE + BLANK_SIZE;
-        let blank_from = if has_record { self.to - BLANK_SIZE } else { self.from };
-        let mut fillers = records(self.from, blank_from, self.store_timestamp);
-        fillers.push((blank_from, message::blank(num::index(self.to - blank_from)).to_vec()));
-        fillers
+        let ends_file = self.to == file_end && self.size() >= BLANK_SIZE;
+        let records_to = match self.size() {
+            _ if !ends_file => self.to,
+            // A record says, as the blank alone does not, why offsets are missing here.
+            size if size >= MIN_FILLER_SIZE + BLANK_SIZE => self.from + MIN_FILLER_SIZE,
+            _ => self.from,
+        };
+        let blank =
+            ends_file.then(|| (records_to, message::blank(num::index(self.to - records_to)).to_vec()));
+        records(self.from, records_to, self.store_timestamp).chain(blank)
     }
 }
 
-fn records(from: u64, to: u64, store_timestamp: i64) -> Vec<(u64, Vec<u8>)> {
-    let mut fillers = Vec::new();
-    let mut at = from;
-    while at < to {
-        let left = to - at;
-        // What a record leaves over has to be one itself.
-        let size = if left <= MAX_FILLER_SIZE { left } else { MAX_FILLER_SIZE.min(left - MIN_FILLER_SIZE) };
-        fillers.extend(filler(at, size, store_timestamp).map(|bytes| (at, bytes)));
-        at += size;
-    }
-    fillers
+fn records(from: u64, to: u64, store_timestamp: i64) -> impl Iterator<Item = (u64, Vec<u8>)> {
+    let next = move |&at: &u64| (at < to).then(|| at + filler_size(to - at));
+    let starts = iter::successors(Some(from), next).take_while(move |&at| at < to);
+    starts.filter_map(move |at| filler(at, filler_size(to - at), store_timestamp).map(|bytes| (at, bytes)))
+}
+
+/// Of the record at the begin of a hole: what it leaves over has to be one itself.
+fn filler_size(left: u64) -> u64 {
+    if left <= MAX_FILLER_SIZE { left } else { MAX_FILLER_SIZE.min(left - MIN_FILLER_SIZE) }
 }

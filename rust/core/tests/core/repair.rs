@@ -169,3 +169,19 @@ fn a_copy_that_is_broken_off_leaves_the_log_as_it_was() {
         }
     }
 }
+
+/// A log file can be a gigabyte.
+#[test]
+fn a_missing_file_is_filled_with_next_to_nothing() {
+    let root = copy_of(&damaged());
+    std::fs::remove_file(log_file(root.path(), LOG_FILE_SIZE)).unwrap();
+    let view = view(root.path()).unwrap();
+    let holes = holes(&view).unwrap();
+    let whole = holes.iter().find(|hole| hole.size() == LOG_FILE_SIZE).unwrap();
+    let filling: Vec<_> = whole.filling(LOG_FILE_SIZE).collect();
+    assert_eq!(filling.len(), 2, "a record and a blank");
+    assert!(filling.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < 200);
+    let copied = tempfile::tempdir().unwrap();
+    copy_log(&view, &holes, &OsFileSystem, &copied.path().join("commitlog")).unwrap();
+    assert_eq!(read(copied.path()).gaps(), []);
+}
