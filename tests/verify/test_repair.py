@@ -382,3 +382,24 @@ def test_a_lost_message_makes_no_other_queue_s_first_one_a_stranger(tmp_path: Pa
     shutil.rmtree(done.path / "consumequeue")
     with mqstore.open(done.path, "rw", **SMALL_FILES) as store:
         assert [message.commit_log_offset for message in store.select("t")] == [message[2] for message in found]
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_jump_over_a_lost_message_makes_no_stranger(tmp_path: Path, *, in_place: bool) -> None:
+    """A queue's last message jumps, and says the offset that another queue misses: both have lost the one before."""
+    path, places = tmp_path / "store", {}
+    with mqstore.open(path, "rw", **SMALL_FILES) as store:
+        for queue_id, queue_offset in [(0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (1, 2), (0, 3), (2, 0)]:
+            result = store.put("t", bytes(100), queue_id=queue_id)
+            assert result.logics_offset == queue_offset
+            places[queue_id, queue_offset] = result.wrote_offset
+    lost = [(0, 2), (1, 1)]
+    for place in lost:
+        overwrite(path, places[place], b"\1" * 8)
+    # Units would tell.
+    shutil.rmtree(path / "consumequeue")
+    done = repair(path, None if in_place else tmp_path / "whole", **SMALL_FILES)
+    assert sorted((message.queue_id, message.queue_offset) for message in done.lost) == lost
+    with mqstore.open(done.path, **SMALL_FILES) as store:
+        found = sorted((message.queue_id, message.queue_offset) for message in store.select("t"))
+    assert found == sorted(places.keys() - lost)

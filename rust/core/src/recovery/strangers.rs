@@ -213,8 +213,9 @@ impl Search {
         log: &CommitLog,
         queues: &QueueTable,
     ) -> Result<Vec<Gap>> {
-        let mut pending = Vec::new();
+        let (mut jumps, mut others) = (Vec::new(), Vec::new());
         let rule = PlaceRule { units_in_file: queues.units_in_file(), compat: false };
+        self.losses.sort_unstable();
         for (key, order) in &self.orders {
             self.strangers.extend(order.out_of_reach(rule, queues, key));
             for (taken, other) in &order.rivals {
@@ -226,16 +227,17 @@ impl Search {
                 }
             }
             if let Some(last) = order.pending {
-                pending.push(last);
+                let between = (order.last.phy_offset, last.phy_offset);
+                let hole = Hole { queue_offset: order.expected(), between };
+                if hole.is_explained(&self.losses) { &mut others } else { &mut jumps }.push(last);
                 if last.queue_offset == order.expected().saturating_add(1) {
-                    let between = (order.last.phy_offset, last.phy_offset);
-                    self.holes.push(Hole { queue_offset: order.expected(), between });
+                    self.holes.push(hole);
                 }
             }
         }
-        let (jumped, mut others): (Vec<_>, Vec<_>) =
-            pending.into_iter().partition(|last| self.holes.iter().any(|hole| hole.may_be_of(last)));
-        self.losses.sort_unstable();
+        let (jumped, unknown): (Vec<_>, Vec<_>) =
+            jumps.into_iter().partition(|last| self.holes.iter().any(|hole| hole.may_be_of(last)));
+        others.extend(unknown);
         self.holes.retain(|hole| !hole.is_explained(&self.losses));
         let (firsts, unknown): (Vec<_>, Vec<_>) =
             self.suspects.into_iter().partition(|first| self.holes.iter().any(|hole| hole.may_be_of(first)));
