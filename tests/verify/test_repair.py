@@ -387,11 +387,12 @@ def test_a_lost_message_makes_no_other_queue_s_first_one_a_stranger(tmp_path: Pa
 @pytest.mark.parametrize("in_place", [False, True])
 def test_a_jump_over_a_lost_message_makes_no_stranger(tmp_path: Path, *, in_place: bool) -> None:
     """A queue's last message jumps, and says the offset that another queue misses: both have lost the one before."""
-    path, places = tmp_path / "store", {}
+    path, places = tmp_path / "store", dict[tuple[int, int], int]()
     with mqstore.open(path, "rw", **SMALL_FILES) as store:
         for queue_id, queue_offset in [(0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (1, 2), (0, 3), (2, 0)]:
             result = store.put("t", bytes(100), queue_id=queue_id)
             assert result.logics_offset == queue_offset
+            assert result.wrote_offset is not None
             places[queue_id, queue_offset] = result.wrote_offset
     lost = [(0, 2), (1, 1)]
     for place in lost:
@@ -403,3 +404,87 @@ def test_a_jump_over_a_lost_message_makes_no_stranger(tmp_path: Path, *, in_plac
     with mqstore.open(done.path, **SMALL_FILES) as store:
         found = sorted((message.queue_id, message.queue_offset) for message in store.select("t"))
     assert found == sorted(places.keys() - lost)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_no_group_is_further_than_its_queue(store: tuple[Path, list[int]], tmp_path: Path, *, in_place: bool) -> None:
+    """A queue that has lost its last messages gives their offsets again: who has read them would miss what comes."""
+    path, offsets = store
+    shared = path / "mqstore" / "consumers" / "shared" / "consumerOffset.json"
+    shared.parent.mkdir(parents=True)
+    shared.write_text('{"offsetTable":{"t@shared":{0:299,1:300}}}')
+    with mqstore.open(path, "rw", **SMALL_FILES) as opened:
+        opened.consumers.reset_offset("far", {("t", 0): 300, ("t", 1): 300, ("t", 7): 5})
+        opened.consumers.reset_offset("near", {("t", 0): 12, ("t", 1): 297})
+    before = (path / "config" / "consumerOffset.json").read_bytes()
+    for number in (595, 597, 599):
+        overwrite(path, offsets[number] + BODY_AT, b"\0\1")
+    done = repair(path, None if in_place else tmp_path / "whole", **SMALL_FILES)
+    assert [(lost.queue_id, lost.queue_offset) for lost in done.lost] == [(1, 297), (1, 298), (1, 299)]
+    assert done.set_back_count == 3
+    if done.saved is not None:
+        assert (done.saved / "config" / "consumerOffset.json").read_bytes() == before
+    with mqstore.open(done.path, "rw", **SMALL_FILES) as opened:
+        stats = {
+            (group, at.queue_id): at.consumer_offset
+            for group in ("far", "near", "shared")
+            for at in opened.consumers.consume_stats(group)
+        }
+        assert opened.put("t", b"next", queue_id=1).logics_offset == 297
+    assert stats == {
+        ("far", 0): 300,
+        ("far", 1): 297,
+        ("far", 7): 0,
+        ("near", 0): 12,
+        ("near", 1): 297,
+        ("shared", 0): 299,
+        ("shared", 1): 297,
+    }
+
+
+def test_a_damaged_body_is_told_by_its_head(store: tuple[Path, list[int]], tmp_path: Path) -> None:
+    """No unit tells of it, and no message behind it in its queue."""
+    path, offsets = store
+    overwrite(path, offsets[-2] + BODY_AT, b"\0\1")
+    for unit in (path / "consumequeue" / "t" / "0").iterdir():
+        unit.write_bytes(bytes(len(unit.read_bytes())))
+    done = repair(path, tmp_path / "whole", **SMALL_FILES)
+    assert done.lost == (LostMessage(topic="t", queue_id=0, queue_offset=299),)
+
+
+def test_a_damaged_unit_of_an_expired_message_tells_no_loss(tmp_path: Path) -> None:
+    """It leads behind the log's end, and those behind it do not."""
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL_FILES, fileReservedTime=0) as opened:
+        while opened.get_max_phy_offset() < 3 * LOG_FILE_SIZE:
+            opened.put("t", bytes(1500), queue_id=0)
+        opened.flush()
+        assert opened.execute_delete_files_manually()
+        first, _ = next((begin, end) for _, _, begin, end, _ in opened._queues())
+    assert first % QUEUE_FILE_UNITS > 0
+    file, unit = divmod(first - 1, QUEUE_FILE_UNITS)
+    with (path / "consumequeue/t/0" / f"{file * QUEUE_FILE_UNITS * 20:020}").open("r+b") as units:
+        units.seek(unit * 20)
+        units.write(b"\x01")
+    assert repair(path, tmp_path / "whole", **SMALL_FILES).lost == ()
+
+
+def test_a_queue_that_lost_its_last_messages_is_not_begun_anew(tmp_path: Path) -> None:
+    """The ones before are gone with retention."""
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL_FILES, fileReservedTime=0) as opened:
+        for _ in range(5):
+            opened.put("t", b"expires", queue_id=1)
+        while opened.get_max_phy_offset() < LOG_FILE_SIZE:
+            opened.put("t", bytes(900), queue_id=0)
+        last = opened.put("t", b"last", queue_id=1)
+        opened.put("t", b"behind", queue_id=0)
+        opened.flush()
+        assert opened.execute_delete_files_manually() == 1
+    assert last.wrote_offset is not None
+    overwrite(path, last.wrote_offset, b"\1" * 8)
+    done = repair(path, tmp_path / "whole", **SMALL_FILES)
+    assert done.lost == (LostMessage(topic="t", queue_id=1, queue_offset=5),)
+    with mqstore.open(done.path, "rw", **SMALL_FILES) as opened:
+        assert opened.put("t", b"next", queue_id=1).logics_offset == 5
+        assert [bytes(message.body) for message in opened.select("t", queue_id=1)] == [b"next"]

@@ -34,6 +34,11 @@ def repair(call: ReaderCall, *, out: str | None, in_place: bool) -> None:
     click.echo(f"{done.path}: {done.message_count:,} messages, {len(done.lost):,} lost", err=True)
     for begin, behind, fault in done.holes:
         click.echo(f"  from {begin} to {behind} the log held no record: {fault or 'a missing file'}", err=True)
+    if done.set_back_count:
+        click.echo(
+            f"  {done.set_back_count:,} offsets of groups were behind the ends of their queues, and are there now",
+            err=True,
+        )
     if done.saved is not None:
         click.echo(f"  what was there before is in {done.saved}", err=True)
     if done.lost or done.holes:

@@ -1,7 +1,7 @@
-"""Queues all of whose messages retention removed: the log does not say how far they go, their newest file does."""
+"""Queues that retention emptied, but for lost messages: their newest files say how far they go, the log does not."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,8 +26,8 @@ class ExpiredQueue(NamedTuple):
         return store / "consumequeue" / self.topic / str(self.queue_id) / self.file
 
 
-def expired_queues(view: _native.LogView) -> frozenset[ExpiredQueue]:
-    """The queues whose newest file has units, and none but of messages before the log's first."""
+def expired_queues(view: _native.LogView, is_gone: Callable[[int], bool]) -> frozenset[ExpiredQueue]:
+    """The queues whose newest file has units of messages before the log's first, and else of lost ones alone behind."""
     newest: dict[tuple[str, int], tuple[int, int]] = {}
     for topic, queue_id, begin, end in view.queue_files():
         newest[topic, queue_id] = max((begin, end), newest.get((topic, queue_id), (begin, end)))
@@ -35,14 +35,17 @@ def expired_queues(view: _native.LogView) -> frozenset[ExpiredQueue]:
         ExpiredQueue(topic, queue_id, f"{begin * _CQ_STORE_UNIT_SIZE:020}")
         for (topic, queue_id), (begin, end) in newest.items()
         # Of most queues the first unit tells.
-        if all(_is_expired(view.units(topic, queue_id, begin, count), view.min_offset) for count in (1, end - begin))
+        if all(
+            _is_expired(view.units(topic, queue_id, begin, count), view.min_offset, is_gone)
+            for count in (1, end - begin)
+        )
     )
 
 
-def _is_expired(units: Iterable[tuple[int, int, int]], min_offset: int) -> bool:
+def _is_expired(units: Iterable[tuple[int, int, int]], min_offset: int, is_gone: Callable[[int], bool]) -> bool:
     """Behind the first unit that is none all have to be none: nothing else says where the queue ends."""
     found = [(offset, size) for offset, size, _ in units]
-    while found and found[-1] == (0, 0):
+    while found and (found[-1] == (0, 0) or is_gone(found[-1][0])):
         found.pop()
     return bool(found) and all(
         (offset, size) == (0, _BLANK_SIZE) or (size > 0 and 0 <= offset <= min_offset - size) for offset, size in found

@@ -1,6 +1,5 @@
 """Making a store whole again: every record that checks out is kept where it is, all else is made anew."""
 
-import bisect
 import contextlib
 import os
 import shutil
@@ -18,7 +17,9 @@ from mqstore.store.byte_ranges import refuse_remote, resolved
 from mqstore.store.message_store import MessageStore
 from mqstore.verify import unfinished
 from mqstore.verify.expired_queues import ExpiredQueue, expired_queues, put_back
+from mqstore.verify.group_offsets import set_back
 from mqstore.verify.log_ranges import locked_log_view, log_view
+from mqstore.verify.lost_messages import Lost, gone, known_lost
 
 __all__ = ["LostMessage", "RepairResult", "repair"]
 
@@ -59,6 +60,8 @@ class RepairResult:
     """Messages that are lost, as far as queues or offsets tell."""
     message_count: int
     """Messages that are in the queues now."""
+    set_back_count: int
+    """Offsets of groups that were set back to their queues' ends, which had lost what they had read."""
 
 
 def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = None, **options: Any) -> RepairResult:
@@ -102,20 +105,28 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
                 copied = _copy(source, of_source, made)
                 lost, message_count = _derive(made, _without_paths(given), copied.lost, copied.end)
                 put_back(copied.expired, [source], made)
+                set_back_count = set_back(made, _ends(made, _without_paths(given)))
                 holes = copied.holes
             path, saved = target, None
         else:
             found = _fill(source, of_source)
             lost, message_count = _derive(source, given, found.lost, found.end)
             put_back(found.expired, found.all_saved, source)
+            set_back_count = set_back(source, _ends(source, given), found.saved)
             unfinished.end(source / "mqstore")
             path, saved, holes = source, found.saved, found.holes
     in_order = (LostMessage(topic=topic, queue_id=queue, queue_offset=at) for topic, queue, at in sorted(lost))
-    return RepairResult(path=path, saved=saved, holes=holes, lost=tuple(in_order), message_count=message_count)
+    return RepairResult(
+        path=path,
+        saved=saved,
+        holes=holes,
+        lost=tuple(in_order),
+        message_count=message_count,
+        set_back_count=set_back_count,
+    )
 
 
 _Holes: TypeAlias = tuple[tuple[int, int, str | None], ...]
-_Lost: TypeAlias = frozenset[tuple[str, int, int]]
 
 
 def _new_folder(out: str | os.PathLike[str], source: Path) -> Path:
@@ -169,14 +180,15 @@ class _Copied:
     """What was found while a store was copied."""
 
     holes: _Holes
-    lost: _Lost
+    lost: Lost
     expired: frozenset[ExpiredQueue]
     end: int
 
 
 def _copy(source: Path, of_source: StoreOptions, made: Path) -> _Copied:
     view = log_view(str(source), of_source, compat=False)
-    lost, expired = _units_in_holes(view), expired_queues(view)
+    is_gone = gone(view)
+    lost, expired = known_lost(view, is_gone), expired_queues(view, is_gone)
     holes = view.copy_repaired(made / "commitlog")
     for kept in ("config", *(f"mqstore/{name}" for name in _OWN)):
         _copy_files(source / kept, made / kept)
@@ -207,7 +219,8 @@ def _fill(source: Path, of_source: StoreOptions) -> unfinished.Found:
     """Fills the log's holes where they are, and sets aside what will be made anew."""
     # A writer in between would put messages where a hole was found, or into queues that are set aside.
     with locked_log_view(of_source) as view:
-        lost, expired = _units_in_holes(view), expired_queues(view)
+        is_gone = gone(view)
+        lost, expired = known_lost(view, is_gone), expired_queues(view, is_gone)
         found = unfinished.begin(source / "mqstore", view.holes(), lost, expired, view.end)
         view.repair_in_place(found.saved)
         # Without the positions nothing is believed of what is still there.
@@ -217,7 +230,7 @@ def _fill(source: Path, of_source: StoreOptions) -> unfinished.Found:
     return found
 
 
-def _derive(store: Path, given: dict[str, Any], told: _Lost, end: int) -> tuple[_Lost, int]:
+def _derive(store: Path, given: dict[str, Any], told: Lost, end: int) -> tuple[Lost, int]:
     """Makes queues, index and checkpoint anew; gives the offsets that no message has, and how many have one.
 
     Of what the old queues told as lost a damaged unit may have told it: what a queue has now is not.
@@ -244,29 +257,15 @@ def _derive(store: Path, given: dict[str, Any], told: _Lost, end: int) -> tuple[
         return blanks | absent, sum(map(len, offsets.values())) - len(blanks)
 
 
+def _ends(store: Path, given: dict[str, Any]) -> dict[tuple[str, int], int]:
+    """The next offset of each queue."""
+    with mqstore.open(store, **given) as repaired:
+        return {(topic, queue_id): end for topic, queue_id, _, end, _ in repaired._queues()}
+
+
 def _without_paths(given: dict[str, Any]) -> dict[str, Any]:
     """The options of a store that has all its files in its own folder."""
     return {name: value for name, value in given.items() if not name.startswith("store_path_") and name != _READ_ONLY}
-
-
-def _units_in_holes(view: _native.LogView) -> _Lost:
-    """The messages that the damaged store's queues have in the log's holes and behind its end."""
-    holes = [(begin, behind) for begin, behind, _ in view.holes()]
-    begins = [begin for begin, _ in holes]
-
-    def is_gone(offset: int) -> bool:
-        at = bisect.bisect_right(begins, offset) - 1
-        return offset >= view.end or (at >= 0 and offset < holes[at][1])
-
-    return frozenset(
-        (topic, queue_id, number)
-        for topic, queue_id, begin, end in view.queue_files()
-        for first in range(begin, end, _UNITS_AT_ONCE)
-        for number, (offset, size, _) in enumerate(
-            view.units(topic, queue_id, first, min(_UNITS_AT_ONCE, end - first)), first
-        )
-        if 0 < size < _BLANK_SIZE and is_gone(offset)
-    )
 
 
 def _units(store: mqstore.MessageStore) -> Iterator[tuple[str, int, int, int, int]]:
@@ -279,7 +278,7 @@ def _units(store: mqstore.MessageStore) -> Iterator[tuple[str, int, int, int, in
                 number += 1
 
 
-def _blanks(store: mqstore.MessageStore) -> _Lost:
+def _blanks(store: mqstore.MessageStore) -> Lost:
     return frozenset(
         (topic, queue_id, number) for topic, queue_id, number, _, size in _units(store) if size == _BLANK_SIZE
     )

@@ -146,6 +146,11 @@ impl LogView {
         Ok(hole_rows(&interruptible(py, || self.known_holes())?))
     }
 
+    /// Topic, queue and queue offset of the messages in the holes whose heads still tell.
+    fn lost_by_head(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, i64)>> {
+        interruptible(py, || repair::lost_by_head(&self.core, &self.known_holes()?))
+    }
+
     fn copy_repaired(&self, py: Python<'_>, folder: PathBuf) -> PyResult<Vec<HoleRow>> {
         let copy = || {
             let holes = self.known_holes()?;

@@ -71,6 +71,24 @@ pub fn holes(view: &LogView) -> Result<Vec<Hole>> {
     Ok(found)
 }
 
+/// Topic, queue and queue offset of the records in holes of which the body alone is damaged, by what their heads say.
+///
+/// # Errors
+/// Where a file can't be read.
+pub fn lost_by_head(view: &LogView, holes: &[Hole]) -> Result<Vec<(String, i32, i64)>> {
+    let mut lost = Vec::new();
+    for hole in holes.iter().filter(|hole| matches!(hole.fault, Some(RecordFault::BodyCrc { .. }))) {
+        scan::scan(view.files(), hole.from, hole.to, Check::Structure, |offset, record, _| {
+            let queue = view.config().removed_queues.queue_of(offset, record);
+            if let Some(topic) = queue.and_then(|queue| std::str::from_utf8(queue.topic).ok()) {
+                lost.push((topic.to_owned(), record.queue_id, record.queue_offset));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+    }
+    Ok(lost)
+}
+
 /// Records that say another place in the queues than they have are holes too: the queues are made anew from
 /// the log, and they would go where they do not belong.
 fn add_strangers(view: &LogView, found: &mut Vec<Hole>) -> Result<()> {

@@ -9,4 +9,4 @@ pub(crate) mod filler;
 mod holes;
 
 pub use copy::{copy_log, fill_in_place};
-pub use holes::{Hole, holes};
+pub use holes::{Hole, holes, lost_by_head};
