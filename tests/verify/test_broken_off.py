@@ -19,12 +19,17 @@ from tests.compat.streams import SMALL_FILES
 from tests.store_files import copy_store, log_contents, queue_contents
 from tests.waiting import wait_until
 
+# Python itself leaves a file that Ctrl-C finds just opened, before any "with" has it, to its finalizer.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <_io.FileIO:pytest.PytestUnraisableExceptionWarning"
+)
+
 MESSAGES = 90
 LOG_FILE_SIZE = int(SMALL_FILES["mappedFileSizeCommitLog"])
 LOST = {20, 21, MESSAGES - 1}
 TRIED = 25
 """Of some hundred places."""
-_MODULES = {sys.modules[f"mqstore.verify.{name}"].__file__ for name in ("repair", "unfinished")}
+_MODULES = {sys.modules[f"mqstore.verify.{name}"].__file__ for name in ("repair", "unfinished", "group_offsets")}
 
 
 @pytest.fixture

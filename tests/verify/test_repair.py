@@ -485,6 +485,7 @@ def test_a_queue_that_lost_its_last_messages_is_not_begun_anew(tmp_path: Path) -
     overwrite(path, last.wrote_offset, b"\1" * 8)
     done = repair(path, tmp_path / "whole", **SMALL_FILES)
     assert done.lost == (LostMessage(topic="t", queue_id=1, queue_offset=5),)
+    assert {found.kind for found in verify(done.path, **SMALL_FILES)[1]} == set()
     with mqstore.open(done.path, "rw", **SMALL_FILES) as opened:
         assert opened.put("t", b"next", queue_id=1).logics_offset == 5
         assert [bytes(message.body) for message in opened.select("t", queue_id=1)] == [b"next"]

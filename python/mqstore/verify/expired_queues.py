@@ -20,6 +20,8 @@ class ExpiredQueue(NamedTuple):
     queue_id: int
     file: str
     """The name of its newest file."""
+    unit_count: int
+    """Units of that file up to the last one of an expired message."""
 
     def path(self, store: Path) -> Path:
         """Where a store has that file."""
@@ -31,25 +33,28 @@ def expired_queues(view: _native.LogView, is_gone: Callable[[int], bool]) -> fro
     newest: dict[tuple[str, int], tuple[int, int]] = {}
     for topic, queue_id, begin, end in view.queue_files():
         newest[topic, queue_id] = max((begin, end), newest.get((topic, queue_id), (begin, end)))
-    return frozenset(
-        ExpiredQueue(topic, queue_id, f"{begin * _CQ_STORE_UNIT_SIZE:020}")
-        for (topic, queue_id), (begin, end) in newest.items()
+    found = set()
+    for (topic, queue_id), (begin, end) in newest.items():
         # Of most queues the first unit tells.
-        if all(
-            _is_expired(view.units(topic, queue_id, begin, count), view.min_offset, is_gone)
-            for count in (1, end - begin)
-        )
-    )
+        counts = [
+            _expired_count(view.units(topic, queue_id, begin, most), view.min_offset, is_gone)
+            for most in (1, end - begin)
+        ]
+        if all(counts):
+            found.add(ExpiredQueue(topic, queue_id, f"{begin * _CQ_STORE_UNIT_SIZE:020}", counts[-1]))
+    return frozenset(found)
 
 
-def _is_expired(units: Iterable[tuple[int, int, int]], min_offset: int, is_gone: Callable[[int], bool]) -> bool:
-    """Behind the first unit that is none all have to be none: nothing else says where the queue ends."""
+def _expired_count(units: Iterable[tuple[int, int, int]], min_offset: int, is_gone: Callable[[int], bool]) -> int:
+    """How many units there are up to the last one of an expired message; 0 where one leads to a message that exists."""
     found = [(offset, size) for offset, size, _ in units]
+    # Behind the first unit that is none all have to be none: nothing else says where the queue ends.
     while found and (found[-1] == (0, 0) or is_gone(found[-1][0])):
         found.pop()
-    return bool(found) and all(
+    are_expired = all(
         (offset, size) == (0, _BLANK_SIZE) or (size > 0 and 0 <= offset <= min_offset - size) for offset, size in found
     )
+    return len(found) if are_expired else 0
 
 
 def put_back(queues: Iterable[ExpiredQueue], sources: Iterable[Path], store: Path) -> None:
@@ -70,7 +75,7 @@ def put_back(queues: Iterable[ExpiredQueue], sources: Iterable[Path], store: Pat
         content = found.read_bytes()
         with target.open("xb") as file:
             # What is empty in a queue file takes no space.
-            file.write(content.rstrip(b"\0"))
+            file.write(content[: queue.unit_count * _CQ_STORE_UNIT_SIZE])
             file.truncate(len(content))
             file.flush()
             os.fsync(file.fileno())

@@ -128,12 +128,16 @@ def _read(own: Path) -> Found | None:
 
 
 def _parsed(own: Path, note: Any) -> Found | None:
-    """``None`` where it names a folder that no repair made."""
+    """``None`` where it names a folder that no repair made, or tells of a queue without units."""
     holes = tuple((int(begin), int(to), None if fault is None else str(fault)) for begin, to, fault in note["holes"])
     lost = frozenset((str(topic), int(queue), int(offset)) for topic, queue, offset in note["lost"])
-    expired = frozenset(ExpiredQueue(str(topic), int(queue), str(file)) for topic, queue, file in note["expired"])
+    expired = frozenset(
+        ExpiredQueue(str(topic), int(queue), str(file), int(count)) for topic, queue, file, count in note["expired"]
+    )
     saved = str(note["saved"])
     names = [saved, *(name for queue in expired for name in (queue.topic, queue.file))]
+    if any(queue.unit_count < 1 for queue in expired):
+        return None
     if not saved.startswith(_SAVED) or any(name in {"", ".."} or Path(name).name != name for name in names):
         return None
     return Found(saved=own / saved, holes=holes, lost=lost, expired=expired, end=int(note["end"]))

@@ -297,3 +297,32 @@ fn a_record_whose_begin_a_slave_had_flushed_ends_the_log_after_a_power_cut() {
         }
     }
 }
+
+/// Who mended a log knows where it ends: what is behind goes, and nothing before it.
+#[test]
+fn a_mended_log_ends_where_it_is_told_and_is_never_cut_before() {
+    for clean in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        let offsets = left(root.path(), clean);
+        let mended_to = |end| StoreConfig { mended_to: Some(end), ..config(root.path()) };
+        std::fs::remove_dir_all(root.path().join("consumequeue")).unwrap();
+        std::fs::remove_dir_all(root.path().join("mqstore")).unwrap();
+        let log = || tree(&root.path().join("commitlog"));
+        let before = log();
+        let refused = try_open(mended_to(offsets[59] + 1000), Mode::ReadWrite).err();
+        assert!(matches!(refused, Some(Error::Damaged { .. })), "{refused:?}");
+        flip(root.path(), offsets[20] + 100);
+        let refused = try_open(mended_to(offsets[50]), Mode::ReadWrite).err();
+        assert!(
+            matches!(refused, Some(Error::Damaged { offset, .. }) if offset == offsets[20]),
+            "{refused:?}"
+        );
+        flip(root.path(), offsets[20] + 100);
+        assert_eq!(log(), before, "clean: {clean}");
+        let store = open_with(mended_to(offsets[50]));
+        store.reput().unwrap();
+        assert_eq!(store.max_phy_offset(), offsets[50]);
+        assert_eq!(numbers(&store), (0..50).collect::<Vec<_>>());
+        store.close().unwrap();
+    }
+}
