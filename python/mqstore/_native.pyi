@@ -1093,8 +1093,8 @@ class LogView:
         """How many index files there are; ``None`` where messages are not indexed."""
     def holes(self) -> list[tuple[int, int, str | None]]:
         """Parts of the log that hold no record, each in one file: begin, end, what is wrong."""
-    def lost_by_head(self) -> list[tuple[str, int, int]]:
-        """Topic, queue and offset of the messages in the holes whose bodies alone are damaged."""
+    def lost_by_head(self) -> list[tuple[str, int, int, int]]:
+        """Topic, queue, offset and place in the log of the messages in the holes whose bodies alone are damaged."""
     def copy_repaired(self, folder: StrPath) -> list[tuple[int, int, str | None]]:
         """Copies the log into a folder, its holes filled with records that no queue has; gives the holes."""
     def repair_in_place(self, saved: StrPath) -> list[tuple[int, int, str | None]]:

@@ -260,3 +260,12 @@ def test_what_offsets_say_is_in_the_files_before_them(open_store: Opener, clock:
     assert offsets_in(killed) == {1: 1}
     store.close()
     assert bodies(open_store("killed", **given)) == [b"body"]
+
+
+@pytest.mark.parametrize("compat", [False, True])
+def test_a_delayed_message_comes_to_no_delayed_topic(open_store: Opener, clock: HandClock, *, compat: bool) -> None:
+    """Once it was due it would come back there, delayed as before, for ever."""
+    store = open_store(clock=clock, compat=compat)
+    with pytest.raises(mqstore.MessageIllegalError, match="SCHEDULE_TOPIC_XXXX"):
+        store.put("SCHEDULE_TOPIC_XXXX", b"again", properties={"DELAY": "1"})
+    assert store.get_max_phy_offset() == 0

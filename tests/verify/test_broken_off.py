@@ -156,7 +156,7 @@ def assert_saved(saved: list[Path], log: dict[str, bytes]) -> None:
 
 @pytest.mark.parametrize(
     "note",
-    ["", "[]", "7", '{"saved": "x"}', '{"saved": "../repaired-1", "holes": [], "lost": []}', "[" * 100_000],
+    ["", "[]", "7", '{"saved": "x"}', '{"saved": "../repaired-1", "holes": [], "told": []}', "[" * 100_000],
 )
 def test_a_note_that_is_none_is_told(damaged: Path, note: str) -> None:
     (damaged / "mqstore" / "repairing.json").write_text(note)

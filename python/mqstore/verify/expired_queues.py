@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mqstore import _native
+from mqstore.verify.lost_messages import BLANK_SIZE
 
 __all__ = ["ExpiredQueue", "expired_queues", "put_back"]
 
 _CQ_STORE_UNIT_SIZE = 20
-_BLANK_SIZE = 2**31 - 1
 
 
 class ExpiredQueue(NamedTuple):
@@ -52,7 +52,7 @@ def _expired_count(units: Iterable[tuple[int, int, int]], min_offset: int, is_go
     while found and (found[-1] == (0, 0) or is_gone(found[-1][0])):
         found.pop()
     are_expired = all(
-        (offset, size) == (0, _BLANK_SIZE) or (size > 0 and 0 <= offset <= min_offset - size) for offset, size in found
+        (offset, size) == (0, BLANK_SIZE) or (size > 0 and 0 <= offset <= min_offset - size) for offset, size in found
     )
     return len(found) if are_expired else 0
 

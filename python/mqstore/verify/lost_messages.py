@@ -1,68 +1,106 @@
-"""What a damaged store had: messages that its queues, or their own heads, tell of."""
+"""What a damaged store had and a repaired one has not: messages that queues, or their own heads, tell of."""
 
 import bisect
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
 
 from mqstore import _native
 
-__all__ = ["Lost", "gone", "known_lost"]
+__all__ = ["BLANK_SIZE", "Lost", "Told", "gone", "lost", "told"]
 
+BLANK_SIZE = 2**31 - 1
+"""In a unit: the queue skips this offset."""
+_LOG_FILE_SIZE = 1 << 30
 _UNITS_AT_ONCE = 10_000
-_BLANK_SIZE = 2**31 - 1
 
 Lost: TypeAlias = frozenset[tuple[str, int, int]]
 """Messages by topic, queue and offset."""
-_Places: TypeAlias = list[tuple[int, int]]
+
+
+class Told(NamedTuple):
+    """A message that a damaged store tells of, rightly or not."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    phy_offset: int
+    """Where it would be in the log."""
 
 
 def gone(view: _native.LogView) -> Callable[[int], bool]:
     """Whether a place of the log is in a hole, or behind its end."""
     holes = [(begin, behind) for begin, behind, _ in view.holes()]
+    # A lost end is no longer than the rest, or a file; damaged units lead anywhere.
+    holes.append((view.end, 2 * view.end + _LOG_FILE_SIZE))
     begins = [begin for begin, _ in holes]
 
     def is_gone(offset: int) -> bool:
         at = bisect.bisect_right(begins, offset) - 1
-        return offset >= view.end or (at >= 0 and offset < holes[at][1])
+        return at >= 0 and offset < holes[at][1]
 
     return is_gone
 
 
-def known_lost(view: _native.LogView, is_gone: Callable[[int], bool]) -> Lost:
+def told(view: _native.LogView, is_gone: Callable[[int], bool]) -> frozenset[Told]:
     """The messages that the damaged store's queues, or their own heads, have where nothing is by :func:`gone`."""
-    files: dict[tuple[str, int], _Places] = {}
-    for topic, queue_id, begin, end in view.queue_files():
-        files.setdefault((topic, queue_id), []).append((begin, end))
     by_unit = (
-        (topic, queue_id, number)
-        for (topic, queue_id), of_queue in files.items()
-        for number in _lost_by_unit(view, is_gone, _written_backwards(view, topic, queue_id, of_queue))
+        Told(topic, queue_id, number, offset)
+        for topic, queue_id, begin, end in view.queue_files()
+        for first in range(begin, end, _UNITS_AT_ONCE)
+        for number, (offset, size, _) in enumerate(
+            view.units(topic, queue_id, first, min(_UNITS_AT_ONCE, end - first)), first
+        )
+        if 0 < size < BLANK_SIZE and is_gone(offset)
     )
+    queues = {(topic, queue_id) for topic, queue_id, _, _ in view.queue_files()}
     # A head that tells of a queue without files is damaged too.
-    by_head = (message for message in view.lost_by_head() if message[:2] in files)
-    return frozenset((*by_unit, *by_head))
+    by_head = (Told(*message) for message in view.lost_by_head() if message[:2] in queues)
+    # Of several units of a queue that lead to one place all but one are copies.
+    found = {(one.topic, one.queue_id, one.phy_offset): one for one in sorted((*by_unit, *by_head), reverse=True)}
+    return frozenset(found.values())
 
 
-def _lost_by_unit(
-    view: _native.LogView, is_gone: Callable[[int], bool], backwards: Iterator[tuple[int, int]]
-) -> Iterator[int]:
-    """The offsets whose units lead to where nothing is.
+def lost(repaired: _native.Store, told: Iterable[Told]) -> tuple[Lost, int]:
+    """The messages that a repaired store has not, and how many it has.
 
-    One that leads behind the log's end, and is not among the last, is a damaged unit, and tells nothing.
+    They are the offsets of its queues that no message has, and what is told of right before and behind those.
     """
-    is_last = True
-    for number, offset in backwards:
-        is_last = is_last and offset >= view.end
-        if is_gone(offset) and (is_last or offset < view.end):
-            yield number
+    blanks, spans, count = set[tuple[str, int, int]](), dict[tuple[str, int], tuple[Told, Told]](), 0
+    for topic, queue_id, first, end, _ in repaired._queues():
+        for at, offset, size in _units(repaired, topic, queue_id, first, end):
+            if size == BLANK_SIZE:
+                blanks.add((topic, queue_id, at))
+                continue
+            count += 1
+            unit = Told(topic, queue_id, at, offset)
+            spans[topic, queue_id] = (spans.get((topic, queue_id), (unit,))[0], unit)
+    by_queue: dict[tuple[str, int], list[Told]] = {}
+    for one in sorted(told):
+        by_queue.setdefault(one[:2], []).append(one)
+    outside = (one[:3] for queue, ones in by_queue.items() for one in _outside(ones, spans.get(queue)))
+    return frozenset((*blanks, *outside)), count
 
 
-def _written_backwards(view: _native.LogView, topic: str, queue_id: int, files: _Places) -> Iterator[tuple[int, int]]:
-    """The offsets of a queue that have units, and the places in the log to which those lead, the last one first."""
-    for begin, end in sorted(files, reverse=True):
-        for first in reversed(range(begin, end, _UNITS_AT_ONCE)):
-            units = view.units(topic, queue_id, first, min(_UNITS_AT_ONCE, end - first))
-            for number in reversed(range(len(units))):
-                offset, size, _ = units[number]
-                if 0 < size < _BLANK_SIZE and offset >= 0:
-                    yield first + number, offset
+def _outside(ones: list[Told], span: tuple[Told, Told] | None) -> Iterator[Told]:
+    """What is told of before and behind the messages that a queue has.
+
+    Garbage in a queue's files, or units of messages long expired, tell as well, but not offset by offset from there on.
+    """
+    first, last = span or (ones[0], ones[0])
+    if span is None:
+        yield first
+    for one in reversed(ones):
+        if one.queue_offset == first.queue_offset - 1 and one.phy_offset < first.phy_offset:
+            first = one
+            yield one
+    for one in ones:
+        if one.queue_offset == last.queue_offset + 1 and one.phy_offset > last.phy_offset:
+            last = one
+            yield one
+
+
+def _units(store: _native.Store, topic: str, queue_id: int, first: int, end: int) -> Iterator[tuple[int, int, int]]:
+    # A call gives units of one file at most, and none where that file is missing.
+    while first < end and (units := store._units(topic, queue_id, first, min(_UNITS_AT_ONCE, end - first))):
+        yield from ((at, offset, size) for at, (offset, size, _) in enumerate(units, first))
+        first += len(units)

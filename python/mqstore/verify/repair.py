@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,12 +19,12 @@ from mqstore.verify import unfinished
 from mqstore.verify.expired_queues import ExpiredQueue, expired_queues, put_back
 from mqstore.verify.group_offsets import set_back
 from mqstore.verify.log_ranges import locked_log_view, log_view
-from mqstore.verify.lost_messages import Lost, gone, known_lost
+from mqstore.verify.lost_messages import Lost, Told, gone
+from mqstore.verify.lost_messages import lost as lost_of
+from mqstore.verify.lost_messages import told as told_by
 
 __all__ = ["LostMessage", "RepairResult", "repair"]
 
-_UNITS_AT_ONCE = 10_000
-_BLANK_SIZE = 2**31 - 1
 _NOBODY = "127.0.0.1:0"
 _READ_ONLY = "read_only_commit_log_store_paths"
 _DERIVED = ("consumequeue", "consumequeue_ext", "index", "checkpoint", "abort")
@@ -103,14 +103,14 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
         if target is not None:
             with _whole_or_not_at_all(target) as made:
                 copied = _copy(source, of_source, made)
-                lost, message_count = _derive(made, _without_paths(given), copied.lost, copied.end)
+                lost, message_count = _derive(made, _without_paths(given), copied.told, copied.end)
                 put_back(copied.expired, [source], made)
                 set_back_count = set_back(made, _ends(made, _without_paths(given)))
                 holes = copied.holes
             path, saved = target, None
         else:
             found = _fill(source, of_source)
-            lost, message_count = _derive(source, given, found.lost, found.end)
+            lost, message_count = _derive(source, given, found.told, found.end)
             put_back(found.expired, found.all_saved, source)
             set_back_count = set_back(source, _ends(source, given), found.saved)
             unfinished.end(source / "mqstore")
@@ -180,7 +180,7 @@ class _Copied:
     """What was found while a store was copied."""
 
     holes: _Holes
-    lost: Lost
+    told: frozenset[Told]
     expired: frozenset[ExpiredQueue]
     end: int
 
@@ -188,11 +188,11 @@ class _Copied:
 def _copy(source: Path, of_source: StoreOptions, made: Path) -> _Copied:
     view = log_view(str(source), of_source, compat=False)
     is_gone = gone(view)
-    lost, expired = known_lost(view, is_gone), expired_queues(view, is_gone)
+    told, expired = told_by(view, is_gone), expired_queues(view, is_gone)
     holes = view.copy_repaired(made / "commitlog")
     for kept in ("config", *(f"mqstore/{name}" for name in _OWN)):
         _copy_files(source / kept, made / kept)
-    return _Copied(holes=tuple(holes), lost=lost, expired=expired, end=view.end)
+    return _Copied(holes=tuple(holes), told=told, expired=expired, end=view.end)
 
 
 def _copy_files(source: Path, target: Path) -> None:
@@ -220,8 +220,8 @@ def _fill(source: Path, of_source: StoreOptions) -> unfinished.Found:
     # A writer in between would put messages where a hole was found, or into queues that are set aside.
     with locked_log_view(of_source) as view:
         is_gone = gone(view)
-        lost, expired = known_lost(view, is_gone), expired_queues(view, is_gone)
-        found = unfinished.begin(source / "mqstore", view.holes(), lost, expired, view.end)
+        told, expired = told_by(view, is_gone), expired_queues(view, is_gone)
+        found = unfinished.begin(source / "mqstore", view.holes(), told, expired, view.end)
         view.repair_in_place(found.saved)
         # Without the positions nothing is believed of what is still there.
         for folder, name in [(source / "mqstore", "positions"), *((source, name) for name in _DERIVED)]:
@@ -230,11 +230,8 @@ def _fill(source: Path, of_source: StoreOptions) -> unfinished.Found:
     return found
 
 
-def _derive(store: Path, given: dict[str, Any], told: Lost, end: int) -> tuple[Lost, int]:
-    """Makes queues, index and checkpoint anew; gives the offsets that no message has, and how many have one.
-
-    Of what the old queues told as lost a damaged unit may have told it: what a queue has now is not.
-    """
+def _derive(store: Path, given: dict[str, Any], told: Iterable[Told], end: int) -> tuple[Lost, int]:
+    """Makes queues, index and checkpoint anew; gives what is lost of what was told, and how many messages there are."""
     options = StoreOptions.of(str(store), given)
     # Without them the engine dispatches the whole log when it opens the store.
     with MessageStore(
@@ -249,12 +246,7 @@ def _derive(store: Path, given: dict[str, Any], told: Lost, end: int) -> tuple[L
         store_host=_NOBODY,
         mended_to=end,
     ) as repaired:
-        blanks = _blanks(repaired)
-        offsets = {(topic, queue_id): range(first, end) for topic, queue_id, first, end, _ in repaired._queues()}
-        absent = {
-            (topic, queue_id, at) for topic, queue_id, at in told if at not in offsets.get((topic, queue_id), range(0))
-        }
-        return blanks | absent, sum(map(len, offsets.values())) - len(blanks)
+        return lost_of(repaired, told)
 
 
 def _ends(store: Path, given: dict[str, Any]) -> dict[tuple[str, int], int]:
@@ -266,19 +258,3 @@ def _ends(store: Path, given: dict[str, Any]) -> dict[tuple[str, int], int]:
 def _without_paths(given: dict[str, Any]) -> dict[str, Any]:
     """The options of a store that has all its files in its own folder."""
     return {name: value for name, value in given.items() if not name.startswith("store_path_") and name != _READ_ONLY}
-
-
-def _units(store: mqstore.MessageStore) -> Iterator[tuple[str, int, int, int, int]]:
-    for topic, queue_id, first, end, _ in store._queues():
-        number = first
-        # A call gives units of one file at most, and none where that file is missing.
-        while number < end and (units := store._units(topic, queue_id, number, min(_UNITS_AT_ONCE, end - number))):
-            for offset, size, _ in units:
-                yield topic, queue_id, number, offset, size
-                number += 1
-
-
-def _blanks(store: mqstore.MessageStore) -> Lost:
-    return frozenset(
-        (topic, queue_id, number) for topic, queue_id, number, _, size in _units(store) if size == _BLANK_SIZE
-    )

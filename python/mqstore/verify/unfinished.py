@@ -15,6 +15,7 @@ from typing import Any
 from mqstore import _native
 from mqstore.errors import StoreLayoutError
 from mqstore.verify.expired_queues import ExpiredQueue
+from mqstore.verify.lost_messages import Told
 
 __all__ = ["Found", "begin", "end"]
 
@@ -31,8 +32,8 @@ class Found:
     """Where this run saves what it changes: in the folder of the one that was broken off, where there was one."""
     holes: tuple[tuple[int, int, str | None], ...]
     """Parts of the log without records: begin, end, what was wrong there."""
-    lost: frozenset[tuple[str, int, int]]
-    """Topic, queue and offset of messages that cannot be read."""
+    told: frozenset[Told]
+    """Messages that the store told of where nothing is."""
     expired: frozenset[ExpiredQueue]
     """Queues of which there were offsets alone."""
     end: int
@@ -49,7 +50,7 @@ class Found:
 def begin(
     own: Path,
     holes: Iterable[tuple[int, int, str | None]],
-    lost: Iterable[tuple[str, int, int]],
+    told: Iterable[Told],
     expired: Iterable[ExpiredQueue],
     end: int,
 ) -> Found:
@@ -58,7 +59,7 @@ def begin(
     Args:
         own: The folder ``mqstore`` of the store.
         holes: The log's holes now.
-        lost: The messages that are known to be lost now.
+        told: The messages that the store tells of where nothing is now.
         expired: The queues of which there are offsets alone now.
         end: Where the log ends now, by what is known to be on the disk; another run does not know that any more.
 
@@ -70,7 +71,7 @@ def begin(
     if before is None:
         name = f"{_SAVED}{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         found = Found(
-            saved=_free(own / name), holes=tuple(holes), lost=frozenset(lost), expired=frozenset(expired), end=end
+            saved=_free(own / name), holes=tuple(holes), told=frozenset(told), expired=frozenset(expired), end=end
         )
         top = found.saved
     else:
@@ -80,14 +81,14 @@ def begin(
         found = Found(
             saved=_free(top / _AGAIN) if top.exists() else top,
             holes=tuple(sorted((*known, *new), key=lambda hole: hole[:2])),
-            lost=before.lost | frozenset(lost),
+            told=before.told | frozenset(told),
             expired=before.expired | frozenset(expired),
             end=before.end,
         )
     note = {
         "saved": top.name,
         "holes": found.holes,
-        "lost": sorted(found.lost),
+        "told": sorted(found.told),
         "expired": sorted(found.expired),
         "end": found.end,
     }
@@ -130,7 +131,7 @@ def _read(own: Path) -> Found | None:
 def _parsed(own: Path, note: Any) -> Found | None:
     """``None`` where it names a folder that no repair made, or tells of a queue without units."""
     holes = tuple((int(begin), int(to), None if fault is None else str(fault)) for begin, to, fault in note["holes"])
-    lost = frozenset((str(topic), int(queue), int(offset)) for topic, queue, offset in note["lost"])
+    told = frozenset(Told(str(topic), int(queue), int(at), int(place)) for topic, queue, at, place in note["told"])
     expired = frozenset(
         ExpiredQueue(str(topic), int(queue), str(file), int(count)) for topic, queue, file, count in note["expired"]
     )
@@ -140,4 +141,4 @@ def _parsed(own: Path, note: Any) -> Found | None:
         return None
     if not saved.startswith(_SAVED) or any(name in {"", ".."} or Path(name).name != name for name in names):
         return None
-    return Found(saved=own / saved, holes=holes, lost=lost, expired=expired, end=int(note["end"]))
+    return Found(saved=own / saved, holes=holes, told=told, expired=expired, end=int(note["end"]))

@@ -146,8 +146,8 @@ impl LogView {
         Ok(hole_rows(&interruptible(py, || self.known_holes())?))
     }
 
-    /// Topic, queue and queue offset of the messages in the holes whose heads still tell.
-    fn lost_by_head(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, i64)>> {
+    /// Topic, queue, queue offset and place in the log of the messages in the holes whose heads still tell.
+    fn lost_by_head(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, i64, u64)>> {
         interruptible(py, || repair::lost_by_head(&self.core, &self.known_holes()?))
     }
 

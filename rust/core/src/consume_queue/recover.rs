@@ -139,11 +139,8 @@ impl ConsumeQueue {
                 }
                 let in_order = unit.is_written() && unit.physical_offset >= previous_end;
                 if !in_order || unit.physical_offset >= num::java_long(dispatched_to) {
-                    garbage |= if in_order {
-                        self.has_known_behind(index + 1, dispatched_to)? || !agrees(unit, index)?
-                    } else {
-                        !is_zero || self.has_known_behind(index, dispatched_to)?
-                    };
+                    garbage |= if in_order { !agrees(unit, index)? } else { !is_zero };
+                    garbage |= self.has_known_behind(index, dispatched_to)?;
                     break 'files;
                 }
                 previous_end = unit.end();

@@ -68,16 +68,30 @@ pub(super) fn evaluate<'a>(expression: &'a Expression, of: &'a [u8]) -> Result<V
             }
             _ => Value::Null,
         },
-        Node::And(parts) => until(parts, of, false)?,
-        Node::Or(parts) => until(parts, of, true)?,
+        Node::Between { value, low, high, not } => {
+            let value = evaluate(value, of)?;
+            let (at_low, at_high) = if *not {
+                (Comparison::Less, Comparison::Greater)
+            } else {
+                (Comparison::GreaterEqual, Comparison::LessEqual)
+            };
+            let sides = [(at_low, low), (at_high, high)];
+            let sides = sides.into_iter().map(|(at, bound)| compared(at, value, || evaluate(bound, of)));
+            until(sides, *not)?
+        }
+        Node::And(parts) => until(parts.iter().map(|part| evaluate(part, of)), false)?,
+        Node::Or(parts) => until(parts.iter().map(|part| evaluate(part, of)), true)?,
     })
 }
 
 /// The parts one after another: the first that decides, unknown where one was, otherwise the rest.
-fn until<'a>(parts: &'a [Expression], of: &'a [u8], decides: bool) -> Result<Value<'a>, Inconvertible> {
+fn until<'a>(
+    parts: impl Iterator<Item = Result<Value<'a>, Inconvertible>>,
+    decides: bool,
+) -> Result<Value<'a>, Inconvertible> {
     let mut is_unknown = false;
     for part in parts {
-        match evaluate(part, of)? {
+        match part? {
             Value::Bool(value) if value == decides => return Ok(Value::Bool(decides)),
             Value::Bool(_) => {}
             _ => is_unknown = true,

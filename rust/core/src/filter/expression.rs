@@ -56,6 +56,12 @@ pub(super) enum Node {
         texts: Vec<String>,
         not: bool,
     },
+    Between {
+        value: Box<Expression>,
+        low: Box<Expression>,
+        high: Box<Expression>,
+        not: bool,
+    },
     And(Vec<Expression>),
     Or(Vec<Expression>),
 }
@@ -173,15 +179,7 @@ impl Expression {
 
     /// Source: `createGreaterThan` and its like.
     pub(super) fn compared(self, comparison: Comparison, right: Self) -> Result<Self, Refusal> {
-        for operand in [&self, &right] {
-            let is_number = matches!(
-                operand.node,
-                Node::Constant(Constant::Int(_) | Constant::Long(_) | Constant::Double(_))
-            );
-            if !is_number && (operand.is_boolean() || matches!(operand.node, Node::Constant(_))) {
-                return Err("only numbers and properties are greater or less".into());
-            }
-        }
+        check_comparable([&self, &right])?;
         Self::binary(self, right, |left, right| Node::Compare(comparison, left, right))
     }
 
@@ -193,14 +191,20 @@ impl Expression {
                 return Err("the first value of BETWEEN has to be less than or equal to the second".into());
             }
         }
-        let above = self.clone().compared(Comparison::GreaterEqual, low)?;
-        Self::all_of(vec![above, self.compared(Comparison::LessEqual, high)?])
+        self.between_or_not(low, high, false)
     }
 
     /// Source: `createNotBetween`.
     pub(super) fn not_between(self, low: Self, high: Self) -> Result<Self, Refusal> {
-        let below = self.clone().compared(Comparison::Less, low)?;
-        Self::any_of(vec![below, self.compared(Comparison::Greater, high)?])
+        self.between_or_not(low, high, true)
+    }
+
+    /// 4.9.3 makes two comparisons of it; the value stands once here, since each level of nesting would double it.
+    fn between_or_not(self, low: Self, high: Self, not: bool) -> Result<Self, Refusal> {
+        check_comparable([&self, &low, &high])?;
+        let depth = 2 + self.depth.max(low.depth).max(high.depth);
+        let [value, low, high] = [self, low, high].map(Box::new);
+        Self { node: Node::Between { value, low, high, not }, depth }.checked()
     }
 
     /// Source: `createInFilter`.
@@ -211,4 +215,17 @@ impl Expression {
         texts.sort_unstable();
         Ok(Self { node: Node::In { property, texts, not }, depth: 1 })
     }
+}
+
+fn check_comparable<const N: usize>(operands: [&Expression; N]) -> Result<(), Refusal> {
+    for operand in operands {
+        let is_number = matches!(
+            operand.node,
+            Node::Constant(Constant::Int(_) | Constant::Long(_) | Constant::Double(_))
+        );
+        if !is_number && (operand.is_boolean() || matches!(operand.node, Node::Constant(_))) {
+            return Err("only numbers and properties are greater or less".into());
+        }
+    }
+    Ok(())
 }

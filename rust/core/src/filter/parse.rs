@@ -12,11 +12,12 @@
 //! ```
 
 use super::expression::{Comparison, Constant, Expression, MAX_DEPTH, Refusal};
-use super::token::{Fault, Token, Word, word};
+use super::token::{Fault, Token, Word, lines_end, word};
 
 /// Reads an expression. With `compat` what follows it is passed over, as long as it begins with a word.
 pub(super) fn parse(text: &str, compat: bool) -> Result<Expression, Fault> {
-    let mut parser = Parser { text, next: word(text, 0)?, depth: 0 };
+    let lines_end = lines_end(text);
+    let mut parser = Parser { text, lines_end, next: word(text, 0, lines_end)?, depth: 0 };
     let expression = parser.or()?.into_boolean().map_err(|reason| Fault::new(0, reason))?;
     if parser.next.token != Token::End && !compat {
         return Err(parser.expected("AND, OR or the end"));
@@ -26,13 +27,14 @@ pub(super) fn parse(text: &str, compat: bool) -> Result<Expression, Fault> {
 
 struct Parser<'a> {
     text: &'a str,
+    lines_end: usize,
     next: Word<'a>,
     depth: usize,
 }
 
 impl<'a> Parser<'a> {
     fn advance(&mut self) -> Result<Token<'a>, Fault> {
-        let following = word(self.text, self.next.end)?;
+        let following = word(self.text, self.next.end, self.lines_end)?;
         Ok(std::mem::replace(&mut self.next, following).token)
     }
 

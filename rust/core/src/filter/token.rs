@@ -59,9 +59,14 @@ pub(super) struct Word<'a> {
     pub(super) end: usize,
 }
 
-/// The first word from a byte on.
-pub(super) fn word(text: &str, from: usize) -> Result<Word<'_>, Fault> {
-    let at = from + blank_size(text.get(from..).unwrap_or_default());
+/// Where the last line ends that has an end; 0 where none has.
+pub(super) fn lines_end(text: &str) -> usize {
+    text.rfind(['\n', '\r']).map_or(0, |end| end + 1)
+}
+
+/// The first word from a byte on, in a text of which [`lines_end`] is known.
+pub(super) fn word(text: &str, from: usize, lines_end: usize) -> Result<Word<'_>, Fault> {
+    let at = from + blank_size(text.get(from..).unwrap_or_default(), lines_end.saturating_sub(from));
     let rest = text.get(at..).unwrap_or_default();
     let found = |token, size: usize| Ok(Word { token, at, end: at + size });
     let bytes = rest.as_bytes();
@@ -118,14 +123,14 @@ fn keyword_or_name(name: &str) -> Token<'_> {
 }
 
 /// Bytes of white space and comments at the beginning.
-fn blank_size(text: &str) -> usize {
+fn blank_size(text: &str, lines_end: usize) -> usize {
     let mut size = 0;
     loop {
         let rest = text.get(size..).unwrap_or_default();
         let blank = match rest.as_bytes() {
             [b' ' | b'\t' | b'\n' | b'\r' | 0x0C, ..] => Some(1),
-            // Without the end of its line it is no comment but two signs.
-            [b'-', b'-', ..] => rest.find(['\n', '\r']).map(|end| end + 1),
+            // Without the end of its line it is no comment but two signs, which are not looked behind again and again.
+            [b'-', b'-', ..] if size < lines_end => rest.find(['\n', '\r']).map(|end| end + 1),
             [b'/', b'*', ..] => rest.get(2..).and_then(|inner| inner.find("*/")).map(|end| end + 4),
             _ => None,
         };

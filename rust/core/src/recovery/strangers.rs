@@ -266,7 +266,7 @@ impl Hole {
     /// Whether a record can be the missing one.
     fn may_be_of(&self, claim: &Claim) -> bool {
         self.queue_offset == claim.queue_offset
-            && (self.between.0 + 1..self.between.1).contains(&claim.phy_offset)
+            && (self.between.0..self.between.1).contains(&claim.phy_offset)
     }
 
     /// Whether one of the places in order at which records were lost says where the missing one was.

@@ -71,17 +71,18 @@ pub fn holes(view: &LogView) -> Result<Vec<Hole>> {
     Ok(found)
 }
 
-/// Topic, queue and queue offset of the records in holes of which the body alone is damaged, by what their heads say.
+/// Topic, queue, queue offset and place of the records in holes of which the body alone is damaged, by what their heads
+/// say.
 ///
 /// # Errors
 /// Where a file can't be read.
-pub fn lost_by_head(view: &LogView, holes: &[Hole]) -> Result<Vec<(String, i32, i64)>> {
+pub fn lost_by_head(view: &LogView, holes: &[Hole]) -> Result<Vec<(String, i32, i64, u64)>> {
     let mut lost = Vec::new();
     for hole in holes.iter().filter(|hole| matches!(hole.fault, Some(RecordFault::BodyCrc { .. }))) {
         scan::scan(view.files(), hole.from, hole.to, Check::Structure, |offset, record, _| {
             let queue = view.config().removed_queues.queue_of(offset, record);
             if let Some(topic) = queue.and_then(|queue| std::str::from_utf8(queue.topic).ok()) {
-                lost.push((topic.to_owned(), record.queue_id, record.queue_offset));
+                lost.push((topic.to_owned(), record.queue_id, record.queue_offset, offset));
             }
             Ok(ControlFlow::Continue(()))
         })?;

@@ -75,11 +75,13 @@ impl Store {
         self.check_writable()?;
         let Some(queue) = self.queues().get(WAITING) else { return Ok(TimedPass::default()) };
         let mut guard = self.timed().state.lock();
-        let known = guard.take();
-        let state = guard.insert(match known {
-            Some(state) if is_of(&state.progress, &queue)? => state,
-            _ => self.load_timed(&queue)?,
-        });
+        let is_known = guard.as_ref().map_or(Ok(false), |known| is_of(&known.progress, &queue))?;
+        // What was delivered since it was written is in memory alone: a failure to read must not lose that.
+        let known = guard.take_if(|_| is_known);
+        let state = match known {
+            Some(known) => guard.insert(known),
+            None => guard.insert(self.load_timed(&queue)?),
+        };
         self.look_at_new(state, &queue)?;
         if state.window.is_used_up() {
             self.fill_window(state, &queue)?;

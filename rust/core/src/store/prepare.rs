@@ -187,6 +187,10 @@ impl Store {
         if level <= 0 && deliver_at.is_none() {
             return Ok(None);
         }
+        if message.topic == SCHEDULE_TOPIC {
+            let reason = "a delayed message would come back to this topic for ever";
+            return Err(PutRefusal::illegal("topic", String::from_utf8_lossy(SCHEDULE_TOPIC), reason));
+        }
         let mut map = message.properties.to_map();
         let (topic, queue_id) = match deliver_at {
             Some(deliver_at) if deliver_at <= self.now_ms() => {

@@ -98,3 +98,44 @@ fn depth_is_bounded() {
     let closed = format!("{}a = 1{}", "(".repeat(20_000), ")".repeat(20_000));
     assert!(SqlFilter::compile(&closed, false).is_err());
 }
+
+/// What stands twice in 4.9.3's comparisons does not double with each level.
+#[test]
+fn a_value_between_two_others_stands_once() {
+    let mut text = "a BETWEEN 1 AND 2".to_owned();
+    for _ in 0..60 {
+        text = format!("-({text}) BETWEEN 1 AND 2");
+    }
+    let filter = SqlFilter::compile(&text, false).unwrap();
+    assert!(!filter.matches(b"a\x011\x02"), "the negative of what is true or false is unknown");
+    for (text, number, expected) in [
+        ("a BETWEEN 1 AND 3", "2", true),
+        ("a BETWEEN 1 AND 3", "3", true),
+        ("a BETWEEN 1 AND 3", "4", false),
+        ("a NOT BETWEEN 1 AND 3", "0", true),
+        ("a NOT BETWEEN 1 AND 3", "1", false),
+        ("NOT (b BETWEEN 1 AND 3)", "2", false),
+        // What the first comparison decides needs no second one, with what is no number.
+        ("a BETWEEN 1 AND t", "0", false),
+        ("a NOT BETWEEN 1 AND t", "0", true),
+        ("a NOT BETWEEN 1 AND t", "1", false),
+    ] {
+        let properties = format!("a\x01{number}\x02t\x01x\x02");
+        let filter = SqlFilter::compile(text, false).unwrap();
+        assert_eq!(filter.matches(properties.as_bytes()), expected, "{text} of {number}");
+    }
+    for text in
+        ["TRUE BETWEEN 1 AND 2", "a BETWEEN 'x' AND 'y'", "a BETWEEN 3 AND 1", "a NOT BETWEEN 1 AND TRUE"]
+    {
+        assert!(SqlFilter::compile(text, false).is_err(), "{text}");
+    }
+}
+
+/// Each of them would be looked behind for the end of its line: 1 MiB of them took minutes.
+#[test]
+fn signs_that_begin_no_comment_are_two_signs() {
+    let text = ["a=--1"; 100_000].join(" OR ");
+    assert!(SqlFilter::compile(&text, false).unwrap().matches(b"a\x011\x02"));
+    let text = format!("a = 2 -- or not\n OR {text}");
+    assert!(SqlFilter::compile(&text, false).unwrap().matches(b"a\x012\x02"));
+}
