@@ -228,6 +228,20 @@ def test_a_compressed_body_inflates_in_arrow(open_store: Opener) -> None:
         assert zlib.decompress(row["raw_body"]) == row["body"]
 
 
+@pytest.mark.parametrize("body", ["binary", "view"])
+@pytest.mark.parametrize("key", [None, "k"])
+def test_inflated_bodies_end_a_batch(open_store: Opener, body: str, key: str | None) -> None:
+    """What they take in the log, by which batches are bounded, is a thousandth of it."""
+    store = open_store()
+    for _ in range(300):
+        store.put("t", zlib.compress(bytes(1 << 20)), sys_flag=1, keys="k")
+    batches = list(store.select("t", key=key).to_arrow(["body", "commit_log_offset"], body=body))
+    assert sum(batch.num_rows for batch in batches) == 300
+    assert max(batch.num_rows for batch in batches) <= 128
+    offsets = [offset for batch in batches for offset in batch["commit_log_offset"].to_pylist()]
+    assert offsets == [message.commit_log_offset for message in store.select("t", key=key)]
+
+
 def test_to_who_reads_bytes_a_message_is_its_body_as_it_is_stored(open_store: Opener) -> None:
     store = open_store()
     stored = zlib.compress(b"x" * 100)

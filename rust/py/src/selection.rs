@@ -20,7 +20,7 @@ use crate::errors;
 use crate::message::Message;
 use crate::reading::boundary_of;
 use crate::results::GetMessageResult;
-use crate::signals::interruptible;
+use crate::signals::{broken_off, interruptible};
 use crate::store::Store;
 
 /// A topic, a queue or all, the first offset, behind the last.
@@ -127,7 +127,7 @@ impl Iterator for KeptReader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.reader.next()
+        broken_off(|| self.reader.next())
     }
 }
 

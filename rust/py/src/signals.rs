@@ -48,3 +48,29 @@ pub fn interruptible<T: Send>(py: Python<'_>, run: impl FnOnce() -> Result<T, Er
         None => outcome.into_py(py),
     }
 }
+
+/// Runs engine code for who cannot be given an exception of Python's: what Ctrl-C breaks off, it raises once Python's own
+/// code goes on.
+pub fn broken_off<T>(run: impl FnOnce() -> T) -> T {
+    let mut next = Instant::now() + STEP;
+    let is_asked = move || {
+        if Instant::now() < next {
+            return false;
+        }
+        next = Instant::now() + STEP;
+        Python::try_attach(|_| is_pressed()).unwrap_or(false)
+    };
+    interrupt::until(is_asked, run)
+}
+
+/// Whether Ctrl-C was pressed and nobody was told yet; it stays so.
+#[allow(unsafe_code)] // pyo3 wraps neither
+fn is_pressed() -> bool {
+    // SAFETY: the caller is attached to the interpreter. It takes the mark of SIGINT away, in the main thread alone.
+    let is_pressed = unsafe { pyo3::ffi::PyOS_InterruptOccurred() } != 0;
+    if is_pressed {
+        // SAFETY: as before; it puts the mark back.
+        unsafe { pyo3::ffi::PyErr_SetInterrupt() };
+    }
+    is_pressed
+}

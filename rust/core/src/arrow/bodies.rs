@@ -33,10 +33,11 @@ pub(super) fn body_builder(
     match body {
         BodyType::Binary => {
             let (bytes, ends) = (memory.take(room.bytes), Ends::with_room(room.rows));
-            Box::new(Copies { bytes, ends, memory: memory.clone(), inflated })
+            Box::new(Copies { bytes, ends, memory: memory.clone(), inflated, inflated_size: 0 })
         }
         BodyType::BinaryView => {
-            Box::new(Views { windows: Vec::new(), bodies: Vec::with_capacity(room.rows), inflated })
+            let bodies = Vec::with_capacity(room.rows);
+            Box::new(Views { windows: Vec::new(), bodies, inflated, inflated_size: 0 })
         }
     }
 }
@@ -56,6 +57,7 @@ struct Copies {
     ends: Ends,
     memory: Memory,
     inflated: bool,
+    inflated_size: usize,
 }
 
 impl ColumnBuilder for Copies {
@@ -64,12 +66,21 @@ impl ColumnBuilder for Copies {
         for (at, row) in rows.iter().enumerate() {
             rows.get(at + ROWS_AHEAD).into_iter().for_each(prefetch_body);
             match inflate_where(row, self.inflated)? {
-                Some(body) => self.bytes.extend_from_slice(&body),
+                Some(body) => {
+                    self.inflated_size += body.len();
+                    // Some messages can be a thousand times what they take in the log.
+                    check_size(self.bytes.len() + body.len())?;
+                    self.bytes.extend_from_slice(&body);
+                }
                 None => self.bytes.extend_from_slice(row.record.body),
             }
             self.ends.push(self.bytes.len());
         }
         check_size(self.bytes.len())
+    }
+
+    fn inflated_size(&self) -> usize {
+        self.inflated_size
     }
 
     fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
@@ -87,6 +98,7 @@ struct Views {
     windows: Vec<Window>,
     bodies: Vec<Body>,
     inflated: bool,
+    inflated_size: usize,
 }
 
 /// A mapping, and the part of it that the bodies take.
@@ -122,7 +134,11 @@ impl ColumnBuilder for Views {
         for row in rows.iter() {
             let len = row.record.body.len();
             let body = match inflate_where(row, self.inflated)? {
-                Some(body) => Body::Copied(body),
+                Some(body) => {
+                    self.inflated_size += body.len();
+                    check_size(self.inflated_size)?;
+                    Body::Copied(body)
+                }
                 None if len <= INLINE_VIEW_SIZE => Body::Copied(row.record.body.to_vec()),
                 None => {
                     let at = row.at + row.record.body_at();
@@ -132,6 +148,10 @@ impl ColumnBuilder for Views {
             self.bodies.push(body);
         }
         Ok(())
+    }
+
+    fn inflated_size(&self) -> usize {
+        self.inflated_size
     }
 
     fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {

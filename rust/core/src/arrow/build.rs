@@ -116,17 +116,20 @@ impl BatchBuilder {
     /// # Errors
     /// Where a compressed body can't be inflated, or a column becomes larger than Arrow's offsets reach.
     pub(super) fn append(&mut self, messages: &GotMessages) -> Result<(), ArrowError> {
-        let mut messages = messages.iter();
+        let mut messages = messages.iter().peekable();
         let mut rows = Rows::with_room(ROWS_AT_ONCE, self.with_properties);
-        loop {
+        while messages.peek().is_some() {
             messages.by_ref().take(ROWS_AT_ONCE).for_each(|message| rows.push(message));
-            if rows.is_empty() {
-                return Ok(());
-            }
             self.columns.iter_mut().try_for_each(|column| column.append(&rows))?;
             self.row_count += rows.len();
             rows.clear();
         }
+        Ok(())
+    }
+
+    /// Bytes of bodies that were inflated: what the messages take in the log says little of those.
+    pub(super) fn inflated_size(&self) -> usize {
+        self.columns.iter().map(|column| column.inflated_size()).sum()
     }
 
     /// The batch.

@@ -14,6 +14,9 @@ use crate::num;
 use crate::selection::{Cursor, Part};
 use crate::side_by_side::side_by_side;
 
+/// So much of inflated bodies ends a batch, whatever its messages take in the log.
+const MOST_INFLATED: usize = 64 << 20;
+
 /// How large batches become, and how many are made at once.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchOptions {
@@ -71,18 +74,32 @@ impl MessageReader {
             }
         }
         self.is_done = parts.is_empty();
-        let made = side_by_side(parts, self.options.max_threads, |part| self.batch_of(part));
-        self.made.extend(made.into_iter().filter_map(Result::transpose).chain(outcome.err().map(Err)));
+        let made = side_by_side(parts, self.options.max_threads, |part| self.batches_of(part));
+        self.made.extend(made.into_iter().flatten().chain(outcome.err().map(Err)));
     }
 
-    /// `None` where none of its messages can be given.
-    fn batch_of(&self, part: Part) -> Result<Option<RecordBatch>, ArrowError> {
-        let Part { mut cursor, count, bytes } = part;
-        let room =
-            Room { rows: count, bytes: num::index(bytes.min(self.options.max_bytes.saturating_mul(2))) };
+    /// One as a rule, none where none of its messages can be given.
+    fn batches_of(&self, part: Part) -> Vec<Result<RecordBatch, ArrowError>> {
+        let Part { mut cursor, count: mut left, bytes } = part;
+        let mut room =
+            Room { rows: left, bytes: num::index(bytes.min(self.options.max_bytes.saturating_mul(2))) };
         let limits = BatchOptions { max_messages: usize::MAX, max_bytes: u64::MAX, ..self.options };
-        let builder = self.builder(room);
-        batch(&mut cursor, builder, limits).map(|made| made.map(|(batch, _)| batch))
+        let mut made = Vec::new();
+        while left > 0 {
+            match batch(&mut cursor, self.builder(room), limits) {
+                Ok(None) => break,
+                Ok(Some((batch, taken))) => {
+                    left = left.saturating_sub(taken.rows);
+                    room = Room::default();
+                    made.push(Ok(batch));
+                }
+                Err(error) => {
+                    made.push(Err(error));
+                    break;
+                }
+            }
+        }
+        made
     }
 
     fn builder(&self, room: Room) -> BatchBuilder {
@@ -111,7 +128,7 @@ fn batch(
 ) -> Result<Option<(RecordBatch, Room)>, ArrowError> {
     let BatchOptions { max_messages: mut messages_left, max_bytes: mut bytes_left, .. } = limits;
     let mut taken = Room::default();
-    while messages_left > 0 && bytes_left > 0 {
+    while messages_left > 0 && bytes_left > 0 && builder.inflated_size() < MOST_INFLATED {
         // Few at a time: they are in the processor's cache still when the columns are built.
         let found = cursor.next_messages(messages_left.min(ROWS_AT_ONCE), bytes_left).map_err(external)?;
         if found.is_empty() {
