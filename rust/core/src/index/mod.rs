@@ -317,10 +317,12 @@ impl IndexService {
     /// Where one can't be removed.
     pub fn delete(&self, gone: &[Arc<IndexFile>]) -> Result<()> {
         self.forget(gone);
-        for file in gone.iter().filter(|file| !file.path().as_os_str().is_empty()) {
-            self.fs.remove_file(file.path()).map_err(Error::io("remove", file.path()))?;
-        }
-        Ok(())
+        // Nobody would remove the others once they are forgotten.
+        let on_disk = gone.iter().filter(|file| !file.path().as_os_str().is_empty());
+        let removed = on_disk
+            .map(|file| self.fs.remove_file(file.path()).map_err(Error::io("remove", file.path())))
+            .collect::<Vec<_>>();
+        removed.into_iter().collect()
     }
 
     /// Takes files out of the index and leaves them on the disk.

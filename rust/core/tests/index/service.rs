@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::FileExt as _;
 
+use mqstore_core::error::Error;
 use mqstore_core::format::index::{INDEX_HEADER_SIZE, IndexHeader};
 use mqstore_core::index::IndexService;
 
@@ -107,6 +108,19 @@ fn expired_files_go_but_for_the_newest() {
     assert_eq!(index.delete_expired_file(180).unwrap(), 0, "its last message is still there");
     assert_eq!(index.delete_expired_file(181).unwrap(), 1);
     assert_eq!(index.delete_expired_file(u64::MAX >> 1).unwrap(), 2);
+    assert_eq!(names(&index).len(), 1);
+    assert_eq!(std::fs::read_dir(root.path().join("index")).unwrap().count(), 1);
+}
+
+/// Nobody would remove the others later.
+#[test]
+fn a_file_that_cannot_be_removed_keeps_no_other_one() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, _) = service(root.path(), false);
+    (0..60).for_each(|number| _ = build(&index, &[number], u64::from(number) * 10));
+    let first = index.files()[0].path().to_owned();
+    std::fs::remove_file(&first).unwrap();
+    assert!(matches!(index.delete_expired_file(u64::MAX >> 1), Err(Error::Io { path, .. }) if path == first));
     assert_eq!(names(&index).len(), 1);
     assert_eq!(std::fs::read_dir(root.path().join("index")).unwrap().count(), 1);
 }
