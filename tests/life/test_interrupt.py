@@ -29,6 +29,14 @@ MANY = 300_000
 BIG: dict[str, Any] = {"mappedFileSizeCommitLog": 64 << 20, "maxHashSlotNum": 97, "maxIndexNum": 400}
 
 
+@pytest.fixture(autouse=True)
+def pythons_own_handler() -> Iterator[None]:
+    """Polars, which other tests load, takes SIGINT with a handler behind which system calls go on."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def is_still(main: int) -> Callable[[], bool]:
     """Whether the main thread stays where it is: it waits."""
     seen: list[object] = []
