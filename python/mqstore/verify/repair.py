@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -101,32 +101,48 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
         raise error
     with _one_kind_of_error(source):
         if target is not None:
-            with _whole_or_not_at_all(target) as made:
-                copied = _copy(source, of_source, made)
-                lost, message_count = _derive(made, _without_paths(given), copied.told, copied.end)
-                put_back(copied.expired, [source], made)
-                set_back_count = set_back(made, _ends(made, _without_paths(given)))
-                holes = copied.holes
-            path, saved = target, None
-        else:
-            found = _fill(source, of_source)
-            lost, message_count = _derive(source, given, found.told, found.end)
-            put_back(found.expired, found.all_saved, source)
-            set_back_count = set_back(source, _ends(source, given), found.saved)
-            unfinished.end(source / "mqstore")
-            path, saved, holes = source, found.saved, found.holes
-    in_order = (LostMessage(topic=topic, queue_id=queue, queue_offset=at) for topic, queue, at in sorted(lost))
+            return _repair_into(target, source, of_source, given)
+        return _repair_in_place(source, of_source, given)
+
+
+_Holes: TypeAlias = tuple[tuple[int, int, str | None], ...]
+
+
+def _repair_into(target: Path, source: Path, of_source: StoreOptions, given: dict[str, Any]) -> RepairResult:
+    def fill(made: Path) -> RepairResult:
+        copied, own = _copy(source, of_source, made), _without_paths(given)
+        lost, message_count = _derive(made, own, copied.told, copied.end)
+        put_back(copied.expired, [source], made)
+        return RepairResult(
+            path=target,
+            saved=None,
+            holes=copied.holes,
+            lost=_in_order(lost),
+            message_count=message_count,
+            set_back_count=set_back(made, _ends(made, own)),
+        )
+
+    return _whole_or_not_at_all(target, fill)
+
+
+def _repair_in_place(source: Path, of_source: StoreOptions, given: dict[str, Any]) -> RepairResult:
+    found = _fill(source, of_source)
+    lost, message_count = _derive(source, given, found.told, found.end)
+    put_back(found.expired, found.all_saved, source)
+    set_back_count = set_back(source, _ends(source, given), found.saved)
+    unfinished.end(source / "mqstore")
     return RepairResult(
-        path=path,
-        saved=saved,
-        holes=holes,
-        lost=tuple(in_order),
+        path=source,
+        saved=found.saved,
+        holes=found.holes,
+        lost=_in_order(lost),
         message_count=message_count,
         set_back_count=set_back_count,
     )
 
 
-_Holes: TypeAlias = tuple[tuple[int, int, str | None], ...]
+def _in_order(lost: Lost) -> tuple[LostMessage, ...]:
+    return tuple(LostMessage(topic=topic, queue_id=queue, queue_offset=at) for topic, queue, at in sorted(lost))
 
 
 def _new_folder(out: str | os.PathLike[str], source: Path) -> Path:
@@ -157,22 +173,24 @@ def _one_kind_of_error(source: Path) -> Iterator[None]:
         raise error from refused
 
 
-@contextlib.contextmanager
-def _whole_or_not_at_all(target: Path) -> Iterator[Path]:
-    """A folder that becomes the new one at the end, and goes where that is not reached."""
+def _whole_or_not_at_all(target: Path, fill: Callable[[Path], RepairResult]) -> RepairResult:
+    """Has a folder filled that becomes the new one at the end, and goes where that is not reached."""
     made = _unfinished(target)
     made.parent.mkdir(parents=True, exist_ok=True)
-    made.mkdir()  # another repair's folder is not for this one to remove
+    # No context manager: Ctrl-C between its making the folder and its body would leave that.
     try:
-        yield made
+        made.mkdir()
+        result = fill(made)
         for folder in (made, *(inside for name in ("config", "mqstore") for inside in (made / name).glob("**/"))):
             _sync_folder(folder)
         made.rename(target)
         _sync_folder(target.parent)
-    except BaseException:
-        if made.exists():
+    except BaseException as error:
+        is_anothers = isinstance(error, FileExistsError) and os.fspath(error.filename) == str(made)
+        if made.exists() and not is_anothers:
             shutil.rmtree(made)
         raise
+    return result
 
 
 @dataclass(frozen=True, kw_only=True)
