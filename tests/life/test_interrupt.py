@@ -56,15 +56,19 @@ def ctrl_c_while_it_waits() -> Iterator[None]:
     assert main is not None
     assert threading.current_thread() is threading.main_thread()
     pressed: list[float] = []
+    begun = threading.Event()
 
     def press() -> None:
+        # A busy machine may keep the main thread where it starts this one.
+        begun.wait()
         wait_until(is_still(main))
         pressed.append(time.monotonic())
         signal.pthread_kill(main, signal.SIGINT)
 
     presser = threading.Thread(target=press)
     presser.start()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it may be pressed as soon as that is set
+        begun.set()
         yield
     ended = time.monotonic()
     presser.join()
@@ -252,10 +256,10 @@ def press_soon(run: Callable[[], object]) -> None:
     presser = threading.Timer(0.06, signal.pthread_kill, (main, signal.SIGINT))
 
     def run_again() -> NoReturn:
+        presser.start()
         while True:  # what is done sooner is done again
             run()
 
-    presser.start()
     with pytest.raises(KeyboardInterrupt):
         run_again()
 
