@@ -626,7 +626,8 @@ class Store:
             MessageIllegalError: a row is no message, or can't be stored: ``row`` and ``column`` say which. Rows are
                 checked some thousands at a time before the first of them is put.
             PutError: as for :meth:`put`. Whatever is raised has ``put_count``: so many rows, the first ones, are
-                stored.
+                stored. The call waits for them too, if it is not broken off by Ctrl-C, which it is between some
+                thousands of rows; a note says it where they were not confirmed.
         """
     def _put_message(
         self,

@@ -270,6 +270,23 @@ def read_arrow(reader: mqstore.MessageStore) -> None:
         reader.select("t", tags="none").to_arrow(["body"]).read_all()
 
 
+def test_many_rows_of_a_table(open_store: Opener) -> None:
+    store = open_store()
+    table = pa.table({"body": [b""] * 1_000_000})
+    put_counts = []
+
+    def put() -> None:
+        try:
+            store.put_arrow(table, topic="t", queue_id=0)
+        except KeyboardInterrupt as pressed:
+            put_counts.append(vars(pressed)["put_count"])
+            raise
+
+    press_soon(put)
+    assert put_counts[0] < len(table)
+    assert store.select("t").count() % len(table) == put_counts[0]
+
+
 def test_walks_over_a_log(big: Path) -> None:
     (big / "abort").touch()
     press_soon(lambda: mqstore.open(big, **BIG).close())
@@ -280,6 +297,8 @@ def test_walks_over_a_log(big: Path) -> None:
         press_soon(lambda: reader.select("t", tags="none").count())
         press_soon(lambda: read_arrow(reader))
         assert reader.get_max_offset_in_queue("t", 0) == MANY
+    with mqstore.open(big, pread=True, **BIG) as reader:
+        press_soon(lambda: reader.select(tags="none").count())
     with mqstore.open(big, "rw", **BIG) as store:
         assert store.get_max_offset_in_queue("t", 0) == MANY
     with mqstore.open(big, **BIG) as reader:

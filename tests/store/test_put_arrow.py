@@ -192,6 +192,16 @@ BAD_ROWS: dict[str, tuple[dict[str, Any], str, str]] = {
     "no folder": ({"body": ["x"] * 3, "topic": ["t", "t", "../x"]}, "topic", 'row 2, column topic: "../x" is no topic'),
     "negative queue": ({"body": ["x"] * 3, "queue_id": [0, 1, -1]}, "queue_id", "expected 0 to 2147483647, found -1"),
     "large flag": ({"body": ["x"] * 3, "flag": [0, 1, 1 << 40]}, "flag", "row 2, column flag: expected -2147483648"),
+    "queue beyond Java's long": (
+        {"body": ["x"] * 3, "queue_id": pa.array([0, None, (1 << 64) - 1], pa.uint64())},
+        "queue_id",
+        "row 2, column queue_id: expected at most 9223372036854775807, found 18446744073709551615",
+    ),
+    "time beyond Java's long": (
+        {"body": ["x"] * 3, "born_timestamp": pa.array([0, None, 1 << 63], pa.uint64())},
+        "born_timestamp",
+        "row 2, column born_timestamp: expected at most 9223372036854775807, found 9223372036854775808",
+    ),
     "space in key": ({"body": ["x"] * 3, "keys": [["a"], [], ["b c"]]}, "keys", "a key has no space"),
     "null key": ({"body": ["x"] * 3, "keys": [["a"], [], [None]]}, "keys", "row 2, column keys: a key is null"),
 }
@@ -315,3 +325,22 @@ def test_rows_that_nobody_confirms_are_counted(tmp_path: Path) -> None:
         with pytest.raises(SlaveNotAvailableError) as caught:
             store.put_arrow(table(), topic="t")
         assert vars(caught.value)["put_count"] == store.select("t").count() == COUNT
+
+
+def test_rows_before_a_bad_one_are_waited_for(tmp_path: Path) -> None:
+    first = pa.record_batch({"body": ["x"] * 10, "flag": list(range(10))})
+    second = pa.record_batch({"body": ["x"] * 2, "flag": [0, 1 << 40]})
+    rows = pa.Table.from_batches([first, second])
+    with opened(tmp_path / "flushed", flushDiskType="SYNC_FLUSH") as store:
+        with pytest.raises(MessageIllegalError, match="row 11, column flag") as caught:
+            store.put_arrow(rows, topic="t")
+        assert caught.value.put_count == store.select("t").count() == 10
+        assert store.get_flushed_where() == store.get_max_phy_offset()
+        assert not hasattr(caught.value, "__notes__")
+    with opened(tmp_path / "alone", brokerRole="SYNC_MASTER", replication=True, haListenPort=0) as store:
+        with pytest.raises(MessageIllegalError, match="row 11, column flag") as caught:
+            store.put_arrow(rows, topic="t")
+        assert caught.value.put_count == 10
+        assert caught.value.__notes__ == [
+            "of the rows before it: the message is stored; no slave is near enough to confirm it"
+        ]

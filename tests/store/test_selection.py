@@ -4,6 +4,7 @@ import datetime as dt
 import itertools
 import random
 import zlib
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -191,6 +192,22 @@ def test_arrow_has_every_field(filled: mqstore.MessageStore) -> None:
         assert tuple(row["keys"]) == message.keys
         assert dict(row["properties"]) == message.properties
         assert row["body"] == bytes(message.body)
+
+
+@pytest.mark.parametrize("others", [0, 40])
+def test_an_arrow_map_has_each_name_once_as_it_is_read(tmp_path: Path, others: int) -> None:
+    """Names that are not UTF-8 are read alike, and of a name that stands twice the last value counts."""
+    pairs = [(b"\xff", b"1"), (b"a", b"2"), (b"\xfe", b"3"), (b"a", b"4"), (b"\xc3\xa4", b"5")]
+    pairs += [(b"name%d" % (number % 20), b"%d" % number) for number in range(others)]
+    stored = b"\2".join(name + b"\1" + value for name, value in pairs)
+    with mqstore.open(tmp_path / "store", "rw") as store:
+        for properties in (stored, b"a\x011\2b\x012\2a\x013"):
+            store.put_message(mqstore.MessageExtBrokerInner(topic="t", queue_id=0, body=b"x", properties=properties))
+        first, second = store.select("t").to_arrow(["properties"]).read_all()["properties"].to_pylist()
+        expected = {name.decode(errors="replace"): value.decode() for name, value in pairs}
+        assert sorted(first) == sorted(expected.items())
+        assert second == [("b", "2"), ("a", "3")]
+        assert len(pairs) > len(expected)
 
 
 def test_one_thread_and_several_make_the_same_batches(filled: mqstore.MessageStore) -> None:

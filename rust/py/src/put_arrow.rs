@@ -8,12 +8,13 @@ use mqstore_core::format::host::Host;
 use mqstore_core::format::java_hash_map::JavaHashMap;
 use mqstore_core::num;
 use mqstore_core::status::PutMessageStatus;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 
 use crate::arguments::{ArrowStream, PropertyMap};
 use crate::errors;
 use crate::results::PutMessageResult;
+use crate::signals::interruptible;
 use crate::store::{Round, Store};
 
 /// Topics and whose turn it is in each.
@@ -83,12 +84,8 @@ impl Store {
         };
         let mut put = PutRows::default();
         let partitioner = Partitioner::parse(partitioner)?;
-        let outcome = Self::put_stream(slf, data, &shared, partitioner, &mut put).and_then(|()| {
-            let last = put.last.take().into_iter().collect::<Vec<_>>();
-            let result = PutMessageResult::stored(PutMessageStatus::PutOk, last, this.store_host);
-            this.confirmed(py, result, put.wait_for)
-        });
-        if let Err(error) = outcome {
+        let outcome = Self::put_stream(slf, data, &shared, partitioner, &mut put);
+        if let Err(error) = this.all_confirmed(py, outcome, &mut put) {
             error.value(py).setattr("put_count", put.count)?;
             return Err(error);
         }
@@ -97,6 +94,21 @@ impl Store {
 }
 
 impl Store {
+    /// Waits for the disk and for a slave, also for the rows before one that is not put: they count as stored.
+    fn all_confirmed(&self, py: Python<'_>, outcome: PyResult<()>, put: &mut PutRows) -> PyResult<()> {
+        if outcome.as_ref().is_err_and(|error| error.is_instance_of::<PyKeyboardInterrupt>(py)) {
+            return outcome;
+        }
+        let last = put.last.take().into_iter().collect::<Vec<_>>();
+        let result = PutMessageResult::stored(PutMessageStatus::PutOk, last, self.store_host);
+        let confirmed = self.confirmed(py, result, put.wait_for);
+        if let (Err(error), Err(unconfirmed)) = (&outcome, &confirmed) {
+            let note = format!("of the rows before it: {}", unconfirmed.value(py));
+            error.value(py).call_method1("add_note", (note,))?;
+        }
+        outcome.and(confirmed.map(drop))
+    }
+
     fn put_stream(
         slf: &Bound<'_, Self>,
         data: ArrowStream,
@@ -120,7 +132,7 @@ impl Store {
             let queue_of = |topic: &[u8], keys: &[u8]| {
                 rounds.get(topic).map_or(0, |round| partitioner.queue_of(round, keys))
             };
-            let outcome = py.detach(|| rows.put(&this.core, shared, queue_of, put));
+            let outcome = interruptible(py, || Ok(rows.put(&this.core, shared, queue_of, put)))?;
             outcome.map_err(|fault| row_error(py, &fault))?;
             first_row += num::offset(rows.count());
             py.check_signals()?;
@@ -133,6 +145,7 @@ fn row_error(py: Python<'_>, fault: &RowFault) -> PyErr {
     match fault {
         RowFault::Batch(fault) => errors::batch_error(py, fault),
         RowFault::Refused { row, refusal } => errors::refused_row(py, *row, refusal),
+        RowFault::Interrupted(error) => errors::to_py(py, error),
     }
 }
 
@@ -163,6 +176,7 @@ pub fn check_messages(py: Python<'_>, data: ArrowStream, topic: Option<&str>) ->
             Ok(rows.count())
         });
         count += num::offset(checked.map_err(|fault| errors::batch_error(py, &fault))?);
+        py.check_signals()?;
     }
     Ok(count)
 }

@@ -44,7 +44,7 @@ pub(super) struct Row<'a> {
 }
 
 /// Name and value of a property.
-type Pair<'a> = (&'a [u8], &'a [u8]);
+pub(super) type Pair<'a> = (&'a [u8], &'a [u8]);
 
 /// Some messages with their records decoded.
 pub(super) struct Rows<'a> {

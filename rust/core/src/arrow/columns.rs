@@ -1,5 +1,6 @@
 //! The columns of a record batch while it is built.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType};
@@ -8,7 +9,7 @@ use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
 use super::bodies::body_builder;
-use super::build::{Room, Row, Rows};
+use super::build::{Pair, Room, Row, Rows};
 use super::memory::Memory;
 use super::schema::{Column, Columns, Dialect, key_field, properties_field, timestamp_type};
 use super::texts::{Ends, RepeatedTexts, Texts, check_size};
@@ -18,6 +19,9 @@ use crate::format::message::Record;
 use crate::format::message_id::{hex_digits, push_hex};
 use crate::format::properties::DispatchProperties;
 use crate::num;
+
+/// Up to here, the names of a message's properties are held against each other.
+const FEW_PROPERTIES: usize = 16;
 
 /// A column while it is built.
 pub(super) trait ColumnBuilder: Send {
@@ -276,12 +280,28 @@ impl PropertyMaps {
         let texts = || Texts::with_room(room.rows.saturating_mul(2));
         Self { names: texts(), values: texts(), ends: Ends::with_room(room.rows), field }
     }
+
+    /// Adds many pairs, or such whose names are not UTF-8: of those, different ones can be read as one name.
+    fn push_as_read(&mut self, pairs: &[Pair<'_>]) {
+        let names = || pairs.iter().map(|(name, _)| java_string::decode(name));
+        let last: HashMap<_, _> = names().zip(0..).collect();
+        for ((name, (_, value)), at) in names().zip(pairs).zip(0..) {
+            if last.get(&name) == Some(&at) {
+                self.names.push(name.as_bytes());
+                self.values.push(value);
+            }
+        }
+    }
 }
 
 impl ColumnBuilder for PropertyMaps {
     fn append(&mut self, rows: &Rows<'_>) -> Result<(), ArrowError> {
         for row in rows.iter() {
             let mut pairs = rows.pairs_of(row);
+            if pairs.len() > FEW_PROPERTIES || pairs.iter().any(|(name, _)| !name.is_ascii()) {
+                self.push_as_read(pairs);
+                pairs = &[];
+            }
             while let [(name, value), later @ ..] = pairs {
                 // Of two properties of one name the last counts, and a map has each name once.
                 if later.iter().all(|(other, _)| other.first() != name.first() || other != name) {

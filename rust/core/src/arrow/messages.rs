@@ -19,10 +19,12 @@ use arrow_array::{Int64Array, RecordBatch};
 use super::values::{BatchFault, Given, Maps, Texts, Values, number};
 use crate::commit_log::scan::check_topic;
 use crate::commit_log::{Appended, Wait};
+use crate::error::Error;
 use crate::format::host::Host;
 use crate::format::java_hash_map::JavaHashMap;
 use crate::format::message::MAX_TOPIC_LENGTH;
 use crate::format::properties::ClientProperties;
+use crate::interrupt;
 use crate::num;
 use crate::store::{NewMessage, Properties, PutRefusal, PutStep, Store};
 use crate::unique_key::{UniqueKey, UniqueKeys};
@@ -73,6 +75,9 @@ pub enum RowFault {
         /// Why.
         refusal: PutRefusal,
     },
+    /// The call is broken off.
+    #[error(transparent)]
+    Interrupted(Error),
 }
 
 /// What a batch's rows gave.
@@ -119,7 +124,7 @@ impl MessageRows {
     /// # Errors
     /// A column that nothing is made of, one of another type, or no `body`.
     pub fn of(batch: &RecordBatch, first_row: u64) -> Result<Self, BatchFault> {
-        let given = Given::of(batch, &COLUMNS)?;
+        let given = Given::of(batch, first_row, &COLUMNS)?;
         Ok(Self {
             first_row,
             count: batch.num_rows(),
@@ -184,6 +189,7 @@ impl MessageRows {
     ) -> Result<(), RowFault> {
         let mut begin = 0;
         while begin < self.count {
+            interrupt::check().map_err(RowFault::Interrupted)?;
             let rows = self.together(begin);
             begin = rows.end;
             self.put_together(store, shared, &queue_of, rows, put)?;
@@ -236,6 +242,9 @@ impl MessageRows {
                 Ok(())
             }
             Err(refusal) => {
+                let end = put.last.as_ref().filter(|_| !done.is_empty()).map(Appended::end_offset);
+                let wait_for = end.and_then(|end| store.ask_for_flush(end, shared.wait_store_msg_ok));
+                put.wait_for = wait_for.or(put.wait_for);
                 let row = self.number(first + refusal.at.unwrap_or(done.len()));
                 Err(RowFault::Refused { row, refusal })
             }

@@ -62,7 +62,7 @@ pub fn encode_records(batch: &RecordBatch, is_raw: bool) -> Result<Vec<u8>, Batc
 /// # Errors
 /// There is no such column, or a row has no place.
 pub fn offsets_of(batch: &RecordBatch) -> Result<Vec<u64>, BatchFault> {
-    let given = Given::of(batch, &[PLACE])?;
+    let given = Given::of(batch, 0, &[PLACE])?;
     let places = given.integers(PLACE)?.ok_or(BatchFault::Missing(PLACE))?;
     let place = |row| {
         let found = number(Some(&places), row).and_then(num::from_java_long);
@@ -73,7 +73,7 @@ pub fn offsets_of(batch: &RecordBatch) -> Result<Vec<u64>, BatchFault> {
 
 impl RecordRows {
     fn of(batch: &RecordBatch, is_raw: bool) -> Result<Self, BatchFault> {
-        let given = Given::of(batch, &COLUMNS)?;
+        let given = Given::of(batch, 0, &COLUMNS)?;
         let strings = |name| given.strings(name)?.ok_or(BatchFault::Missing(name));
         let integers = |name| given.integers(name)?.ok_or(BatchFault::Missing(name));
         let times = |name| given.times(name)?.ok_or(BatchFault::Missing(name));

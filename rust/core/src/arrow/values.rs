@@ -68,6 +68,8 @@ pub enum BatchFault {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Given<'a> {
     batch: &'a RecordBatch,
+    /// The number of the first row among others.
+    first_row: u64,
 }
 
 impl<'a> Given<'a> {
@@ -75,7 +77,11 @@ impl<'a> Given<'a> {
     ///
     /// # Errors
     /// A column that is not among those that are known, is there twice, or is broken.
-    pub(super) fn of(batch: &'a RecordBatch, known: &[&'static str]) -> Result<Self, BatchFault> {
+    pub(super) fn of(
+        batch: &'a RecordBatch,
+        first_row: u64,
+        known: &[&'static str],
+    ) -> Result<Self, BatchFault> {
         let schema = batch.schema_ref();
         for (field, column) in schema.fields().iter().zip(batch.columns()) {
             if schema.fields().iter().filter(|other| other.name() == field.name()).count() > 1 {
@@ -87,7 +93,7 @@ impl<'a> Given<'a> {
             let checked = column.to_data().validate_full();
             checked.map_err(|source| BatchFault::Broken { column: field.name().clone(), source })?;
         }
-        Ok(Self { batch })
+        Ok(Self { batch, first_row })
     }
 
     fn get<T>(
@@ -124,12 +130,28 @@ impl<'a> Given<'a> {
     }
 
     pub(super) fn integers(self, column: &'static str) -> Result<Option<Int64Array>, BatchFault> {
+        self.check_in_range(column)?;
         self.get(column, "integers", integers)
     }
 
     /// In milliseconds since 1970.
     pub(super) fn times(self, column: &'static str) -> Result<Option<Int64Array>, BatchFault> {
+        self.check_in_range(column)?;
         self.get(column, "timestamps, or integers that are milliseconds", times)
+    }
+
+    /// # Errors
+    /// A number without sign that Java's `long` does not hold.
+    fn check_in_range(self, column: &'static str) -> Result<(), BatchFault> {
+        let numbers =
+            self.batch.column_by_name(column).and_then(|array| array.as_primitive_opt::<UInt64Type>());
+        for (row, number) in (self.first_row..).zip(numbers.into_iter().flatten()) {
+            if let Some(number) = number.filter(|&number| i64::try_from(number).is_err()) {
+                let reason = format!("expected at most {}, found {number}", i64::MAX);
+                return Err(BatchFault::Value { row, column, reason });
+            }
+        }
+        Ok(())
     }
 }
 

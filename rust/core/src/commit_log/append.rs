@@ -139,6 +139,14 @@ pub struct Appended {
     pub logics_offset: i64,
 }
 
+impl Appended {
+    /// Where its record ends in the log.
+    #[must_use]
+    pub const fn end_offset(&self) -> u64 {
+        self.wrote_offset + self.wrote_bytes as u64
+    }
+}
+
 /// Records of one call that become visible together.
 #[derive(Default)]
 struct Run {
@@ -377,7 +385,7 @@ impl CommitLog {
     ) -> Result<Appended, AppendRefusal> {
         let wrote_offset = self.wrote_offset();
         let appended = self.write_one(appender, record, now, wrote_offset)?;
-        let next = wrote_offset + u64::from(appended.wrote_bytes);
+        let next = appended.end_offset();
         self.publish_with_time(next, appended.store_timestamp);
         if let Some(active) = &appender.active {
             // The next record, which is likely to be as long, finds its place fetched when it comes.

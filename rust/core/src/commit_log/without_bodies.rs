@@ -8,6 +8,7 @@ use super::scan::{ScanEnd, check_record};
 use crate::error::Result;
 use crate::format::be;
 use crate::format::message::{self, Check, Decoded, MAX_HEAD_SIZE, Record, body_behind_head};
+use crate::interrupt;
 use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::slice::Slice;
 use crate::num;
@@ -55,6 +56,7 @@ pub(super) fn scan_file(
             size.is_some_and(|size| size as usize <= rest.len())
         };
         if !window.get(at..).is_some_and(is_whole) {
+            interrupt::check()?;
             let position = offset - file.file_from_offset();
             let head = file.slice(position, 4)?;
             let size = be::i32_at(&head, 0).and_then(num::from_java_int).map_or(0, u64::from);

@@ -7,10 +7,13 @@ use crate::error::Result;
 use crate::format::index::{
     HASH_SLOT_SIZE, INDEX_HEADER_SIZE, INDEX_SIZE, IndexEntry, IndexHeader, IndexShape,
 };
+use crate::interrupt;
 use crate::num;
 
 /// RocketMQ's default number of slots, which is tried first.
 const DEFAULT_HASH_SLOT_NUM: u32 = 5_000_000;
+/// After so many numbers of slots it is asked whether to go on.
+const TRIED_AT_ONCE: u32 = 1 << 16;
 /// How many of the newest entries have to agree.
 const CHECKED_ENTRY_COUNT: u32 = 64;
 
@@ -27,7 +30,7 @@ pub fn infer_shape(bytes: &[u8]) -> Option<IndexShape> {
 /// As [`infer_shape`], of a file of `len` bytes with a header, of which entries and words are read one by one.
 ///
 /// # Errors
-/// Where they can't be read.
+/// Where they can't be read, or it is broken off.
 pub(super) fn infer_shape_of(
     len: usize,
     header: &IndexHeader,
@@ -40,6 +43,9 @@ pub(super) fn infer_shape_of(
     let Ok(most_slots) = u32::try_from(room / HASH_SLOT_SIZE) else { return Ok(None) };
     let file = File { index_count, entry_at, word_at };
     for hash_slot_num in std::iter::once(DEFAULT_HASH_SLOT_NUM).chain(1..=most_slots) {
+        if hash_slot_num.is_multiple_of(TRIED_AT_ONCE) {
+            interrupt::check()?;
+        }
         let Some(entries) = room.checked_sub(hash_slot_num as usize * HASH_SLOT_SIZE) else { continue };
         let Ok(index_num) = u32::try_from(entries / INDEX_SIZE) else { continue };
         let shape = IndexShape { hash_slot_num, index_num };

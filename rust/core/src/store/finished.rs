@@ -85,7 +85,7 @@ impl Store {
             }
         }
         self.append_run(&mut run, done)?;
-        let end = done.last().map(|last| last.wrote_offset + u64::from(last.wrote_bytes));
+        let end = done.last().map(Appended::end_offset);
         Ok(end.and_then(|end| self.ask_for_flush(end, true)))
     }
 

@@ -248,9 +248,7 @@ impl Store {
         };
         let wait = if prepared.is_rewritten() { wait.read_again(|| self.now_ms()) } else { wait };
         let outcome = self.append_prepared(message, &prepared, encoded, wait);
-        self.step(outcome, prepared.wait_store_msg_ok, |appended| {
-            appended.wrote_offset + u64::from(appended.wrote_bytes)
-        })
+        self.step(outcome, prepared.wait_store_msg_ok, Appended::end_offset)
     }
 
     /// Puts a batch: one topic, one queue, in one file, visible at once.
@@ -290,9 +288,7 @@ impl Store {
             })
             .collect();
         let outcome = self.log.append_batch(&records, wait);
-        self.step(outcome, wait_store_msg_ok, |appended| {
-            appended.last().map_or(0, |last| last.wrote_offset + u64::from(last.wrote_bytes))
-        })
+        self.step(outcome, wait_store_msg_ok, |appended| appended.last().map_or(0, Appended::end_offset))
     }
 
     /// Waits until a put's message is on the disk.
@@ -309,7 +305,7 @@ impl Store {
 
     /// Lets the flusher and slaves know of messages that were put. Gives the offset up to which the
     /// put has to wait for the disk or for a slave, where it has to.
-    pub(super) fn ask_for_flush(&self, end: u64, wait_store_msg_ok: bool) -> Option<u64> {
+    pub(crate) fn ask_for_flush(&self, end: u64, wait_store_msg_ok: bool) -> Option<u64> {
         let waits_for_disk = self.config.sync_flush && wait_store_msg_ok;
         if waits_for_disk {
             self.log.request_group_flush(end);

@@ -109,7 +109,7 @@ impl Store {
         let waits = done_waits || many.prepared.iter().any(|prepared| prepared.wait_store_msg_ok);
         let wait = wait.read_again(|| self.now_ms());
         let outcome = self.append_all_prepared(messages, &many, done, wait);
-        let end = done.last().map_or(0, |last| last.wrote_offset + u64::from(last.wrote_bytes));
+        let end = done.last().map_or(0, Appended::end_offset);
         if !matches!(outcome, Ok(()) | Err(AppendRefusal::WouldBlock)) && !done.is_empty() {
             // Nobody waits for those before the one that is refused, and they are in the log.
             self.log.request_flush(end);

@@ -2,6 +2,7 @@
 
 use mqstore_core::format::java_hash_map::JavaHashMap;
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 
 fn order(names: impl IntoIterator<Item = impl AsRef<str>>, removed: &[&str]) -> String {
@@ -131,12 +132,24 @@ fn a_name_that_is_put_again_keeps_its_place_and_gets_the_new_value() {
 
 proptest! {
     #[test]
-    fn every_name_stands_once_with_its_last_value(pairs in vec((".{0,3}", any::<u8>()), 0..80)) {
+    fn every_name_stands_once_with_its_last_value(
+        pairs in vec(("[a-e]{0,3}", option::weighted(0.9, any::<u8>())), 0..80),
+    ) {
         let mut map = JavaHashMap::default();
         let mut model = std::collections::BTreeMap::new();
         for (name, value) in &pairs {
-            map.put(name.as_bytes(), vec![*value]);
-            model.insert(name.as_bytes(), vec![*value]);
+            let name = name.as_bytes();
+            match value {
+                Some(value) => {
+                    map.put(name, vec![*value]);
+                    model.insert(name, vec![*value]);
+                }
+                None => {
+                    map.remove(name);
+                    model.remove(name);
+                }
+            }
+            prop_assert_eq!(map.get(name), model.get(name).map(|value| &value[..]));
         }
         let mut found = map.ordered();
         found.sort_unstable();
