@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mqstore import _native
 from mqstore._native import Arrival, GetMessageResult, Message, PutMessageResult, QueryMessagesResult, SqlFilter
 from mqstore.errors import (
     DamagedStoreError,
@@ -56,6 +55,7 @@ from mqstore.store.arguments import check_function
 from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig
 from mqstore.store.half_messages import LocalTransactionState
+from mqstore.store.mappings import needs_pread
 from mqstore.store.message_store import MessageStore
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.queue import Queue, Topic
@@ -225,7 +225,7 @@ def open(
     if ranges is not None:
         pread = True
     if pread is None:
-        pread = mode == "r" and _needs_pread(chosen)
+        pread = mode == "r" and needs_pread(chosen)
     return MessageStore(
         chosen,
         mode=mode,
@@ -260,9 +260,3 @@ def _check_hosts(options: StoreOptions, born_host: str | None, store_host: str |
 
 def _beside(options: StoreOptions) -> dict[str, object]:
     return {name: value for name, value in vars(options).items() if name != "store_path_root_dir"}
-
-
-def _needs_pread(options: StoreOptions) -> bool:
-    root = options.store_path_root_dir
-    writer = _native.locked_by(os.path.join(root, "lock"), os.path.join(root, "mqstore"))
-    return writer is not None or any(_native.on_network_disk(path) for path in options.commit_log_paths())

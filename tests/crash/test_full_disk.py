@@ -35,6 +35,31 @@ print(sum(len(bytes(message.body)) for message in queue))
 """
 
 
+HOLD = """
+import os, sys, mqstore
+from tests.crash.test_sigkill import SMALL
+store = mqstore.open(sys.argv[1], "rw", **SMALL)
+print("open", flush=True)
+sys.stdin.read()
+os._exit(0)  # what was cut off under it would end a close
+"""
+CHECK_A_CUT_FILE = """
+import os, sys
+from mqstore.verify.log_ranges import log_view
+from mqstore.verify.store_check import StoreCheck, check_part
+from tests.crash.test_sigkill import SMALL
+pread = {"None": None, "False": False}[sys.argv[2]]
+check = StoreCheck(sys.argv[1], SMALL, compat=False, pread=pread)
+view = log_view(check.path, check.options, compat=False, end=check.end, pread=pread)
+tasks = check.tasks(0, None)
+for task in tasks:
+    check_part(view, task)
+os.truncate(sys.argv[3], 0)
+for task in tasks:
+    check_part(view, task)
+"""
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """A store of two log files."""
@@ -61,3 +86,28 @@ def test_a_file_cut_off_under_a_reader_is_an_exception(store: Path) -> None:
 
 def test_a_file_cut_off_under_a_mapping_ends_the_process(store: Path) -> None:
     assert read_cut_off(store, pread=False).returncode == -signal.SIGBUS
+
+
+def check_cut_off(store: Path, *, pread: bool | None) -> "subprocess.CompletedProcess[str]":
+    """Checks a store that another process writes, of which the first log file is cut off meanwhile."""
+    python = [sys.executable, "-c"]
+    with subprocess.Popen(
+        [*python, HOLD, str(store)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"open\n"
+        command = [*python, CHECK_A_CUT_FILE, str(store), str(pread), str(store / "commitlog" / f"{0:020}")]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60, check=False)
+        writer.communicate()
+    return done
+
+
+def test_a_file_cut_off_under_a_check_of_a_live_store_is_an_exception(store: Path) -> None:
+    done = check_cut_off(store, pread=None)
+    assert done.returncode == 1, done.stderr
+    assert "mqstore.errors." in done.stderr.splitlines()[-1]
+    assert f"{0:020}" in done.stderr.splitlines()[-1]
+
+
+def test_a_file_cut_off_under_the_mapping_of_a_check_ends_the_process(store: Path) -> None:
+    assert check_cut_off(store, pread=False).returncode == -signal.SIGBUS

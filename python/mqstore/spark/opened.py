@@ -17,6 +17,7 @@ from mqstore.errors import StoreNotFoundError
 from mqstore.option_error import bad_option
 from mqstore.options import StoreOptions
 from mqstore.store import byte_ranges
+from mqstore.store.mappings import needs_pread
 
 __all__ = ["check_stores", "expand", "followed", "forget_part", "log_of", "part_of"]
 
@@ -143,7 +144,7 @@ def _open_part(path: str, log_end: int | None, topics: Sequence[str] | None, *, 
     if ranges is not None:
         pread = True
     elif pread is None:
-        pread = mqstore._needs_pread(options)
+        pread = needs_pread(options)
     try:
         return _native.Store(
             options.engine(compat=False, truncate_on_damage=False, pread=pread),

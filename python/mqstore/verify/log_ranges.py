@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from mqstore import _native
 from mqstore.options import StoreOptions, snake_case
 from mqstore.store.byte_ranges import ranges_of, shown
+from mqstore.store.mappings import needs_pread
 
 __all__ = ["locked_log_view", "log_view", "options_of", "with_boundaries"]
 
@@ -14,14 +15,16 @@ __all__ = ["locked_log_view", "log_view", "options_of", "with_boundaries"]
 @functools.lru_cache(maxsize=8)
 def _kept(path: str, options: StoreOptions, compat: bool, end: int, run: str) -> _native.LogView:  # noqa: FBT001 - a key
     del run  # it tells this run's view from an older one: the store may have been changed in between
-    return _opened(path, options, end, compat=compat)
+    return _opened(path, options, end, compat=compat, pread=None)
 
 
-def _opened(path: str, options: StoreOptions, end: int | None, *, compat: bool) -> _native.LogView:
+def _opened(path: str, options: StoreOptions, end: int | None, *, compat: bool, pread: bool | None) -> _native.LogView:
     ranges = ranges_of(path)
-    return _native.LogView(
-        options.engine(compat=compat, truncate_on_damage=False, pread=ranges is not None), end, ranges
-    )
+    if ranges is not None:
+        pread = True
+    elif pread is None:
+        pread = needs_pread(options)
+    return _native.LogView(options.engine(compat=compat, truncate_on_damage=False, pread=pread), end, ranges)
 
 
 def options_of(path: str, given: Mapping[str, object]) -> StoreOptions:
@@ -34,7 +37,13 @@ def options_of(path: str, given: Mapping[str, object]) -> StoreOptions:
 
 
 def log_view(
-    path: str, options: StoreOptions, *, compat: bool, end: int | None = None, run: str | None = None
+    path: str,
+    options: StoreOptions,
+    *,
+    compat: bool,
+    end: int | None = None,
+    run: str | None = None,
+    pread: bool | None = None,
 ) -> _native.LogView:
     """A store's log up to an end that is known, or as it is now.
 
@@ -46,12 +55,13 @@ def log_view(
         compat: It closes gaps in a queue's offsets as 4.9.3 does.
         end: Where its log ends, where that is known.
         run: What the view is kept for.
+        pread: As :func:`mqstore.open` takes it, where the view is not kept.
 
     Raises:
         StoreNotFoundError: there is no store, or this machine does not see it.
     """
     if end is None or run is None:
-        return _opened(path, options, end, compat=compat)
+        return _opened(path, options, end, compat=compat, pread=pread)
     return _kept(path, options, compat, end, run)
 
 

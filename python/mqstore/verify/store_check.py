@@ -36,10 +36,10 @@ def check_part(view: _native.LogView, task: Task) -> Any:
 class StoreCheck:
     """One store: what is to be checked, and what came of it."""
 
-    def __init__(self, path: str, given: Mapping[str, object], *, compat: bool) -> None:
+    def __init__(self, path: str, given: Mapping[str, object], *, compat: bool, pread: bool | None = None) -> None:
         """Lists a store's parts."""
         options = options_of(path, given)
-        view = log_view(path, options, compat=compat)
+        view = log_view(path, options, compat=compat, pread=pread)
         self.path, self.options, self.compat = path, options, compat
         self.begin, self.end = view.min_offset, view.end
         self._view = view

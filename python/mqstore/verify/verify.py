@@ -18,6 +18,7 @@ def verify(
     compat: bool = False,
     progress: Callable[[int, int], None] | None = None,
     range_size: int | None = None,
+    pread: bool | None = None,
     **options: object,
 ) -> tuple[StoreAudit, list[Finding]]:
     """Checks a store, and changes nothing in it.
@@ -31,6 +32,8 @@ def verify(
         compat: The store closes gaps in a queue's offsets as 4.9.3 does.
         progress: Is told how many parts are done, and of how many, after each.
         range_size: About how many bytes of log a part has.
+        pread: Read without mappings, which survives a file that is cut off by somebody else; by default where
+            another process writes the store, or it lies on a network disk.
         **options: RocketMQ's options, as the store's broker has them.
 
     Returns:
@@ -41,8 +44,8 @@ def verify(
         OptionError: an option does not exist or has a value that does not work.
         StoreIOError: the operating system refused something.
     """
-    check = StoreCheck(resolved(store), options, compat=compat)
-    view = log_view(check.path, check.options, compat=compat, end=check.end)
+    check = StoreCheck(resolved(store), options, compat=compat, pread=pread)
+    view = log_view(check.path, check.options, compat=compat, end=check.end, pread=pread)
     threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="verify")
     try:
         tasks = check.tasks(0, range_size)

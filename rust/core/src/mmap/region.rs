@@ -64,7 +64,7 @@ impl Region {
         at.checked_add(len).is_some_and(|end| end <= self.len())
     }
 
-    /// The bytes of a range below a published position; `None` where it leaves the region.
+    /// The bytes of a range, to be read below a published position alone; `None` where it leaves the region.
     #[inline]
     #[must_use]
     pub fn bytes(&self, at: usize, len: usize) -> Option<&[u8]> {
@@ -73,8 +73,8 @@ impl Region {
         }
         // SAFETY: `at` was just checked to lie inside the mapping.
         let start = unsafe { self.map.as_ptr().add(at) };
-        // SAFETY: the range lies inside the mapping, which lives as long as `self`, and published
-        // bytes are not written again by this process.
+        // SAFETY: the range lies inside the mapping, which lives as long as `self`. Published bytes are not
+        // written again by this process; what a window of a whole file spans behind them, nobody looks at.
         Some(unsafe { std::slice::from_raw_parts(start, len) })
     }
 

@@ -95,10 +95,16 @@ impl RangeFile {
             let from = num::index(at % SIZE);
             let found = block.get(from..).unwrap_or_default();
             let count = found.len().min(rest.len());
+            if count == 0 {
+                return Err(Error::new(
+                    ErrorKind::UnexpectedEof,
+                    format!("nothing is known from {at} to {end}"),
+                ));
+            }
             let (part, behind) = rest.split_at_mut(count);
             part.copy_from_slice(found.get(..count).unwrap_or_default());
             rest = behind;
-            at += num::offset(count.max(1));
+            at += num::offset(count);
         }
         Ok(())
     }

@@ -26,13 +26,22 @@ pub struct RangeFileSystem {
     listings: Mutex<Listings>,
     /// Files that were opened, and their numbers in the cache.
     numbers: Mutex<HashMap<String, u64>>,
+    /// How long files are that were listed without it, as they were when they were opened first.
+    sizes: Mutex<HashMap<String, u64>>,
 }
 
 impl RangeFileSystem {
     /// The files of a source, whose folder paths call `root`.
     #[must_use]
     pub fn new(source: Arc<dyn Source>, root: PathBuf, cache: Arc<BlockCache>) -> Self {
-        Self { source, root, cache, listings: Mutex::default(), numbers: Mutex::default() }
+        Self {
+            source,
+            root,
+            cache,
+            listings: Mutex::default(),
+            numbers: Mutex::default(),
+            sizes: Mutex::default(),
+        }
     }
 
     /// A path below the source.
@@ -78,7 +87,7 @@ impl RangeFileSystem {
         let len = match len {
             Some(len) => len,
             None if is_dir => 0,
-            None => self.source.open(path)?.size()?,
+            None => self.size_of(path)?,
         };
         if len > MAX_LEN {
             let found = format!("expected the length of a file, found {len}");
@@ -86,6 +95,16 @@ impl RangeFileSystem {
         }
         let identity = (u64::MAX, self.number(path));
         Ok(Some(Metadata { is_dir, len, allocated: len, modified_ms, identity }))
+    }
+
+    /// As it is listed, it stays: blocks that are kept are of a file of that size.
+    fn size_of(&self, path: &str) -> Result<u64> {
+        if let Some(&known) = self.sizes.lock().get(path) {
+            return Ok(known);
+        }
+        // Not under the lock: the source may call Python. Of two threads that ask, the first one's answer is kept.
+        let found = self.source.open(path)?.size()?;
+        Ok(*self.sizes.lock().entry_ref(path).or_insert(found))
     }
 
     fn number(&self, path: &str) -> u64 {

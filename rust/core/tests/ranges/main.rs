@@ -27,6 +27,8 @@ struct Memory {
     lists: Mutex<Vec<(String, bool)>>,
     /// How many bytes more or fewer a read gives than it should.
     lie: Mutex<i64>,
+    /// How many bytes of each file are there, where they grow; the listings do not say it.
+    grown_to: Mutex<Option<usize>>,
 }
 
 #[derive(Debug)]
@@ -64,7 +66,7 @@ impl Source for Memory {
         let mut found = BTreeMap::new();
         for (path, bytes) in &self.files {
             let Some(rest) = path.strip_prefix(&prefix) else { continue };
-            let len = Some(bytes.len() as u64);
+            let len = self.grown_to.lock().is_none().then_some(bytes.len() as u64);
             match rest.split_once('/').filter(|_| !recursive) {
                 None => found.insert(rest.to_owned(), listed(rest, false, len)),
                 Some((name, _)) => found.insert(name.to_owned(), listed(name, true, None)),
@@ -75,7 +77,8 @@ impl Source for Memory {
 
     fn open(&self, path: &str) -> Result<Arc<dyn SourceFile>> {
         let bytes = self.files.get(path).ok_or_else(|| Error::new(ErrorKind::NotFound, "it has gone"))?;
-        let (bytes, asked) = (Arc::clone(bytes), Arc::clone(&self.asked));
+        let grown_to = self.grown_to.lock().unwrap_or(bytes.len());
+        let (bytes, asked) = (Arc::new(bytes[..grown_to].to_vec()), Arc::clone(&self.asked));
         Ok(Arc::new(MemoryFile { bytes, asked, lie: *self.lie.lock() }))
     }
 }
@@ -291,4 +294,22 @@ fn nothing_is_written_and_nothing_outside_is_read() {
     }
     let folder = fs.open(&at("commitlog"), OpenMode::Read).unwrap_err();
     assert_eq!(folder.kind(), ErrorKind::IsADirectory);
+}
+
+#[test]
+fn a_file_that_is_listed_without_its_length_stays_as_long_as_it_was() {
+    let source = memory(&[("log/0", 3 * BLOCK)]);
+    let fs = over(&source, 1 << 20);
+    let read_all = || {
+        let file = open(&fs, "log/0");
+        let len = file.metadata().unwrap().len;
+        assert_eq!(fs.metadata(&at("log/0")).unwrap().unwrap().len, len);
+        (len, read(&file, 0, 3 * BLOCK))
+    };
+    for (grown_to, expected) in [(BLOCK + 100, BLOCK + 100), (2 * BLOCK + 100, BLOCK + 100)] {
+        *source.grown_to.lock() = Some(usize::try_from(grown_to).unwrap());
+        let (len, bytes) = read_all();
+        assert_eq!(len, expected);
+        assert!(bytes == content(3 * BLOCK)[..usize::try_from(expected).unwrap()]);
+    }
 }
