@@ -953,6 +953,8 @@ class Store:
         """
     def _log_range(self, spec: _Selection) -> tuple[int, int]:
         """The part of the log that a walk for a selection's messages goes over."""
+    def _places_of_keys(self, spec: _Selection) -> list[int]:
+        """Where the index says that messages with a selection's keys stand, unread."""
     def _position_behind(self, spec: _Selection, max_count: int) -> int:
         """Where the log stands behind the first so many selected messages of a selection's part of it."""
     def _boundary_at(self, offset: int) -> int:

@@ -1,8 +1,23 @@
 """The one error for an option or an argument that does not work."""
 
+import re
+
 from mqstore.errors import OptionError
 
-__all__ = ["bad_argument", "bad_option"]
+__all__ = ["bad_argument", "bad_option", "without_secrets"]
+
+_SECRET_OPTION = re.compile(r"secret|token|password|credential|access_key|^fs\..*(key|sig)", re.IGNORECASE)
+"""What an option with a secret value is called."""
+_USER = re.compile(r"""(://)[^\s"'?@]*:[^\s"'?]*@""")
+"""Who asks, before the host of a URI: a key may have slashes in it that should have been quoted."""
+_SECRET_PARAMETER = re.compile(
+    r"""([?&][^=&\s]*(?:key|secret|token|password|credential|sig)[^=&\s]*=)[^&\s"']*""", re.IGNORECASE
+)
+
+
+def without_secrets(text: str) -> str:
+    """A text without what URIs in it say beside places."""
+    return _SECRET_PARAMETER.sub(r"\1***", _USER.sub(r"\1***@", text))
 
 
 def bad_option(option: str, value: object, reason: str) -> OptionError:
@@ -16,6 +31,8 @@ def bad_argument(argument: str, value: object, reason: str) -> OptionError:
 
 
 def _error(option: str, value: object, shown: str, reason: str) -> OptionError:
-    error = OptionError(f"option {option}={shown}: {reason}")
-    error.option, error.value = option, str(value)
+    is_secret = _SECRET_OPTION.search(option) is not None
+    shown, given = ("***", "***") if is_secret else (without_secrets(shown), without_secrets(str(value)))
+    error = OptionError(f"option {option}={shown}: {without_secrets(reason)}")
+    error.option, error.value = option, given
     return error

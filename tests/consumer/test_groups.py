@@ -6,11 +6,14 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 import mqstore
+from mqstore.consumer.membership import FileLock, Membership
+from mqstore.errors import MQStoreError
 from tests.store.conftest import Opener
 from tests.waiting import wait_until
 
@@ -250,3 +253,59 @@ def test_the_figures_of_all_groups_are_read_once(store: mqstore.MessageStore, mo
     monkeypatch.setattr(store.consumers, "_offset_files", files)
     assert store.consumers.consume_stats_of_groups() == expected
     assert files.call_count == 1
+
+
+def test_a_queue_that_changes_hands_is_not_consumed_again(open_store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who had it until now has come further than the next member has seen of another process's store."""
+    writer = open_store()
+    for number in range(100):
+        writer.put("orders", b"%d" % number, queue_id=0)
+    reader, other = open_store(mode="r"), open_store(mode="r")
+    assert len(list(other.consumer("g", "orders", from_where="first", timeout=SOON))) == 100
+    take_queue = Membership.take_queue
+
+    def take_late(membership: Membership, topic: str, queue_id: int) -> FileLock | None:
+        monkeypatch.setattr(Membership, "take_queue", take_queue)
+        for number in range(100, 105):
+            writer.put("orders", b"%d" % number, queue_id=0)
+        other.refresh()
+        assert bodies(list(other.consumer("g", "orders", consumer_id="a", timeout=SOON))) == list(range(100, 105))
+        return take_queue(membership, topic, queue_id)
+
+    with reader.consumer("g", "orders", consumer_id="b", timeout=SOON) as consumer:
+        monkeypatch.setattr(Membership, "take_queue", take_late)
+        assert list(consumer) == []
+        writer.put("orders", b"105", queue_id=0)
+        found = consumer.poll(10)
+        assert found is not None
+        assert bodies([found]) == [105]
+
+
+def test_offsets_are_not_reset_while_another_process_consumes(open_store: Opener) -> None:
+    writer = open_store()
+    for number in range(10):
+        writer.put("orders", b"%d" % number, queue_id=0)
+    member = Member(writer.path, "elsewhere")
+    try:
+        assert member.read() == 0
+        with pytest.raises(MQStoreError, match="while no consumer of it is open"):
+            writer.consumers.reset_offset("g", {("orders", 0): 5})
+    finally:
+        member.end()
+    writer.consumers.reset_offset("g", {("orders", 0): 5})
+    assert bodies(list(writer.consumer("g", "orders", timeout=SOON))) == list(range(5, 10))
+
+
+def test_a_consumer_on_a_slave_goes_on_behind_what_retention_deleted(open_store: Opener) -> None:
+    sizes: dict[str, Any] = {"mappedFileSizeCommitLog": 64 << 10}
+    with open_store(**sizes) as store:
+        for number in range(600):
+            store.put("orders", b"%d" % number + bytes(300), queue_id=0)
+        assert len(list(store.consumer("g", "orders", from_where="first", timeout=SOON))) == 600
+        store.consumers.reset_offset("g", {("orders", 0): 10})
+    next(iter(sorted((store.path / "commitlog").iterdir()))).unlink()
+    with open_store(brokerRole="SLAVE", **sizes) as slave:
+        first = slave.get_min_offset_in_queue("orders", 0)
+        assert first > 10
+        with slave.consumer("g", "orders", timeout=SOON) as consumer:
+            assert [message.queue_offset for message in consumer] == list(range(first, 600))

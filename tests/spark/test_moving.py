@@ -217,3 +217,13 @@ def test_the_commands(spark: SparkSession, store: Path, tmp_path: Path) -> None:
     other = run("diff", store, tmp_path / "to", "--json")
     assert other.exit_code == 1
     assert other.stdout.count("only_left") == 100
+
+
+def test_an_empty_name_does_not_stand_for_all(spark: SparkSession, store: Path, tmp_path: Path) -> None:
+    for wanted, message in [
+        (Wanted(keys=("",)), "option keys="),
+        (Wanted(topics=("orders", "")), "option topics="),
+    ]:
+        with pytest.raises(OptionError, match=message):
+            export(str(store), str(tmp_path / "out"), wanted=wanted, spark=spark)
+    assert not (tmp_path / "out").exists()

@@ -1,6 +1,7 @@
 """Pieces of a log: they begin where records do, whatever bodies look like, and read what is asked for."""
 
 import datetime as dt
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEq
 
 import mqstore
 from mqstore import _native
-from mqstore.errors import RecordError
+from mqstore.errors import OptionError, RecordError
 from mqstore.spark import schema
 from mqstore.spark.columns import has_bodies
 from mqstore.spark.piece import DataLossError
@@ -251,3 +252,53 @@ def test_a_store_that_was_made_anew_is_not_the_one_before(tmp_path: Path, option
         assert found
         assert set(found) <= set(known)
         assert len(found) == len(known) or options
+
+
+@pytest.mark.parametrize("options", [{}, {"subscribe": "topic-0,topic-1,topic-2"}], ids=["log", "queues"])
+def test_damaged_records_with_keys(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Whether a damaged record is meant nobody knows: where the index leads to it, it is told."""
+    path = tmp_path / "store"
+    known = fill(path, 600)
+    hit = next(row for row in known[100:] if row["keys"])
+    key = hit["keys"][0]
+    meant = [row["commit_log_offset"] for row in known if key in row["keys"]]
+    assert hit["commit_log_offset"] in meant
+    damage(path, hit["commit_log_offset"] + HEAD_SIZE + 5)
+    given = {"keys": json.dumps([key]), **options}
+    with pytest.raises(RecordError, match="expected body CRC"):
+        read_directly(path, "commit_log_offset", "body", mode="FAILFAST", **given)
+    table, _ = read_directly(path, "commit_log_offset", "body", "bad_range", **given)
+    rows = table.select(["commit_log_offset", "bad_range"]).to_pylist()
+    assert [row["bad_range"]["begin"] for row in rows if row["bad_range"]] == [hit["commit_log_offset"]]
+    left = [row["commit_log_offset"] for row in rows if row["bad_range"] is None]
+    assert left == [place for place in meant if place != hit["commit_log_offset"]]
+    table, _ = read_directly(path, "commit_log_offset", mode="FAILFAST", **given)
+    assert table["commit_log_offset"].to_pylist() == meant, "the body is not read, and its CRC does not count"
+
+
+def test_keys_are_what_they_are(tmp_path: Path) -> None:
+    with mqstore.open(tmp_path / "store", "rw") as store:
+        for keys in ("a,b", "a", "b", "[a"):
+            store.put("t,u", keys.encode(), keys=keys)
+    cases: list[tuple[dict[str, Any], list[str]]] = [
+        ({"keys": '["a,b"]'}, ["a,b"]),
+        ({"keys": "a,b"}, ["a", "b"]),
+        ({"keys": '["[a", "b"]', "subscribe": '["t,u"]'}, ["b", "[a"]),
+    ]
+    for given, expected in cases:
+        table, _ = read_directly(tmp_path / "store", "body", **given)
+        assert [body.decode() for body in table["body"].to_pylist()] == expected
+    for text in ("[a", "[]", '[""]', "[1]"):
+        with pytest.raises(OptionError, match=r"option keys=\["):
+            read_directly(tmp_path / "store", "body", keys=text)
+
+
+def test_a_filter_leaves_out_no_queue_that_an_option_names(tmp_path: Path) -> None:
+    fill(tmp_path / "store", 60)
+    starting = json.dumps({"topic-0": {"0": 2}, "topic-1": {"0": 1}})
+    options = {"subscribe": "topic-0,topic-1", "startingOffsets": starting}
+    table, _ = read_directly(
+        tmp_path / "store", "topic", "queue_id", "queue_offset", filters=[EqualTo(("topic",), "topic-0")], **options
+    )
+    assert set(table["topic"].to_pylist()) == {"topic-0"}
+    assert min(row["queue_offset"] for row in table.to_pylist() if row["queue_id"] == 0) == 2

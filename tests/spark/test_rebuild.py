@@ -19,9 +19,10 @@ from mqstore import _native
 from mqstore.cli.main import main
 from mqstore.errors import StoreLayoutError, StoreNotFoundError
 from mqstore.spark import rebuild as rebuild_module
-from mqstore.spark.rebuild import rebuild
+from mqstore.spark.rebuild import _begin, rebuild
 from tests.command import MQSTORE
 from tests.compat.goldens import GOLDENS, Golden
+from tests.spark.made import fill
 from tests.store_files import copy_store, forget_derived, index_contents, queue_contents
 from tests.waiting import wait_until
 
@@ -109,6 +110,17 @@ def test_a_removed_queue_stays_away(spark: SparkSession, tmp_path: Path) -> None
         assert [bytes(message.body) for message in store.topic("t")] == [b"new"] * 20
     rebuild(path, tmp_path / "out", spark=spark, range_size=2000, **SMALL)
     assert_same(tmp_path / "out", path)
+
+
+def test_a_record_that_names_a_queue_twice(spark: SparkSession, tmp_path: Path) -> None:
+    options = SMALL | {"enableMultiDispatch": True, "enableLmq": True}
+    with mqstore.open(tmp_path / "store", "rw", **options) as store:
+        for number in range(6):
+            twice = {"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%a"} if number in {0, 3} else {}
+            store.put("%LMQ%a", b"x", queue_id=0, properties=twice)
+    expected = rebuilt_by_engine(tmp_path / "store", tmp_path / "expected", options)
+    rebuild(tmp_path / "store", tmp_path / "out", spark=spark, **options)
+    assert_same(tmp_path / "out", expected)
 
 
 def test_only_some_topics(spark: SparkSession, tmp_path: Path) -> None:
@@ -337,3 +349,18 @@ def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
     again = CliRunner().invoke(main, ["spark", "rebuild", str(store), "--out", str(tmp_path / "out")])
     assert again.exit_code == 1
     assert "one with consumequeue" in again.output
+
+
+def test_an_end_inside_a_record_leaves_no_gap(tmp_path: Path) -> None:
+    known = [row["commit_log_offset"] for row in fill(tmp_path / "store", 60)]
+    asked: dict[str, Any] = {"store": str(tmp_path / "store"), "options": {}, "compat": False, "topics": None}
+    for end, expected in [(known[20] + 30, known[21]), (known[20], known[20]), (1 << 40, None)]:
+        plan = _begin(
+            str(tmp_path / "store"), tmp_path / "out", asked | {"begin": None, "end": end, "range_size": 9999}
+        )
+        if expected is not None:
+            assert plan.end == expected
+    begin = _begin(
+        str(tmp_path / "store"), tmp_path / "out", asked | {"begin": known[20] + 30, "end": None, "range_size": 9999}
+    )
+    assert begin.begin == known[21], "each record is in one of two rebuilds that meet there"

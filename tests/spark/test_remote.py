@@ -16,8 +16,10 @@ import mqstore.spark
 from mqstore.errors import MQStoreError, OptionError
 from mqstore.spark import moving
 from mqstore.spark.audit import audit
+from mqstore.spark.read_options import ReadOptions
 from mqstore.spark.rebuild import rebuild
-from mqstore.store.byte_ranges import with_parameters
+from mqstore.spark.write_options import WriteOptions
+from mqstore.store.byte_ranges import shown, with_parameters
 from tests.elsewhere import KEY, SECRET, S3Server, s3_server
 from tests.spark.made import START_MS, fill, read_directly
 from tests.store_files import index_contents, queue_contents
@@ -193,3 +195,39 @@ def test_a_server_that_goes_away_is_one_error(made: tuple[Path, list[dict[str, A
         list(store.select())
     assert json.dumps(SECRET) not in str(gone.value)
     store.close()
+
+
+def test_a_store_that_was_replaced_is_not_the_one_before(s3: S3Server, tmp_path: Path) -> None:
+    """A worker lives longer than a read, and has open what lay there then."""
+    uri = with_parameters(s3.uri("bucket/replaced/one"), {"access_key": KEY, "secret_key": SECRET})
+    for number, count in enumerate((40, 40, 20)):
+        root = tmp_path / str(number)
+        known = fill(root / "one", count, body_size=80 - 8 * number)
+        s3.upload(root, "bucket/replaced")
+        table, _ = read_directly(uri, "body")
+        assert table["body"].to_pylist() == [row["body"] for row in known]
+
+
+def test_no_error_has_what_is_secret(tmp_path: Path) -> None:
+    uri = f"s3://{KEY}:TOP/SECRET@bucket/one"
+    other = f"s3://bucket/two?access_key={KEY}&secret_key=TOPSECRET"
+    for given in (
+        {"path": uri, "secret_key": "TOPSECRET"},
+        {"path": uri, "paths": json.dumps([other])},
+        {"paths": f"[{uri}, {other}"},
+        {"paths": json.dumps([f"s3://{KEY}:TOPSECRET@bucket/one", f"s3://{KEY}:TOPSECRET@bucket/one"])},
+    ):
+        with pytest.raises(OptionError) as caught:
+            ReadOptions.of(given)
+        for text in (str(caught.value), caught.value.value):
+            assert "SECRET" not in text.replace("secret_key", ""), text
+    for written in (
+        {"path": other, "fs.secret_key": "TOPSECRET"},
+        {"path": str(tmp_path), "fs.secret_key": "TOPSECRET"},
+    ):
+        with pytest.raises(OptionError) as caught:
+            WriteOptions.of(written, overwrite=False)
+        assert "TOPSECRET" not in str(caught.value) + caught.value.value
+    assert shown(uri) == "s3://bucket/one"
+    assert shown("s3://host:9000/bucket/a@b") == "s3://host:9000/bucket/a@b"
+    assert shown("s3://bucket/a@b") == "s3://bucket/a@b"

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -178,6 +179,21 @@ def test_retention_overtakes(tmp_path: Path, options: dict[str, Any]) -> None:
     assert sorted(offsets_between(lenient, middle, end)) == [
         row["commit_log_offset"] for row in known if row["commit_log_offset"] >= first
     ]
+
+
+def test_a_log_that_is_shorter_than_it_was_is_told(tmp_path: Path) -> None:
+    path = str(tmp_path / "store")
+    fill(tmp_path / "store", 100)
+    strict = stream_reader(path, startingOffsets="earliest")
+    start = strict.latestOffset(strict.initialOffset(), ReadAllAvailable())
+    shutil.rmtree(path)
+    known = fill(tmp_path / "store", 50)
+    with pytest.raises(DataLossError, match=rf"the last batch ended at {start[path]} and the log ends at"):
+        strict.latestOffset(start, ReadAllAvailable())
+    lenient = stream_reader(path, failOnDataLoss="false")
+    end = lenient.latestOffset(start, ReadAllAvailable())
+    assert offsets_between(lenient, start, end) == [row["commit_log_offset"] for row in known]
+    assert lenient.latestOffset(end, ReadAllAvailable()) == end
 
 
 # ---- in Spark --------------------------------------------------------------------------------------

@@ -358,3 +358,14 @@ def test_queues_that_were_just_put_to_have_times(store: mqstore.MessageStore) ->
 def test_of_none_none_is_the_first(filled: mqstore.MessageStore) -> None:
     assert filled.select("a", limit=0).first() is None
     assert filled.select("a", limit=2).first() == filled.select("a").first() is not None
+
+
+def test_tags_of_messages_that_wait(open_store: Opener) -> None:
+    store = open_store()
+    store.put("t", b"later", tags="a", delay_time_level=3)
+    store.put("t", b"at its time", tags="a", deliver_at=store.now() + 3_600_000)
+    store.put("t", b"now", tags="a")
+    for topic, expected in [("SCHEDULE_TOPIC_XXXX", b"later"), ("MQSTORE_TIMED_TOPIC", b"at its time"), ("t", b"now")]:
+        assert [bytes(message.body) for message in store.select(topic, tags="a")] == [expected]
+        assert store.select(topic, tags="b").count() == 0
+    assert store.select(tags="a").count() == 3

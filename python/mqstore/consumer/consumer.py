@@ -304,7 +304,8 @@ class Consumer:
                 queue.topic, queue.queue_id, before, self.settings.pull_batch_size, subscription.asked
             )
             messages = [message for message in found.messages if subscription.wants(message)]
-            queue.put(messages, found.next_begin_offset)
+            # A slave's get leaves an offset as it is that has gone with its messages.
+            queue.put(messages, max(found.next_begin_offset, found.min_offset))
             if messages:
                 figures = self._manager.figures_of(self.settings.group, queue.topic)
                 figures.get_nums += len(messages)

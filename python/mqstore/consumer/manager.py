@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mqstore.consumer.membership import nobody_joins
 from mqstore.consumer.offsets import (
     BrokerOffsetStore,
     FileOffsetStore,
@@ -315,9 +316,13 @@ class ConsumerManager:
         """
         check_group(group)
         wanted = _checked_offsets(offsets)
-        if any(consumer.settings.group == group for consumer in self._open):
-            raise MQStoreError(f"the offsets of {group} are reset while no consumer of it is open")
         self._store._check_open()
+        with nobody_joins(self.folder(group)) as has_members:
+            if has_members:
+                raise MQStoreError(f"the offsets of {group} are reset while no consumer of it is open")
+            self._reset_offset(group, wanted)
+
+    def _reset_offset(self, group: str, wanted: Mapping[tuple[str, int], int]) -> None:
         path = self.folder(group) / "consumerOffset.json"
         if self._mode == "r":
             self._check_not_behind_writer(group, wanted)

@@ -5,16 +5,18 @@ system lets go of the locks of a process that died, however it died; so nobody h
 and a queue never has two readers. Consumers of one process are members like those of several.
 """
 
+import contextlib
 import fcntl
 import os
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Self
 
 from mqstore.errors import StoreIOError
 from mqstore.option_error import bad_argument
 
-__all__ = ["FileLock", "Membership"]
+__all__ = ["FileLock", "Membership", "nobody_joins"]
 
 
 class FileLock:
@@ -74,6 +76,24 @@ class FileLock:
     def __exit__(self, *_raised: object) -> None:
         """Lets go."""
         self.release()
+
+
+@contextlib.contextmanager
+def nobody_joins(folder: Path) -> Iterator[bool]:
+    """Keeps consumers from joining a group meanwhile; gives whether it has members, of this process or another."""
+    members = folder / "members"
+    if not members.is_dir():
+        yield False
+        return
+    with FileLock.wait_for(folder / "members.lock"):
+        yield any(_is_held(path) for path in members.iterdir())
+
+
+def _is_held(path: Path) -> bool:
+    lock = FileLock.take(path)
+    if lock is not None:
+        lock.release()
+    return lock is None
 
 
 class Membership:

@@ -93,6 +93,9 @@ class Rebalance:
                 return
         try:
             offset = compute_pull_from_where(self._store, self._offsets, self._settings, topic, queue_id)
+            if self._store.mode == "r" and offset > self._store.get_max_offset_in_queue(topic, queue_id):
+                # Who had the queue until now has come further than was seen here.
+                self._store.refresh()
         except BaseException:
             if lock is not None:
                 lock.release()

@@ -1,6 +1,7 @@
 """Messages out of stores, into stores, and held against each other, on Spark."""
 
 import contextlib
+import json
 import os
 import shutil
 import tempfile
@@ -85,8 +86,8 @@ class Wanted:
         readable = names if self.where is None else list(dict.fromkeys([*names, *_without("raw_body", "bad_range")]))
         reader = spark.read.format("mqstore").schema(schema(*readable)).option("mode", "FAILFAST")
         given: dict[str, str | None] = {
-            "subscribe": ",".join(self.topics) or None,
-            "keys": ",".join(self.keys) or None,
+            "subscribe": names_option("topics", self.topics),
+            "keys": names_option("keys", self.keys),
             "tags": self.tags,
             "startingTimestamp": None if self.begin is None else str(to_ms(self.begin)),
             "endingTimestamp": None if self.end is None else str(to_ms(self.end)),
@@ -112,6 +113,18 @@ def _first_line(error: AnalysisException) -> str:
 
 def _without(*names: str) -> list[str]:
     return [name for name in COLUMNS if name not in names]
+
+
+def names_option(argument: str, names: Iterable[str]) -> str | None:
+    """Names as an option of the source, whatever is in them; none where there are none.
+
+    Raises:
+        OptionError: one is empty: it would stand for all.
+    """
+    given = list(names)
+    if "" in given:
+        raise bad_argument(argument, given, "none of them is empty")
+    return json.dumps(given, ensure_ascii=False) if given else None
 
 
 _ALL = Wanted()

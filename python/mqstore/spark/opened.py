@@ -29,7 +29,7 @@ _Identity: TypeAlias = tuple[_Inode, _Inode]
 
 _followed: dict[tuple[str, bool | None], tuple[_Identity, mqstore.MessageStore]] = {}
 _logs: dict[tuple[str, bool | None], tuple[_Identity, _native.Store]] = {}
-_parts: dict[tuple[str, bool | None, tuple[str, ...]], tuple[int, _Identity, _native.Store]] = {}
+_parts: dict[tuple[str, bool | None, tuple[str, ...], str], tuple[int, _Identity, _native.Store]] = {}
 
 
 def expand(paths: Sequence[str]) -> list[str]:
@@ -90,13 +90,20 @@ def log_of(path: str, *, pread: bool | None) -> _native.Store:
     return opened
 
 
-def part_of(path: str, topics: Sequence[str], log_end: int, *, pread: bool | None) -> _native.Store:
+def part_of(path: str, topics: Sequence[str], log_end: int, *, pread: bool | None, run: str = "") -> _native.Store:
     """A store's log up to an end that is known, with the queue files of some topics.
+
+    Args:
+        path: The store.
+        topics: Those topics.
+        log_end: That end.
+        pread: As :func:`mqstore.open` takes it.
+        run: What one that is not local was planned with: nothing else tells whether it is still what lies there.
 
     Raises:
         StoreNotFoundError: this machine does not see the store.
     """
-    key = (path, pread, tuple(topics))
+    key = (path, pread, tuple(topics), run)
     known = _parts.get(key)
     if known is not None and known[0] >= log_end and (byte_ranges.is_remote(path) or _is_still(path, *known[1:])):
         return known[2]
@@ -107,9 +114,9 @@ def part_of(path: str, topics: Sequence[str], log_end: int, *, pread: bool | Non
     return opened
 
 
-def forget_part(path: str, topics: Sequence[str], *, pread: bool | None) -> None:
+def forget_part(path: str, topics: Sequence[str], *, pread: bool | None, run: str = "") -> None:
     """Lets go of a part, so that it is opened as it is now."""
-    _parts.pop((path, pread, tuple(topics)), None)
+    _parts.pop((path, pread, tuple(topics), run), None)
 
 
 def _can_go_on(path: str, identity: _Identity, store: "mqstore.MessageStore | _native.Store") -> bool:

@@ -1,6 +1,6 @@
 """A piece of a store: what one of Spark's tasks reads."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from mqstore.spark.columns import BAD_RANGE, BAD_RANGE_TYPE, STORE
 from mqstore.spark.opened import forget_part, part_of
 from mqstore.spark.read_options import ReadOptions
 from mqstore.store.byte_ranges import shown
-from mqstore.store.selection import SelectionSpec
+from mqstore.store.selection import QueueRow, SelectionSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +41,8 @@ class Piece(InputPartition):
     """Where its log ended when the piece was planned."""
     spec: SelectionSpec
     """Which messages: a range of the log, units of queues, or places."""
+    run: str = ""
+    """What it was planned with: a store that is not local may be another one when it is planned again."""
 
     @property
     def store(self) -> str:
@@ -50,7 +52,11 @@ class Piece(InputPartition):
     @property
     def topics(self) -> list[str]:
         """The topics whose queue files are needed."""
-        return sorted({topic for topic, *_ in self.spec.queues or ()})
+        return sorted({topic for topic, *_ in self._queues})
+
+    @property
+    def _queues(self) -> Sequence[QueueRow]:
+        return () if self.spec.places is not None else self.spec.queues or ()
 
 
 def read_piece(piece: Piece, schema: StructType, options: ReadOptions) -> Iterator["pa.RecordBatch"]:
@@ -77,10 +83,10 @@ def read_piece(piece: Piece, schema: StructType, options: ReadOptions) -> Iterat
 
 
 def _open(piece: Piece, options: ReadOptions) -> "_native.Store":
-    store = part_of(piece.path, piece.topics, piece.log_end, pread=options.pread)
+    store = part_of(piece.path, piece.topics, piece.log_end, pread=options.pread, run=piece.run)
     if not _has_units(store, piece):
-        forget_part(piece.path, piece.topics, pread=options.pread)
-        store = part_of(piece.path, piece.topics, piece.log_end, pread=options.pread)
+        forget_part(piece.path, piece.topics, pread=options.pread, run=piece.run)
+        store = part_of(piece.path, piece.topics, piece.log_end, pread=options.pread, run=piece.run)
         if not _has_units(store, piece):
             raise DataLossError(
                 f"option path={piece.store}: its queue files are shorter than when the read was planned"
@@ -90,7 +96,7 @@ def _open(piece: Piece, options: ReadOptions) -> "_native.Store":
 
 def _has_units(store: "_native.Store", piece: Piece) -> bool:
     ends: dict[tuple[str, int | None], int] = {row[:2]: row[3] for row in store._queues()}
-    return all(ends.get((topic, queue_id), 0) >= (end or 0) for topic, queue_id, _, end in piece.spec.queues or ())
+    return all(ends.get((topic, queue_id), 0) >= (end or 0) for topic, queue_id, _, end in piece._queues)
 
 
 def _with_own_columns(batch: "pa.RecordBatch", store: str, schema: "pa.Schema") -> "pa.RecordBatch":

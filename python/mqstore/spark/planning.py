@@ -7,6 +7,7 @@ are passed on as places. With keys the index says the places.
 """
 
 import os
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from mqstore.spark.narrowing import Narrowing
 from mqstore.spark.opened import expand, followed, log_of
 from mqstore.spark.piece import Piece
 from mqstore.spark.read_options import EARLIEST, LATEST, Bounds, ReadOptions
-from mqstore.store.byte_ranges import shown
+from mqstore.store.byte_ranges import is_remote, shown
 from mqstore.store.selection import QueueRow, SelectionSpec
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ def plan(
         shares.append(_share(path, options, narrowing, of_log))
     total = sum(share.size for share in shares)
     size = _piece_size(options, total, has_bodies=has_bodies)
-    return [piece for share in shares for piece in _divide(share, size)]
+    run = uuid.uuid4().hex
+    pieces = [piece for share in shares for piece in _divide(share, size)]
+    return [replace(piece, run=run) if is_remote(piece.path) else piece for piece in pieces]
 
 
 def first_position(path: str, options: ReadOptions) -> int:
@@ -149,7 +152,9 @@ def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRan
     if keys is not None:
         ranges: list[QueueRow] = [(topic, queue_id, begin, end) for topic, queue_id, begin, end, _ in queues]
         spec = replace(spec, keys=keys, queues=ranges if options.has_topics or narrowing.topics is not None else None)
-        return _Share(path, log_end, SelectionSpec(), places=tuple(_places_of_keys(store, spec)))
+        # Which of them are meant, and which are damaged, is for the piece to tell.
+        places = [place for place in store._places_of_keys(spec) if place < log_end]
+        return _Share(path, log_end, spec, places=tuple(places))
     return _share_of_queues(store, path, log_end, spec, queues)
 
 
@@ -184,9 +189,9 @@ def _queue_bounds(
     is_strict = options.fail_on_data_loss and not is_stream
     for row in sorted(store._queues()):
         topic, queue_id, *_, in_memory = row
+        known.add((topic, queue_id))
         if not options.takes_queue(topic, queue_id) or not narrowing.takes_queue(topic, queue_id):
             continue
-        known.add((topic, queue_id))
         begin = _resolve(store, starting, row, "startingOffsets", is_strict=is_strict)
         behind = _resolve(store, options.ending, row, "endingOffsets", is_strict=is_strict)
         begin, behind = narrowing.offsets(begin, behind)
@@ -249,12 +254,6 @@ def _places(store: "mqstore.MessageStore", topic: str, queue_id: int, begin: int
             break
         yield from (offset for offset, size, _ in units if size > 0 and offset >= 0)
         begin += len(units)
-
-
-def _places_of_keys(store: "mqstore.MessageStore", spec: SelectionSpec) -> Iterator[int]:
-    cursor = store._cursor(spec)
-    while messages := cursor.next_messages(1024, 8 << 20):
-        yield from (message.commit_log_offset for message in messages)
 
 
 def _record_size(store: "mqstore.MessageStore", topic: str, queue_id: int, begin: int, end: int) -> float:

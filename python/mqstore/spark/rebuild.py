@@ -107,7 +107,7 @@ def rebuild(
         spark: The session; :func:`mqstore.spark.spark_session` by default.
         topics: Only the queues of these topics, and no index.
         begin: Only records from this offset of the log on, and no index.
-        end: Only records before this offset of the log, and no index.
+        end: Only records that begin before this offset of the log, and no index.
         compat: Close gaps in a queue's offsets as 4.9.3 does.
         range_size: About how many bytes of log a task walks.
         **options: RocketMQ's options. Sizes of files are by default those that the store has.
@@ -201,7 +201,8 @@ def _begin(store: str, out: Path, asked: Mapping[str, Any]) -> _Plan:
     options = sizes | options
     is_part = asked["topics"] is not None or asked["begin"] is not None or asked["end"] is not None
     begin = view.boundary(max(asked["begin"] or 0, view.min_offset))
-    end = max(begin, min(view.end, view.end if asked["end"] is None else asked["end"]))
+    # As the begin of a rebuild that goes on there: each record is in one of the two.
+    end = view.end if asked["end"] is None or asked["end"] >= view.end else max(begin, view.boundary(asked["end"]))
     return _Plan(
         store=asked["store"],
         options=options,

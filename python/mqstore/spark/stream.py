@@ -87,7 +87,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
         """How far the next batch goes: what a limit leaves is shared among the stores that have something."""
         ends = self._last if self._last is not None else self._ends()
-        begins = {path: self._begin(path, start) for path in ends}
+        begins = {path: self._begin(path, start, self._reached(path, start, ends[path])) for path in ends}
         behind = {path: ends[path] - begins[path] for path in ends if ends[path] > begins[path]}
         found = {**start, **begins}
         for path, share in _shares(behind, limit, self._options.max_bytes_per_trigger):
@@ -114,7 +114,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The pieces of a batch."""
         ranges = {}
         for path, behind in end.items():
-            begin = self._begin(path, start)
+            begin = self._begin(path, start, behind)
             if begin < behind:
                 ranges[self._path(path)] = LogRange(self._first_there(path, begin, behind), behind)
         return list(plan(self._options, Narrowing(), ranges, has_bodies=has_bodies(self._schema)))
@@ -137,10 +137,25 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _log(self, store: str) -> "_native.Store":
         return log_of(self._path(store), pread=self._options.pread)
 
-    def _begin(self, path: str, start: Mapping[str, int]) -> int:
-        """Where a batch begins in a store; one that came after the query began is read from its begin."""
+    def _reached(self, path: str, start: Mapping[str, int], end: int) -> int:
+        """How far a store goes: an availableNow may end before where a query begins that begins with the latest."""
+        return end if start.get(path, 0) <= end else self._log(path).get_max_phy_offset()
+
+    def _begin(self, path: str, start: Mapping[str, int], end: int) -> int:
+        """Where a batch begins in a store; one that came after the query began is read from its begin.
+
+        Raises:
+            DataLossError: it does not go as far as the last batch did, and ``failOnDataLoss`` is on.
+        """
         known = start.get(path)
-        return max(0, self._log(path).get_min_phy_offset()) if known is None else known
+        if known is not None and known <= end:
+            return known
+        if known is not None and self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{path}: the last batch ended at {known} and the log ends at {end}: it is another one, was cut, or is "
+                "being copied (failOnDataLoss=false reads it from its begin)"
+            )
+        return max(0, self._log(path).get_min_phy_offset())
 
     def _first_there(self, path: str, begin: int, behind: int) -> int:
         """Where a store's part of a batch begins, where retention has overtaken it.

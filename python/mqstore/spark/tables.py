@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from pyspark.sql import SparkSession
 
 from mqstore.spark.columns import COLUMNS, schema
-from mqstore.spark.moving import by_day
+from mqstore.spark.moving import by_day, names_option
 from mqstore.spark.session import spark_session
 
 __all__ = ["dispatch"]
@@ -42,7 +42,7 @@ def dispatch(
     session = spark or spark_session()
     names = [name for name in COLUMNS if name not in {"raw_body", "bad_range"}]
     reader = session.readStream.format("mqstore").schema(schema(*names)).option("startingOffsets", "earliest")
-    if wanted := ",".join(topics):
+    if (wanted := names_option("topics", topics)) is not None:
         reader = reader.option("subscribe", wanted)
     # A stream's reader takes one path: they go in as an option.
     messages = reader.option("paths", json.dumps([stores] if isinstance(stores, str) else list(stores))).load()

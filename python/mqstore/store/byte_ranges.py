@@ -74,8 +74,19 @@ def shown(path: str) -> str:
     if not is_remote(path):
         return path
     scheme, _, rest = path.partition("://")
-    host, slash, folder = rest.partition("?")[0].partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{folder}".rstrip("/")
+    return f"{scheme}://{_user_and_place(rest.partition('?')[0])[1]}".rstrip("/")
+
+
+def _user_and_place(named: str) -> tuple[str, str]:
+    """Who asks, and for what, of a URI between its scheme and its parameters."""
+    host, slash, folder = named.partition("/")
+    user, at, host_alone = host.rpartition("@")
+    # A secret may have slashes in it that should have been quoted: what stands before one is no port then.
+    name, colon, port = host.rpartition(":")
+    if not at and colon and name and not port.isdigit() and "@" in folder:
+        user, _, place = named.rpartition("@")
+        return user, place
+    return user, f"{host_alone}{slash}{folder}"
 
 
 def with_parameters(path: str, given: Mapping[str, str]) -> str:
@@ -291,7 +302,7 @@ def _opened(uri: str) -> "tuple[FileSystem, str]":
 def _secrets(uri: str) -> tuple[str, ...]:
     """What stands in a URI and is not to be shown, as it is there and as it is meant."""
     place, _, query = uri.partition("://")[2].partition("?")
-    user = place.partition("/")[0].rpartition("@")[0]
+    user = _user_and_place(place)[0]
     found = user.split(":")
     found += [value for name, _, value in (part.partition("=") for part in query.split("&")) if _SECRET.search(name)]
     return tuple(sorted({value for quoted in found if quoted for value in (quoted, unquote(quoted))}, key=len))[::-1]

@@ -45,6 +45,7 @@ class HalfCheck:
         self._early: dict[int, int] = {}
         """Ops of halves before the first that is looked at: of those that were put back, where they were first."""
         self._removed = self._read_ops()
+        self._early_ends = messages.early_ends(queue_id, self._early.values())
 
     def _offset_of(self, topic: str) -> int:
         """Where the check goes on; an offset that the queue does not have is moved into it."""
@@ -97,6 +98,8 @@ class HalfCheck:
                 # No half that was put back is left that could be meant.
                 self._done_ops.update(self._early.values())
         finally:
+            # What was put back of their halves stood before these offsets.
+            self._done_ops.update(op for op, end in self._early_ends.items() if next_offset >= end)
             self._offsets.commit_offset(GROUP, HALF_TOPIC, self._queue_id, next_offset)
             op_offset = self._op_offset
             while op_offset in self._done_ops:

@@ -5,7 +5,7 @@ Source: ``TransactionalMessageServiceImpl``, ``EndTransactionProcessor``.
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from mqstore._native import Message, PutMessageResult
@@ -56,8 +56,17 @@ class TransactionalMessages:
         """Of the halves of transactions of this process."""
         self._preparing: dict[int, _Places] = {}
         """Of the halves that were moved while one was being prepared, for each that is."""
+        self._early_ends: dict[int, dict[int, int]] = {}
+        """Of each queue's ops that came behind their halves: where the halves ended when a check saw them first."""
         self._ended: set[int] | None = None
         """The halves that have ended since the check that is under way began."""
+
+    def early_ends(self, queue_id: int, ops: Iterable[int]) -> dict[int, int]:
+        """Ops of halves that checks have gone past, by where all was that can have been put back of those halves."""
+        end = self._store.get_max_offset_in_queue(HALF_TOPIC, queue_id)
+        before = self._early_ends.get(queue_id, {})
+        self._early_ends[queue_id] = found = {op: before.get(op, end) for op in ops}
+        return found
 
     @contextlib.contextmanager
     def preparing(self) -> Iterator[Callable[[int], None]]:

@@ -199,6 +199,12 @@ impl Store {
         interruptible(py, || selection.log_range(&self.core))
     }
 
+    /// Where the index says that messages with a selection's keys stand, unread.
+    fn _places_of_keys(&self, py: Python<'_>, spec: SelectionSpec) -> PyResult<Vec<u64>> {
+        let selection = self.selection(py, spec)?;
+        interruptible(py, || selection.places_of_keys(&self.core))
+    }
+
     /// Where the log stands behind the first so many selected messages.
     fn _position_behind(&self, py: Python<'_>, spec: SelectionSpec, max_count: u64) -> PyResult<u64> {
         let selection = self.selection(py, spec)?;

@@ -163,7 +163,12 @@ impl<'a> Staged<'a> {
         queue.units.extend_from_slice(&new.unit.to_bytes());
         queue.units.extend_from_slice(&new.store_timestamp.to_be_bytes());
         match queue.runs.runs.last_mut() {
-            Some(run) if run.with_ext == with_ext && !repeats && run.cq_offset + run.count == cq_offset => {
+            // A unit that repeats its record's stays alone: the fold leaves it out, and not those behind it.
+            Some(run)
+                if run.with_ext == with_ext
+                    && !(repeats || run.repeats)
+                    && run.cq_offset + run.count == cq_offset =>
+            {
                 run.count += 1;
             }
             _ => queue.runs.runs.push(Run { cq_offset, count: 1, with_ext, repeats }),
@@ -201,5 +206,28 @@ impl Derived for Staged<'_> {
         }
         self.entry_count += self.last_record_entry_count;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::cq_unit::CqUnit;
+
+    #[test]
+    fn what_repeats_its_records_unit_takes_no_other_with_it() {
+        let options = StageOptions { topics: None, with_index: false };
+        let mut staged = Staged::new(&options);
+        let queue = QueueRef { topic: b"%LMQ%a", queue_id: 0 };
+        // The first record names the queue twice.
+        for (physical_offset, cq_offset) in [(0, 0), (0, 0), (100, 1), (200, 2)] {
+            let unit = CqUnit { physical_offset, size: 100, tags_code: 0 };
+            staged.put(queue, NewUnit { unit, cq_offset, store_timestamp: 1, filter_bit_map: None }, false);
+        }
+        let runs = |queue: &StagedQueue| {
+            queue.runs.runs.iter().map(|run| (run.cq_offset, run.count, run.repeats)).collect::<Vec<_>>()
+        };
+        let found: Vec<_> = staged.queues.iter().map(runs).collect();
+        assert_eq!(found, [[(0, 1, false), (0, 1, true), (1, 2, false)]]);
     }
 }

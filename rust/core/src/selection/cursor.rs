@@ -8,7 +8,7 @@ use super::{BadRanges, FoundBy, Selection};
 use crate::commit_log::Bodies;
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::consume_queue::ConsumeQueue;
-use crate::dispatch::Gap;
+use crate::dispatch::{Gap, SCHEDULE_TOPIC, TIMED_TOPIC};
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::format::message::{self, Check, Record, RecordFault};
@@ -215,6 +215,7 @@ impl Search<'_> {
                 let index = span.next;
                 span.next += 1;
                 if let Some(tags) = &self.selection.tags
+                    && !holds_waiting(span.queue.topic().as_bytes())
                     && span.queue.tags_code(unit)?.is_some_and(|code| !tags.matches_code(code))
                 {
                     continue;
@@ -331,6 +332,11 @@ impl Search<'_> {
         }
         Ok(next)
     }
+}
+
+/// Whether a topic's units have times of delivery where others have their tags.
+fn holds_waiting(topic: &[u8]) -> bool {
+    [SCHEDULE_TOPIC, TIMED_TOPIC].contains(&topic)
 }
 
 /// As [`Selection::position_behind`].

@@ -93,6 +93,15 @@ impl Selection {
         cursor::position_behind(self, store, max_count)
     }
 
+    /// Where the index says that messages with its keys stand, unread: the selection itself, with these places, says
+    /// which of them are meant and which are damaged.
+    ///
+    /// # Errors
+    /// Where the index can't be read.
+    pub fn places_of_keys(&self, store: &Store) -> Result<Vec<u64>> {
+        plan::places_of_keys(self, store)
+    }
+
     /// How many messages are selected. Where units alone decide, they are counted without reading
     /// the log.
     ///

@@ -49,7 +49,7 @@ impl Plan {
             return Ok(Self::Offsets(places.into_iter()));
         }
         if let (Some(keys), Some(index)) = (&selection.keys, store.index()) {
-            return by_keys(selection, keys, index, store);
+            return Ok(Self::Offsets(by_keys(selection, keys, index, store)?.into_iter()));
         }
         if let Some(queues) = &selection.queues {
             let spans = spans(selection, queues, store)?.into_iter();
@@ -115,7 +115,7 @@ impl Plan {
 
 /// The offsets that the index has for the keys. Without topics, every topic of the store is tried:
 /// the index hashes topic and key together.
-fn by_keys(selection: &Selection, keys: &[String], index: &IndexService, store: &Store) -> Result<Plan> {
+fn by_keys(selection: &Selection, keys: &[String], index: &IndexService, store: &Store) -> Result<Vec<u64>> {
     let mut topics: Vec<String> = match &selection.queues {
         Some(queues) => queues.iter().map(|range| range.topic.clone()).collect(),
         None => store.queues().all().iter().map(|queue| queue.topic().to_owned()).collect(),
@@ -138,7 +138,17 @@ fn by_keys(selection: &Selection, keys: &[String], index: &IndexService, store: 
     }
     offsets.sort_unstable();
     offsets.dedup();
-    Ok(Plan::Offsets(offsets.into_iter()))
+    Ok(offsets)
+}
+
+/// As [`Selection::places_of_keys`].
+pub(super) fn places_of_keys(selection: &Selection, store: &Store) -> Result<Vec<u64>> {
+    store.catch_up()?;
+    let Some((keys, index)) = selection.keys.as_ref().zip(store.index()) else { return Ok(Vec::new()) };
+    let there = store.first_offset()..store.log().max_offset();
+    let mut offsets = by_keys(selection, keys, index, store)?;
+    offsets.retain(|offset| there.contains(offset));
+    Ok(offsets)
 }
 
 /// The queues' units that can be selected: offsets and times are known to the queue.
