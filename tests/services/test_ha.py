@@ -1,6 +1,7 @@
 """Replication between mqstore stores."""
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -288,3 +289,47 @@ def test_it_listens_to_this_machine_alone_and_when_asked_alone(pair: Pair) -> No
 def test_bad_options_are_named(pair: Pair, option: str, value: object) -> None:
     with pytest.raises(mqstore.OptionError, match=option):
         pair.open("one", **{option: value})
+
+
+def lose_behind(path: Path, offset: int) -> None:
+    """What a power cut leaves where the log was on the disk up to an offset."""
+    log_file = path / "commitlog" / f"{0:020}"
+    size = log_file.stat().st_size
+    with log_file.open("r+b") as file:
+        file.truncate(offset)
+        file.truncate(size)
+    shutil.rmtree(path / "mqstore")
+    (path / "abort").touch()
+
+
+@pytest.mark.parametrize("more", [1, 20], ids=["shorter than the slave", "longer than the slave"])
+def test_a_slave_that_has_what_its_master_lost_is_not_its_slave(
+    pair: Pair, caplog: pytest.LogCaptureFixture, more: int
+) -> None:
+    """The end of a log does not say whether it is the same log."""
+    master = pair.open("master")
+    slave = pair.slave_of(master)
+    put_some(master, 4)
+    master.flush()
+    kept = master.get_max_phy_offset()
+    put_some(master, 3)
+    wait_equal(master, slave)
+    end = slave.get_max_phy_offset()
+    slave.close()
+    master.close()
+    lose_behind(pair.path("master"), kept)
+    master = pair.open("master")
+    assert master.get_max_phy_offset() == kept
+    master.put("others", bytes(200))
+    slave = pair.open("slave", brokerRole="SLAVE", haMasterAddress=str(master.replication.listen_address))
+    for _ in range(more):
+        master.put("others", bytes(300))
+    assert (master.get_max_phy_offset() > end) == (more > 1)
+    wait_until(lambda: "it is another log" in caplog.text)
+    for _ in range(20):
+        master.put("others", bytes(300))
+    wait_until(lambda: "the master's log has other bytes" in caplog.text)
+    assert slave.get_max_phy_offset() == end
+    assert master.replication.push2_slave_max_offset <= kept
+    assert not master.replication.wait_for_slave(timeout=0.2)
+    assert len(list(slave.select())) == 7

@@ -1,5 +1,7 @@
 """Replication with another side that is broken, slow or gone, or no master or slave at all."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -120,12 +122,36 @@ def test_a_cut_connection_goes_on_where_it_was(pair: Pair, raw_master: RawMaster
     assert raw_master.reported() == 1000
     assert raw_master.socket is not None
     raw_master.socket.close()
-    assert raw_master.accept() == 1000
-    raw_master.send(1000, 0)
-    raw_master.send(1000, len(log) - 1000, log[1000:])
+    # It is sent what it has once more, to see that this is the same log.
+    assert raw_master.accept() == 1
+    raw_master.send(1, 0)
+    raw_master.send(1, 500, log[1:501])
+    assert raw_master.reported() == 501
+    raw_master.send(501, len(log) - 501, log[501:])
     wait_until(lambda: slave.get_max_phy_offset() == len(log) and not slave.dispatch_behind_bytes())
     assert slave.get_max_offset_in_queue("topic-0", 0) > 0
     assert not slave.report().gaps
+
+
+@pytest.mark.parametrize(("own", "wrong_at"), [(5000, 904), (5000, 4999), (1000, 1), (1000, 999)])
+def test_another_log_is_not_followed(  # noqa: PLR0917 - cases and fixtures
+    pair: Pair, raw_master: RawMaster, tmp_path: Path, caplog: pytest.LogCaptureFixture, own: int, wrong_at: int
+) -> None:
+    log = records(tmp_path / "source")
+    slave = pair.slave_of(raw_master.address)
+    raw_master.accept()
+    raw_master.send(0, own, log[:own])
+    assert raw_master.reported() == own
+    asked = raw_master.accept()
+    assert asked == max(1, own - 4096)
+    other = bytearray(log)
+    other[wrong_at] ^= 1
+    raw_master.send(asked, len(log) - asked, bytes(other[asked:]))
+    wait_until(lambda: f"the master's log has other bytes from {asked} to {own}" in caplog.text)
+    assert slave.get_max_phy_offset() == own
+    assert raw_master.accept() == asked
+    raw_master.send(asked, len(log) - asked, log[asked:])
+    wait_until(lambda: slave.get_max_phy_offset() == len(log))
 
 
 def test_what_does_not_follow_ends_the_connection(
@@ -176,9 +202,10 @@ def test_a_record_that_is_not_whole_is_not_there_yet(
         with mqstore.open(pair.path(name), "r") as reader:
             assert not reader.report().gaps
         slave = pair.slave_of(raw_master.address, name)
-        # What was cut in the middle is asked for again from its begin.
-        assert raw_master.accept() == first
-        raw_master.send(first, len(log) - first, log[first:])
+        # What was cut in the middle is asked for again from its begin, and what stands before it.
+        assert slave.get_max_phy_offset() == first
+        assert raw_master.accept() == 1
+        raw_master.send(1, len(log) - 1, log[1:])
     else:
         raw_master.send(cut, len(log) - cut, log[cut:])
     wait_until(lambda: slave.get_max_phy_offset() == len(log) and not slave.dispatch_behind_bytes())
@@ -215,3 +242,34 @@ def test_a_silent_master_is_let_go(pair: Pair, raw_master: RawMaster, caplog: py
     raw_master.accept()
     wait_until(lambda: "haHousekeepingInterval" in caplog.text)
     raw_master.accept()
+
+
+LEAVE = """
+import signal, socket, struct, sys
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+import mqstore
+store = mqstore.open(sys.argv[1], "rw", replication=True, haListenPort=0, haTransferBatchSize=1024)
+for _ in range(4):
+    store.put("t", bytes(1_000_000), queue_id=0)
+host, port = store.replication.listen_address.rsplit(":", 1)
+for size in range(100_000, 3_000_000, 30_000):
+    with socket.create_connection((host, int(port))) as slave:
+        slave.sendall(struct.pack(">q", 0))
+        while size > 0:
+            size -= len(slave.recv(1 << 20))
+        slave.setblocking(False)
+        try:
+            while slave.recv(1 << 20):
+                pass
+        except BlockingIOError:
+            pass
+store.close()
+print("alive")
+"""
+
+
+def test_a_slave_that_leaves_ends_no_process(tmp_path: Path) -> None:
+    """Also one that has the default action for a pipe that is closed."""
+    command = [sys.executable, "-c", LEAVE, str(tmp_path / "store")]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr

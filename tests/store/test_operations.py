@@ -123,3 +123,27 @@ def test_an_offset_that_cannot_be_is_one_that_is_not_there(store: mqstore.Messag
     for offset in (-1, 1):
         assert store.get_message_store_time_stamp("t", 0, offset) == -1
         assert store.get_commit_log_offset_in_queue("t", 0, offset) == 0
+
+
+def test_one_damaged_time_is_not_that_of_all_that_follows(tmp_path: Path) -> None:
+    now_ms = 1_700_000_000_000
+    with mqstore.open(tmp_path / "store", "rw", clock=lambda: now_ms) as store:
+        offsets = [store.put("t", b"a", queue_id=0).wrote_offset or 0 for _ in range(3)]
+    log_file = tmp_path / "store" / "commitlog" / f"{0:020}"
+    with log_file.open("r+b") as file:
+        file.seek(offsets[-1] + 56)
+        damaged = int.from_bytes(file.read(8)) ^ 1 << 44
+        file.seek(offsets[-1] + 56)
+        file.write(damaged.to_bytes(8))
+    for later in (10, 20):
+        with mqstore.open(tmp_path / "store", "rw", clock=lambda: now_ms + later) as store:  # noqa: B023 - called here
+            store.put("t", b"b", queue_id=0)
+            times = [message.store_timestamp for message in store.topic("t").queue(0)]
+            assert times[-1] == now_ms + later
+            assert times[2] == damaged
+    # A clock that was set back, and not one time that is damaged: times go on behind it.
+    with mqstore.open(tmp_path / "back", "rw", clock=lambda: now_ms) as store:
+        store.put_many("t", [b"a"] * 3, queue_id=0)
+    with mqstore.open(tmp_path / "back", "rw", clock=lambda: now_ms - 1000) as store:
+        store.put("t", b"b", queue_id=0)
+        assert store.topic("t").queue(0)[3].store_timestamp == now_ms

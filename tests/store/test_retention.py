@@ -425,3 +425,25 @@ def test_a_damaged_time_makes_no_file_older(open_store: Opener, clock: Clock, da
     assert store.execute_delete_files_manually() == 0
     clock.now_ms += 2 * HOUR
     assert store.execute_delete_files_manually() == 1
+
+
+def test_what_was_imported_with_its_times_takes_nothing_recent_along(tmp_path: Path) -> None:
+    now_ms = 1_700_000_000_000
+    old_ms = now_ms - 8 * 24 * 3_600_000
+    with mqstore.open(tmp_path / "old", "rw", clock=lambda: old_ms) as old:
+        for _ in range(5):
+            old.put("old", bytes(100), queue_id=0)
+        history = bytes(old.get_commit_log_data(0))[: old.get_max_phy_offset()]
+    clock = [now_ms]
+    with mqstore.open(tmp_path / "store", "rw", clock=lambda: clock[0], mappedFileSizeCommitLog=4096) as store:
+        for _ in range(18):
+            store.put("t", bytes(80), queue_id=0)
+        for _ in range(8):
+            store._append_encoded(history, keep_times=True, keep_offsets=False)
+        store.flush()
+        assert store.execute_delete_files_manually() == 0
+        assert store.execute_delete_files_manually() == 0
+        assert len(store.topic("t").queue(0)) == 18
+        clock[0] += 73 * 3_600_000
+        store.put("t", b"x", queue_id=0)
+        assert store.execute_delete_files_manually() > 0

@@ -18,6 +18,7 @@ use crate::format::removed_queues::{self as format, LastMessage, RemovedQueue};
 use crate::format::sys_flag;
 use crate::fs::FileSystem;
 use crate::mmap::file_queue::{FileQueue, Stray};
+use crate::mmap::slice::Slice;
 use crate::num;
 use crate::sync::{AtomicBool, AtomicU32, Ordering, RwLock};
 
@@ -226,7 +227,9 @@ fn to_bytes(removals: &Removals) -> Vec<u8> {
 
 fn is_in_log(log: &FileQueue, last: &LastMessage) -> Result<bool> {
     let Some(file) = log.find(last.physical_offset) else { return Ok(false) };
-    let bytes = file.slice(last.physical_offset - file.file_from_offset(), u64::from(last.size))?;
+    // Retention may have removed it just now.
+    let bytes = file.slice_if_there(last.physical_offset - file.file_from_offset(), u64::from(last.size))?;
+    let bytes = bytes.unwrap_or_else(|| Slice::read([]));
     Ok(match message::decode(&bytes, Check::Structure) {
         Ok(Decoded::Message(record)) => {
             record.physical_offset == num::java_long(last.physical_offset)

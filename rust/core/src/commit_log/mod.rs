@@ -113,6 +113,11 @@ impl CommitLog {
         self.appender.lock().reset(store_timestamp);
     }
 
+    /// Its clock's time, in milliseconds.
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
+    }
+
     /// Says up to where it is on the disk, where that is less than all of it: the next flush brings the rest there.
     pub fn set_flushed(&self, flushed: u64) {
         self.positions.flushed.store(flushed, Ordering::Release);

@@ -12,6 +12,7 @@ use super::{Ended, Event, check_silence, read_some};
 use crate::bell::Bell;
 use crate::commit_log::CommitLog;
 use crate::error::{Error, Result};
+use crate::num;
 use crate::sync::Mutex;
 
 /// How long making a connection may take, as in 4.9.3.
@@ -21,6 +22,8 @@ const MIN_RETRY: Duration = Duration::from_millis(50);
 const MAX_RETRY: Duration = Duration::from_secs(5);
 /// How long a pass goes on while the master sends without a pause.
 const TURN: Duration = Duration::from_millis(50);
+/// Bytes before the log's end that a slave asks for again: they tell whether the master's log is the same.
+const COMPARED_SIZE: u64 = 4096;
 
 /// What a slave goes by.
 #[derive(Debug, Clone)]
@@ -38,7 +41,7 @@ pub struct ClientStatus {
     pub master_address: Option<String>,
     /// Whether it has a connection.
     pub is_connected: bool,
-    /// The end of its log as the master last heard it.
+    /// How far its log is the master's, as that last heard it.
     pub reported_offset: u64,
 }
 
@@ -68,6 +71,8 @@ struct Link {
     /// What was read and is no whole frame yet.
     buffer: Vec<u8>,
     filled: usize,
+    /// Up to here the slave's log is known to be the master's: its end, once what it has is compared.
+    known_to: u64,
     /// A report whose rest the socket did not take yet.
     report: ([u8; REPORT_SIZE], usize),
     reported_offset: Option<u64>,
@@ -170,9 +175,9 @@ impl Following {
     }
 
     fn connect(&mut self, address: String, log: &CommitLog, events: &mut Vec<Event>) {
-        match Link::connect(address.clone()) {
+        match Link::connect(address.clone(), log) {
             Ok(link) => {
-                events.push(Event::MasterConnected { address, from: log.max_offset() });
+                events.push(Event::MasterConnected { address, from: link.known_to });
                 self.link = Some(link);
             }
             Err(error) => self.pause(address, error.into(), events),
@@ -194,7 +199,7 @@ impl Following {
 }
 
 impl Link {
-    fn connect(address: String) -> io::Result<Self> {
+    fn connect(address: String, log: &CommitLog) -> io::Result<Self> {
         let mut outcome = Err(io::Error::new(ErrorKind::NotFound, "the name has no address"));
         for found in address.to_socket_addrs()? {
             outcome = TcpStream::connect_timeout(&found, CONNECT_TIMEOUT);
@@ -211,6 +216,7 @@ impl Link {
             address,
             buffer: vec![0; MAX_FRAME_SIZE],
             filled: 0,
+            known_to: compared_from(log),
             report: ([0; REPORT_SIZE], REPORT_SIZE),
             reported_offset: None,
             last_report: now,
@@ -234,14 +240,14 @@ impl Link {
     fn exchange(&mut self, log: &CommitLog, options: &ClientOptions) -> Result<bool, Ended> {
         let end = Instant::now() + TURN;
         let mut has_appended = false;
-        self.send_report(log, options)?;
+        self.send_report(options)?;
         while Instant::now() < end {
             let free = self.buffer.get_mut(self.filled..).unwrap_or_default();
             let Some(count) = read_some(&mut self.stream, free)? else { break };
             self.filled += count;
             self.last_read = Instant::now();
             has_appended |= self.take_frames(log)?;
-            self.send_report(log, options)?;
+            self.send_report(options)?;
         }
         check_silence(self.last_read, options.housekeeping_interval)?;
         Ok(has_appended)
@@ -254,11 +260,15 @@ impl Link {
         loop {
             let rest = self.buffer.get(at..self.filled).unwrap_or_default();
             let Some(header) = Header::decode(rest)? else { break };
-            check_follows(&header, log)?;
+            check_follows(&header, self.known_to, log)?;
             let Some(body) = rest.get(HEADER_SIZE..HEADER_SIZE + header.body_size) else { break };
-            if !body.is_empty() {
-                log.append_data(header.phy_offset, body)?;
+            let new = behind_own(log, header.phy_offset, body)?;
+            if !new.is_empty() {
+                log.append_data(header.phy_offset + num::offset(body.len() - new.len()), new)?;
                 has_appended = true;
+            }
+            if !body.is_empty() {
+                self.known_to = header.phy_offset + num::offset(body.len());
             }
             at += HEADER_SIZE + header.body_size;
         }
@@ -269,18 +279,17 @@ impl Link {
         Ok(has_appended)
     }
 
-    /// Reports the end of the log: at once, whenever it has moved, and as a heartbeat.
-    fn send_report(&mut self, log: &CommitLog, options: &ClientOptions) -> Result<(), Ended> {
+    /// Reports how far the log is the master's: at once, whenever that has moved, and as a heartbeat.
+    fn send_report(&mut self, options: &ClientOptions) -> Result<(), Ended> {
         loop {
             let (bytes, sent) = self.report;
             if sent == REPORT_SIZE {
-                let max_offset = log.max_offset();
                 let is_due = self.last_report.elapsed() >= options.send_heartbeat_interval;
-                if self.reported_offset == Some(max_offset) && !is_due {
+                if self.reported_offset == Some(self.known_to) && !is_due {
                     return Ok(());
                 }
-                self.report = (wire::encode_report(max_offset), 0);
-                self.reported_offset = Some(max_offset);
+                self.report = (wire::encode_report(self.known_to), 0);
+                self.reported_offset = Some(self.known_to);
                 self.last_report = Instant::now();
                 continue;
             }
@@ -295,11 +304,35 @@ impl Link {
     }
 }
 
-/// What a master sends follows the slave's end; the first that an empty slave gets may stand anywhere.
-fn check_follows(header: &Header, log: &CommitLog) -> Result<(), WireFault> {
+/// From where a slave asks for its master's log: from a little before its own end, in the same file, which its master
+/// may have begun with. A log that ends differently is another one, however long both are. 0 asks for the newest file.
+fn compared_from(log: &CommitLog) -> u64 {
     let end = log.max_offset();
-    if header.phy_offset == end || log.is_empty() {
+    if log.is_empty() {
+        return 0;
+    }
+    let file_from = end - end % log.files().file_size();
+    end.saturating_sub(COMPARED_SIZE).max(file_from).max(1).min(end)
+}
+
+/// What a master sends follows what was asked for; the first that an empty slave gets may stand anywhere.
+fn check_follows(header: &Header, known_to: u64, log: &CommitLog) -> Result<(), WireFault> {
+    if header.phy_offset == known_to || log.is_empty() {
         return Ok(());
     }
-    Err(WireFault::NotAtEnd { found: header.phy_offset, end })
+    Err(WireFault::NotAtEnd { found: header.phy_offset, end: known_to })
+}
+
+/// What of a frame's body stands behind the slave's end; what stands before it has to be the same as the slave has.
+fn behind_own<'b>(log: &CommitLog, phy_offset: u64, body: &'b [u8]) -> Result<&'b [u8], Ended> {
+    let own_size = num::index(log.max_offset().saturating_sub(phy_offset)).min(body.len());
+    if log.is_empty() || own_size == 0 {
+        return Ok(body);
+    }
+    let (again, new) = body.split_at(own_size);
+    let own = log.get_bytes(phy_offset, num::offset(own_size))?;
+    if own.as_deref() == Some(again) {
+        return Ok(new);
+    }
+    Err(WireFault::OtherLog { from: phy_offset, to: phy_offset + num::offset(own_size) }.into())
 }

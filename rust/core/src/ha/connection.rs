@@ -1,10 +1,13 @@
 //! A master's connection to one slave: reads its reports, sends it the log. Source: `HAConnection`.
 
-use std::io::{ErrorKind, IoSlice, Write};
+use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::time::Instant;
 
+use nix::errno::Errno;
 use nix::poll::PollFlags;
+use nix::sys::socket::{MsgFlags, sendmsg};
 
 use super::master::MasterOptions;
 use super::wire::{self, HEADER_SIZE, Header, REPORT_SIZE, WireFault};
@@ -203,7 +206,7 @@ impl Connection {
 
 impl Outgoing {
     /// Sends what the socket takes. Gives whether that was all.
-    fn send(&mut self, mut stream: &TcpStream) -> Result<bool, Ended> {
+    fn send(&mut self, stream: &TcpStream) -> Result<bool, Ended> {
         loop {
             let header = self.header.get(self.sent..).unwrap_or_default();
             let body = self.body.as_deref().unwrap_or_default();
@@ -211,12 +214,14 @@ impl Outgoing {
             if header.is_empty() && body.is_empty() {
                 return Ok(true);
             }
-            match stream.write_vectored(&[IoSlice::new(header), IoSlice::new(body)]) {
+            // A slave that has gone must not end the process by a signal, whatever that does with it.
+            let parts = [IoSlice::new(header), IoSlice::new(body)];
+            match sendmsg::<()>(stream.as_raw_fd(), &parts, &[], MsgFlags::MSG_NOSIGNAL, None) {
                 Ok(0) => return Err(Ended::ByPeer),
                 Ok(count) => self.sent += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
+                Err(Errno::EWOULDBLOCK) => return Ok(false),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(io::Error::from(error).into()),
             }
         }
     }

@@ -21,6 +21,8 @@ use crate::sync::{AtomicUsize, Mutex, Ordering};
 const GATHER_INTERVAL: Duration = Duration::from_millis(10);
 /// How long to leave connections waiting when one could not be taken.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+/// Most connections that are taken, or turned away, in one pass: who has one is served between.
+const MAX_ACCEPTED: usize = 16;
 /// Most connections; 4.9.3 knows no bound.
 const MAX_CONNECTIONS: usize = 64;
 
@@ -234,7 +236,8 @@ impl Serving {
         if Instant::now() < self.accept_from {
             return;
         }
-        while let Some(listener) = &self.listener {
+        for _ in 0..MAX_ACCEPTED {
+            let Some(listener) = &self.listener else { return };
             let (stream, address) = match listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,

@@ -7,6 +7,9 @@
 //! |----|------|----------------|---------------------------------------------------------------|
 //! | 0  | 8    | `maxPhyOffset` | behind the slave's last byte; the first one is also its request |
 //!
+//! The first one of a slave here stands a little before its end: it holds what it is sent again against what it has,
+//! since an end alone does not tell whether two logs are the same.
+//!
 //! A master sends frames:
 //!
 //! | at | size       | field       | meaning                                                       |
@@ -72,6 +75,14 @@ pub enum WireFault {
         found: u64,
         /// Where the master's begins.
         min: u64,
+    },
+    /// A master has other bytes than its slave.
+    #[error("the master's log has other bytes from {from} to {to}: it is another log, or goes on otherwise")]
+    OtherLog {
+        /// Where what was compared begins.
+        from: u64,
+        /// Where it ends.
+        to: u64,
     },
     /// A master sends what does not follow the slave's end.
     #[error("the master sends from {found}, the slave's log ends at {end}")]

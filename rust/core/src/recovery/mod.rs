@@ -109,7 +109,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         of.state = StoreState::Crashed;
         end = log_end::find(of)?;
     }
-    set_end(of, &end);
+    set_end(of, &end)?;
     let QueueEnds { mut dispatch_from, is_cut } = queues::recover(of, &end)?;
     let (mut dropped, mut index_from) = index::recover(of, &end)?;
     let from = index_from.unwrap_or(dispatch_from).min(dispatch_from);
@@ -122,7 +122,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         log_end::refuse_unless_told_to_cut(of, first.from, first.fault, first.to)?;
         end.log_end = first.from;
         end.behind = Behind::Remains;
-        set_end(of, &end);
+        set_end(of, &end)?;
         dispatch_from = queues::recover(of, &end)?.dispatch_from;
         let (dropped_too, earlier) = index::recover(of, &end)?;
         dropped.splice(0..0, dropped_too);
@@ -151,9 +151,26 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
     })
 }
 
-fn set_end(of: Recovered<'_>, end: &LogEnd) {
-    of.log.set_end(end.log_end, end.last_store_timestamp);
+fn set_end(of: Recovered<'_>, end: &LogEnd) -> Result<()> {
+    of.log.set_end(end.log_end, believed_time(of, end)?);
     of.config.removed_queues.forget_behind(end.log_end);
+    Ok(())
+}
+
+/// The time that no later message's is before: the last record's. No checksum covers it, and where it alone is ahead of
+/// the clock, the one's before it counts: all that is put from now on would have it.
+fn believed_time(of: Recovered<'_>, end: &LogEnd) -> Result<i64> {
+    let (now_ms, last_time) = (of.log.now_ms(), end.last_store_timestamp);
+    let file = of.log.files().find(end.log_end.saturating_sub(1));
+    let Some(file) = file.filter(|_| of.writable && !of.config.compat && last_time > now_ms) else {
+        return Ok(last_time);
+    };
+    let (mut last, mut before) = (None, None);
+    scan::scan(of.log.files(), file.file_from_offset(), end.log_end, Check::Structure, |_, record, _| {
+        before = last.replace(record.store_timestamp);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(before.filter(|&time| time <= now_ms && last == Some(last_time)).unwrap_or(last_time))
 }
 
 /// Where dispatch begins: with the log's first record where messages of a removed queue are its own again.

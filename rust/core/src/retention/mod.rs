@@ -7,10 +7,14 @@
 mod queues;
 mod usage;
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::commit_log::Bodies;
+use crate::commit_log::scan;
 use crate::error::Result;
+use crate::format::message::Check;
 use crate::mmap::mapped_file::MappedFile;
 use crate::store::Store;
 use crate::store::query::decode_record;
@@ -52,7 +56,10 @@ impl Store {
         if first.end_offset() > expiry.keep_from.min(done_to) {
             return Ok(None);
         }
-        if !expiry.at_once && self.now_ms().saturating_sub(self.time_behind(first)?) < expiry.reserved_ms {
+        let is_younger = |time: i64| self.now_ms().saturating_sub(time) < expiry.reserved_ms;
+        if !expiry.at_once
+            && (is_younger(self.time_behind(first)?) || self.latest_in(first)?.is_some_and(is_younger))
+        {
             return Ok(None);
         }
         // Nothing dispatches its messages again: without their units their queues would begin anew.
@@ -67,6 +74,33 @@ impl Store {
         self.log().files().sync_dirs()?;
         let path = first.path().to_path_buf();
         Ok(Some(DeletedLogFile { path, file_from_offset: first.file_from_offset() }))
+    }
+
+    /// The latest store time of a file's messages that is not ahead of the clock. Messages that were imported with the
+    /// times that they had may stand behind later ones, so that what stands behind a file does not tell its age alone.
+    fn latest_in(&self, file: &Arc<MappedFile>) -> Result<Option<i64>> {
+        if self.config().compat {
+            return Ok(None);
+        }
+        let mut known = self.latest_in_file.lock();
+        if let Some((_, latest)) = known.filter(|&(of, _)| of == file.file_from_offset()) {
+            return Ok(latest);
+        }
+        let (now_ms, end) = (self.now_ms(), file.end_offset());
+        let (mut latest, mut position) = (None, file.file_from_offset());
+        while position < end {
+            let files = self.log().files();
+            let check = Check::Structure;
+            let reached =
+                scan::scan_windows(files, position, end, check, Bodies::Unwanted, |_, record, _, _| {
+                    latest = latest.max(Some(record.store_timestamp).filter(|&time| time <= now_ms));
+                    Ok(ControlFlow::Continue(()))
+                })?;
+            let Err((bad, fault)) = reached.reached() else { break };
+            position = scan::next_valid(files, bad, fault, end)?.unwrap_or(end);
+        }
+        *known = Some((file.file_from_offset(), latest));
+        Ok(latest)
     }
 
     /// A time that no message of a file is behind: that of the first message behind the file, or of the second, since

@@ -86,6 +86,8 @@ pub struct Store {
     follow: follow::Follow,
     replication: replication::Replication,
     timed: TimedMessages,
+    /// Of a file of the log that was looked through before it may be deleted: where it begins, and the latest time in it.
+    pub(crate) latest_in_file: Mutex<Option<(u64, Option<i64>)>>,
     /// Opened by [`Store::open_part`]: nothing is dispatched.
     is_part: bool,
 }

@@ -220,6 +220,7 @@ impl Store {
             follow: Follow::default(),
             replication: Replication::default(),
             timed: TimedMessages::default(),
+            latest_in_file: Mutex::default(),
             is_part: false,
         }
     }
