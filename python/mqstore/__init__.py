@@ -55,7 +55,7 @@ from mqstore.store.arguments import check_function
 from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig
 from mqstore.store.half_messages import LocalTransactionState
-from mqstore.store.mappings import needs_pread
+from mqstore.store.mappings import reads_without_mappings
 from mqstore.store.message_store import MessageStore
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.queue import Queue, Topic
@@ -222,16 +222,14 @@ def open(
     services = [service for service, wanted in asked.items() if wanted]
     if services and mode == "r":
         raise bad_argument("mode", mode, f'expected "rw", without which there is no {services[0].__name__}')
-    if ranges is not None:
-        pread = True
-    if pread is None:
-        pread = mode == "r" and needs_pread(chosen)
+    if pread is None and mode == "rw":
+        pread = False
     return MessageStore(
         chosen,
         mode=mode,
         compat=compat,
         truncate_on_damage=on_damage == "truncate",
-        pread=pread,
+        pread=reads_without_mappings(chosen, ranges, given=pread),
         ranges=ranges,
         clock=clock,
         born_host=born_host or "127.0.0.1:0",

@@ -4,20 +4,22 @@ import re
 
 from mqstore.errors import OptionError
 
-__all__ = ["bad_argument", "bad_option", "without_secrets"]
+__all__ = ["HIDDEN_PARAMETER", "bad_argument", "bad_option"]
+
+HIDDEN_PARAMETER = "key|secret|token|password|credential|sig"
+"""What a parameter of a URI with a secret value is called: a pattern."""
 
 _SECRET_OPTION = re.compile(r"secret|token|password|credential|access_key|^fs\..*(key|sig)", re.IGNORECASE)
 """What an option with a secret value is called."""
 _USER = re.compile(r"""(://)[^\s"'?@]*:[^\s"'?]*@""")
 """Who asks, before the host of a URI: a key may have slashes in it that should have been quoted."""
-_SECRET_PARAMETER = re.compile(
-    r"""([?&][^=&\s]*(?:key|secret|token|password|credential|sig)[^=&\s]*=)[^&\s"']*""", re.IGNORECASE
-)
+_VALUE = re.compile(rf"""([?&][^=&\s]*(?:{HIDDEN_PARAMETER})[^=&\s]*=)[^&\s"']*""", re.IGNORECASE)
+"""The value of such a parameter, behind its name."""
 
 
-def without_secrets(text: str) -> str:
+def _without_secrets(text: str) -> str:
     """A text without what URIs in it say beside places."""
-    return _SECRET_PARAMETER.sub(r"\1***", _USER.sub(r"\1***@", text))
+    return _VALUE.sub(r"\1***", _USER.sub(r"\1***@", text))
 
 
 def bad_option(option: str, value: object, reason: str) -> OptionError:
@@ -32,7 +34,7 @@ def bad_argument(argument: str, value: object, reason: str) -> OptionError:
 
 def _error(option: str, value: object, shown: str, reason: str) -> OptionError:
     is_secret = _SECRET_OPTION.search(option) is not None
-    shown, given = ("***", "***") if is_secret else (without_secrets(shown), without_secrets(str(value)))
-    error = OptionError(f"option {option}={shown}: {without_secrets(reason)}")
+    shown, given = ("***", "***") if is_secret else (_without_secrets(shown), _without_secrets(str(value)))
+    error = OptionError(f"option {option}={shown}: {_without_secrets(reason)}")
     error.option, error.value = option, given
     return error

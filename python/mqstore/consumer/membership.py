@@ -86,14 +86,20 @@ def nobody_joins(folder: Path) -> Iterator[bool]:
         yield False
         return
     with FileLock.wait_for(folder / "members.lock"):
-        yield any(_is_held(path) for path in members.iterdir())
+        yield bool(_alive(members))
 
 
-def _is_held(path: Path) -> bool:
-    lock = FileLock.take(path)
-    if lock is not None:
-        lock.release()
-    return lock is None
+def _alive(members: Path) -> set[str]:
+    """The members whose locks are held; what the others left behind is removed. Nobody joins meanwhile."""
+    alive = set()
+    for path in members.iterdir():
+        lock = FileLock.take(path)
+        if lock is None:
+            alive.add(path.name)
+            continue
+        with lock:
+            path.unlink(missing_ok=True)
+    return alive
 
 
 class Membership:
@@ -117,18 +123,8 @@ class Membership:
 
     def consumer_ids(self) -> list[str]:
         """The members that are alive, sorted; what the others left behind is removed."""
-        alive = [self._own.name]
         with FileLock.wait_for(self._scan_lock):
-            for path in self._members.iterdir():
-                if path == self._own:
-                    continue
-                lock = FileLock.take(path)
-                if lock is None:
-                    alive.append(path.name)
-                    continue
-                with lock:
-                    path.unlink(missing_ok=True)
-        return sorted(alive)
+            return sorted({self._own.name} | _alive(self._members))
 
     def take_queue(self, topic: str, queue_id: int) -> FileLock | None:
         """Takes a queue; ``None`` while another member has it."""

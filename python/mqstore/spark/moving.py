@@ -1,7 +1,6 @@
 """Messages out of stores, into stores, and held against each other, on Spark."""
 
 import contextlib
-import json
 import os
 import shutil
 import tempfile
@@ -20,6 +19,7 @@ from mqstore import _native
 from mqstore.option_error import bad_argument
 from mqstore.spark.columns import COLUMNS, schema
 from mqstore.spark.opened import check_stores, expand
+from mqstore.spark.read_options import names_option
 from mqstore.spark.session import spark_session
 from mqstore.spark.staging import rows_behind, stage
 from mqstore.store.byte_ranges import refuse_remote, resolved
@@ -113,18 +113,6 @@ def _first_line(error: AnalysisException) -> str:
 
 def _without(*names: str) -> list[str]:
     return [name for name in COLUMNS if name not in names]
-
-
-def names_option(argument: str, names: Iterable[str]) -> str | None:
-    """Names as an option of the source, whatever is in them; none where there are none.
-
-    Raises:
-        OptionError: one is empty: it would stand for all.
-    """
-    given = list(names)
-    if "" in given:
-        raise bad_argument(argument, given, "none of them is empty")
-    return json.dumps(given, ensure_ascii=False) if given else None
 
 
 _ALL = Wanted()

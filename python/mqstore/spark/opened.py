@@ -17,7 +17,7 @@ from mqstore.errors import StoreNotFoundError
 from mqstore.option_error import bad_option
 from mqstore.options import StoreOptions
 from mqstore.store import byte_ranges
-from mqstore.store.mappings import needs_pread
+from mqstore.store.mappings import reads_without_mappings
 
 __all__ = ["check_stores", "expand", "followed", "forget_part", "log_of", "part_of"]
 
@@ -148,10 +148,7 @@ def _inode(path: str | Path) -> _Inode:
 def _open_part(path: str, log_end: int | None, topics: Sequence[str] | None, *, pread: bool | None) -> _native.Store:
     options = StoreOptions.of(byte_ranges.shown(path), {})
     ranges = byte_ranges.ranges_of(path)
-    if ranges is not None:
-        pread = True
-    elif pread is None:
-        pread = needs_pread(options)
+    pread = reads_without_mappings(options, ranges, given=pread)
     try:
         return _native.Store(
             options.engine(compat=False, truncate_on_damage=False, pread=pread),

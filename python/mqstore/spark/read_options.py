@@ -2,15 +2,15 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from mqstore._native import SqlFilter
-from mqstore.option_error import bad_option
+from mqstore.option_error import bad_argument, bad_option
 from mqstore.store.byte_ranges import is_remote, shown, with_parameters
 
-__all__ = ["EARLIEST", "LATEST", "Bounds", "ReadOptions"]
+__all__ = ["EARLIEST", "LATEST", "Bounds", "ReadOptions", "names_option"]
 
 EARLIEST, LATEST = -2, -1
 """Offsets that stand for a queue's ends, as in Spark's Kafka source."""
@@ -258,6 +258,18 @@ def _names(text: str) -> tuple[str, ...]:
     if not names:
         raise ValueError("expected names separated by commas")
     return names
+
+
+def names_option(argument: str, names: Iterable[str]) -> str | None:
+    """Names as an option of the source, whatever is in them; none where there are none.
+
+    Raises:
+        OptionError: one is empty: it would stand for all.
+    """
+    given = list(names)
+    if "" in given:
+        raise bad_argument(argument, given, "none of them is empty")
+    return json.dumps(given, ensure_ascii=False) if given else None
 
 
 def _pattern(text: str) -> str:

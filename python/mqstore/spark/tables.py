@@ -7,7 +7,8 @@ from pathlib import PurePosixPath
 from pyspark.sql import SparkSession
 
 from mqstore.spark.columns import COLUMNS, schema
-from mqstore.spark.moving import by_day, names_option
+from mqstore.spark.moving import by_day
+from mqstore.spark.read_options import names_option
 from mqstore.spark.session import spark_session
 
 __all__ = ["dispatch"]

@@ -83,14 +83,14 @@ class WriteOptions:
         if overwrite:
             raise bad_option("mode", "overwrite", "a store is only appended to")
         values = {name.lower(): value for name, value in given.items()}
-        refuse_remote("path", values.get("path", ""))
+        path = values.get("path", "")
+        refuse_remote("path", path)
         store_options = {}
         for name, value in given.items():
             if name.lower() not in _KNOWN:
                 if not name.lower().startswith("store."):
                     raise bad_option(name, value, "there is no such option of mqstore's sink")
                 store_options[_spelling(name[len("store.") :], value)] = value
-        path = values.get("path", "")
         if not path:
             raise bad_option("path", path, "say which store, as in save(path)")
         path = local_path(path)

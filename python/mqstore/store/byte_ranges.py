@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from mqstore.errors import MQStoreError, OptionError, StoreIOError
-from mqstore.option_error import bad_option
+from mqstore.option_error import HIDDEN_PARAMETER, bad_option
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
@@ -39,7 +39,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _MAGIC = re.compile(r"[*\[]")
 _HOST = 2
 """Which part of a URI, taken apart at slashes, is the host or bucket."""
-_SECRET = re.compile("key|secret|token|password|credential|sig", re.IGNORECASE)
+_SECRET = re.compile(HIDDEN_PARAMETER, re.IGNORECASE)
 """What a parameter with a secret value is called."""
 _USER, _PASSWORD = "access_key", "secret_key"
 """Parameters that go before the host of a URI, where pyarrow looks for them."""

@@ -4,15 +4,21 @@ import os
 
 from mqstore import _native
 from mqstore.options import StoreOptions
+from mqstore.store.byte_ranges import ByteRanges
 
-__all__ = ["needs_pread"]
+__all__ = ["reads_without_mappings"]
 
 
-def needs_pread(options: StoreOptions) -> bool:
-    """Whether a store is better read without mappings: a file that is cut off under one ends the process.
+def reads_without_mappings(options: StoreOptions, ranges: ByteRanges | None, *, given: bool | None) -> bool:
+    """Whether a store that is only read is read without mappings, as its caller says, or as is better.
 
-    So it is where another process writes the store, and where the log lies on a network disk.
+    A file that is cut off under a mapping ends the process. So a store is read without where another process
+    writes it, and where the log lies on a network disk; what is not local has none.
     """
+    if ranges is not None:
+        return True
+    if given is not None:
+        return given
     root = options.store_path_root_dir
     writer = _native.locked_by(os.path.join(root, "lock"), os.path.join(root, "mqstore"))
     return writer is not None or any(_native.on_network_disk(path) for path in options.commit_log_paths())

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from mqstore import _native
 from mqstore.options import StoreOptions, snake_case
 from mqstore.store.byte_ranges import ranges_of, shown
-from mqstore.store.mappings import needs_pread
+from mqstore.store.mappings import reads_without_mappings
 
 __all__ = ["locked_log_view", "log_view", "options_of", "with_boundaries"]
 
@@ -20,10 +20,7 @@ def _kept(path: str, options: StoreOptions, compat: bool, end: int, run: str) ->
 
 def _opened(path: str, options: StoreOptions, end: int | None, *, compat: bool, pread: bool | None) -> _native.LogView:
     ranges = ranges_of(path)
-    if ranges is not None:
-        pread = True
-    elif pread is None:
-        pread = needs_pread(options)
+    pread = reads_without_mappings(options, ranges, given=pread)
     return _native.LogView(options.engine(compat=compat, truncate_on_damage=False, pread=pread), end, ranges)
 
 

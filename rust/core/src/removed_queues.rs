@@ -18,7 +18,6 @@ use crate::format::removed_queues::{self as format, LastMessage, RemovedQueue};
 use crate::format::sys_flag;
 use crate::fs::FileSystem;
 use crate::mmap::file_queue::{FileQueue, Stray};
-use crate::mmap::slice::Slice;
 use crate::num;
 use crate::sync::{AtomicBool, AtomicU32, Ordering, RwLock};
 
@@ -228,8 +227,8 @@ fn to_bytes(removals: &Removals) -> Vec<u8> {
 fn is_in_log(log: &FileQueue, last: &LastMessage) -> Result<bool> {
     let Some(file) = log.find(last.physical_offset) else { return Ok(false) };
     // Retention may have removed it just now.
-    let bytes = file.slice_if_there(last.physical_offset - file.file_from_offset(), u64::from(last.size))?;
-    let bytes = bytes.unwrap_or_else(|| Slice::read([]));
+    let position = last.physical_offset - file.file_from_offset();
+    let Some(bytes) = file.slice_if_there(position, u64::from(last.size))? else { return Ok(false) };
     Ok(match message::decode(&bytes, Check::Structure) {
         Ok(Decoded::Message(record)) => {
             record.physical_offset == num::java_long(last.physical_offset)

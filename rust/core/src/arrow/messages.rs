@@ -242,7 +242,7 @@ impl MessageRows {
                 Ok(())
             }
             Err(refusal) => {
-                let end = put.last.as_ref().filter(|_| !done.is_empty()).map(Appended::end_offset);
+                let end = done.last().map(Appended::end_offset);
                 let wait_for = end.and_then(|end| store.ask_for_flush(end, shared.wait_store_msg_ok));
                 put.wait_for = wait_for.or(put.wait_for);
                 let row = self.number(first + refusal.at.unwrap_or(done.len()));

@@ -326,7 +326,7 @@ fn check_follows(header: &Header, known_to: u64, log: &CommitLog) -> Result<(), 
 /// What of a frame's body stands behind the slave's end; what stands before it has to be the same as the slave has.
 fn behind_own<'b>(log: &CommitLog, phy_offset: u64, body: &'b [u8]) -> Result<&'b [u8], Ended> {
     let own_size = num::index(log.max_offset().saturating_sub(phy_offset)).min(body.len());
-    if log.is_empty() || own_size == 0 {
+    if own_size == 0 || log.is_empty() {
         return Ok(body);
     }
     let (again, new) = body.split_at(own_size);

@@ -161,10 +161,10 @@ fn set_end(of: Recovered<'_>, end: &LogEnd) -> Result<()> {
 /// the clock, the one's before it counts: all that is put from now on would have it.
 fn believed_time(of: Recovered<'_>, end: &LogEnd) -> Result<i64> {
     let (now_ms, last_time) = (of.log.now_ms(), end.last_store_timestamp);
-    let file = of.log.files().find(end.log_end.saturating_sub(1));
-    let Some(file) = file.filter(|_| of.writable && !of.config.compat && last_time > now_ms) else {
+    if last_time <= now_ms || !of.writable || of.config.compat {
         return Ok(last_time);
-    };
+    }
+    let Some(file) = of.log.files().find(end.log_end.saturating_sub(1)) else { return Ok(last_time) };
     let (mut last, mut before) = (None, None);
     scan::scan(of.log.files(), file.file_from_offset(), end.log_end, Check::Structure, |_, record, _| {
         before = last.replace(record.store_timestamp);

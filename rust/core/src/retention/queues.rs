@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::commit_log::topic_queue::QueueRef;
 use crate::consume_queue::ConsumeQueue;
 use crate::consume_queue::table::LMQ_PREFIX;
-use crate::dispatch::{SCHEDULE_TOPIC, TIMED_TOPIC};
+use crate::dispatch::holds_waiting;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::num;
@@ -47,7 +47,12 @@ impl Store {
         self.destroy_queues(&self.queues().all(), |queue| {
             let last = queue.max_offset_in_queue().checked_sub(1).map(|last| queue.unit(last));
             Ok(match last.transpose()?.flatten() {
-                Some(unit) => !holds_waiting(queue) && unit.place().is_some() && unit.end() <= min_offset,
+                // Where messages wait, a queue goes on where it is, messages or none.
+                Some(unit) => {
+                    !holds_waiting(queue.topic().as_bytes())
+                        && unit.place().is_some()
+                        && unit.end() <= min_offset
+                }
                 None => false,
             })
         })
@@ -64,7 +69,7 @@ impl Store {
         self.destroy_queues(&self.queues().all(), |queue| {
             let topic = queue.topic();
             let stays = used.contains(topic)
-                || holds_waiting(queue)
+                || holds_waiting(topic.as_bytes())
                 || topic == TRANS_OP_HALF_TOPIC
                 || topic.starts_with(LMQ_PREFIX);
             Ok(!stays)
@@ -89,11 +94,6 @@ impl Store {
         }
         Ok(first)
     }
-}
-
-/// Whether a queue holds messages until they are delivered: it goes on where it is, messages or none.
-fn holds_waiting(queue: &ConsumeQueue) -> bool {
-    [SCHEDULE_TOPIC, TIMED_TOPIC].contains(&queue.topic().as_bytes())
 }
 
 /// Where the first message at an offset of a queue or behind it stands.

@@ -5,7 +5,7 @@
 //! the properties that it was put with.
 
 use crate::commit_log::scan::check_topic;
-use crate::dispatch::{SCHEDULE_TOPIC, TIMED_TOPIC, parse};
+use crate::dispatch::{holds_waiting, parse};
 use crate::format::message::{MAX_TOPIC_LENGTH, Record};
 use crate::format::properties;
 use crate::store::{NewMessage, Properties};
@@ -19,7 +19,7 @@ pub(super) fn message_timeup<'a>(record: &Record<'a>, without: &[&[u8]]) -> Resu
     let find = |name| properties::find(record.properties, name);
     let topic = find(properties::REAL_TOPIC).ok_or("it has no REAL_TOPIC")?;
     // Each of its own messages would come back to it for ever.
-    if topic == TRANS_HALF_TOPIC || topic == TIMED_TOPIC || topic == SCHEDULE_TOPIC {
+    if topic == TRANS_HALF_TOPIC || holds_waiting(topic) {
         return Err(format!("its REAL_TOPIC is {}", String::from_utf8_lossy(topic)));
     }
     if topic.len() > MAX_TOPIC_LENGTH || check_topic(topic).is_err() {

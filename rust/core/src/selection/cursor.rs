@@ -8,7 +8,7 @@ use super::{BadRanges, FoundBy, Selection};
 use crate::commit_log::Bodies;
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::consume_queue::ConsumeQueue;
-use crate::dispatch::{Gap, SCHEDULE_TOPIC, TIMED_TOPIC};
+use crate::dispatch::{Gap, holds_waiting};
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::format::message::{self, Check, Record, RecordFault};
@@ -208,14 +208,14 @@ impl Search<'_> {
                 continue;
             }
             records.prefetch(units.iter().take(chunk.max_count).filter_map(CqUnit::place))?;
+            let tags = self.selection.tags.as_ref().filter(|_| !holds_waiting(span.queue.topic().as_bytes()));
             for unit in &units {
                 if chunk.is_full() {
                     break;
                 }
                 let index = span.next;
                 span.next += 1;
-                if let Some(tags) = &self.selection.tags
-                    && !holds_waiting(span.queue.topic().as_bytes())
+                if let Some(tags) = tags
                     && span.queue.tags_code(unit)?.is_some_and(|code| !tags.matches_code(code))
                 {
                     continue;
@@ -332,11 +332,6 @@ impl Search<'_> {
         }
         Ok(next)
     }
-}
-
-/// Whether a topic's units have times of delivery where others have their tags.
-fn holds_waiting(topic: &[u8]) -> bool {
-    [SCHEDULE_TOPIC, TIMED_TOPIC].contains(&topic)
 }
 
 /// As [`Selection::position_behind`].
