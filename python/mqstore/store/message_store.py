@@ -513,7 +513,7 @@ class MessageStore(StoreOperations):
 
     def _catch_up(self) -> None:
         """Dispatches what was put, so that bounds that are asked for count it."""
-        if self.mode == "rw" and self.dispatch_behind_bytes():
+        if self.dispatch_behind_bytes():
             self._reput()
 
 

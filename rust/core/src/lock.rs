@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::fs::{FileHandle, FileSystem, LockOutcome, OpenMode};
-use crate::published::PublishedPositions;
+use crate::published::{PublishedPositions, Withheld};
 
 /// What RocketMQ writes into the file.
 const CONTENT: &[u8] = b"lock";
@@ -87,8 +87,19 @@ fn holder(fs: &dyn FileSystem, own_dir: &Path, pid: Option<i32>) -> String {
 pub struct Writer {
     /// Who it is, as far as it can be found out.
     pub holder: String,
-    /// What it publishes, where it is an mqstore writer.
-    pub published: Option<PublishedPositions>,
+    /// How far it is.
+    pub progress: Progress,
+}
+
+/// How far a writer is, as far as it tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// It tells nothing, as a Java writer.
+    Untold,
+    /// An mqstore writer that recovers the store, and changes what is behind what is known to be on the disk.
+    Recovering,
+    /// An mqstore writer.
+    Published(PublishedPositions),
 }
 
 /// Who has a store open for writing; `None` where nobody has.
@@ -106,18 +117,14 @@ pub fn writer(fs: &dyn FileSystem, path: &Path, own_dir: &Path) -> Result<Option
         return Ok(None);
     };
     // A POSIX lock names its process, and is not the kind that an mqstore writer takes.
-    let published = if pid.is_none() { PublishedPositions::read(fs, own_dir)? } else { None };
-    Ok(Some(Writer { holder: holder(fs, own_dir, pid), published }))
+    let progress = if pid.is_none() { progress(fs, own_dir)? } else { Progress::Untold };
+    Ok(Some(Writer { holder: holder(fs, own_dir, pid), progress }))
 }
 
-/// What the mqstore writer that has a store open publishes; `None` where there is no such writer.
-///
-/// # Errors
-/// As for [`writer`].
-pub fn published_by_writer(
-    fs: &dyn FileSystem,
-    path: &Path,
-    own_dir: &Path,
-) -> Result<Option<PublishedPositions>> {
-    Ok(writer(fs, path, own_dir)?.and_then(|writer| writer.published))
+fn progress(fs: &dyn FileSystem, own_dir: &Path) -> Result<Progress> {
+    Ok(match PublishedPositions::read(fs, own_dir)? {
+        Some(published) => Progress::Published(published),
+        None if Withheld::is_by_writer(fs, own_dir)? => Progress::Recovering,
+        None => Progress::Untold,
+    })
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::checkpoint::StoreCheckpoint;
+use crate::checkpoint::{LastPositions, StoreCheckpoint};
 use crate::clock::Clock;
 use crate::commit_log::CommitLog;
 use crate::commit_log::{boundary, scan};
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::format::index::IndexShape;
 use crate::fs::FileSystem;
 use crate::index::IndexService;
-use crate::lock::{self, StoreLock, Writer};
+use crate::lock::{self, Progress, StoreLock, Writer};
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::mapped_file::Access;
 use crate::recovery::layout::Layout;
@@ -102,10 +102,13 @@ impl LogView {
         // A list that is not whole is told by who opens the store.
         config.removed_queues.load(&*fs, &config.own_dir(), log.files())?;
         let mut view = Self { config, fs, clock, log, access, end: 0, live_dispatched: None, lock };
+        let (_, positions) = view.checkpoint()?;
+        let known_queues = positions.known().map_or(0, |known| known.queues);
         // Asked before queues and index are looked at: these have no less then.
-        view.live_dispatched = view.writer()?.map(|writer| match writer.published {
-            Some(published) => published.dispatched,
-            None => u64::MAX,
+        view.live_dispatched = view.writer()?.map(|writer| match writer.progress {
+            Progress::Published(published) => published.dispatched,
+            Progress::Recovering => known_queues,
+            Progress::Untold => u64::MAX,
         });
         view.end = match end {
             Some(end) => end,
@@ -122,13 +125,14 @@ impl LogView {
     fn find_end(&self) -> Result<u64> {
         let config = &*self.config;
         let writer = self.writer()?;
-        let (checkpoint, positions) =
-            StoreCheckpoint::load(Arc::clone(&self.fs), config.store_checkpoint(), &config.own_dir())?;
+        let (checkpoint, positions) = self.checkpoint()?;
         let abort = config.abort_file();
-        let state = match writer {
-            Some(writer) => {
-                StoreState::Live { wrote: writer.published.map(|published| published.wrote), dispatched: 0 }
+        let state = match writer.map(|writer| writer.progress) {
+            Some(Progress::Published(published)) => {
+                StoreState::Live { wrote: Some(published.wrote), dispatched: 0 }
             }
+            Some(Progress::Untold) => StoreState::Live { wrote: None, dispatched: 0 },
+            Some(Progress::Recovering) => StoreState::Crashed,
             None if self.fs.metadata(&abort).map_err(Error::io("look at", &abort))?.is_none() => {
                 StoreState::Closed
             }
@@ -148,6 +152,11 @@ impl LogView {
             is_remote: self.fs.is_remote(),
         })?;
         Ok(found.log_end)
+    }
+
+    fn checkpoint(&self) -> Result<(StoreCheckpoint, LastPositions)> {
+        let own_dir = self.config.own_dir();
+        StoreCheckpoint::load(Arc::clone(&self.fs), self.config.store_checkpoint(), &own_dir)
     }
 
     /// Who else has the store open for writing.

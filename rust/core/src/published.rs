@@ -1,17 +1,21 @@
 //! `mqstore/published`: how far the writer of a store is, for those that follow it.
 //!
-//! The file is mapped by the writer, and its fields change in place while the store's lock is held;
-//! without that lock they mean nothing. Nothing that the writer itself does depends on them.
+//! The file is mapped by the writer, and its positions change in place while the store's lock is held;
+//! without that lock they mean nothing. Nothing that the writer itself does depends on them. The openings stay: a
+//! reader that is behind some of them learns what it must not believe any more.
 //!
 //! | bytes | field |
 //! |-------|-------|
-//! | 8     | `mqstpub1` |
+//! | 8     | `mqstpub1`; zeros while the writer that has the lock still recovers the store |
 //! | 8     | process id of the writer |
 //! | 8     | when it opened the store, in milliseconds |
 //! | 8     | wrote: every byte of the log below can be read |
 //! | 8     | flushed: every byte of the log below is on the disk |
 //! | 8     | dispatched: the units of every record below are in the queues' files |
-//! | 4048  | zeros |
+//! | 8     | `mqstopen` |
+//! | 8     | how often an mqstore writer has opened the store |
+//! | 64 × 24 | of the last of these openings, each at its number modulo 64: when it was, in milliseconds; up to where the log stayed as it was; and up to where the queues did |
+//! | 2448  | zeros |
 
 use std::path::{Path, PathBuf};
 
@@ -29,6 +33,12 @@ const OPENED_AT: usize = 16;
 const WROTE_AT: usize = 24;
 const FLUSHED_AT: usize = 32;
 const DISPATCHED_AT: usize = 40;
+const OPENINGS_AT: usize = 48;
+const OPENINGS_MAGIC: [u8; 8] = *b"mqstopen";
+const OPENING_SIZE: usize = 24;
+/// Of how many openings is known what they changed.
+const OPENINGS_KEPT: u64 = 64;
+const OPENINGS_SIZE: usize = OPENINGS_MAGIC.len() + 8 + 64 * OPENING_SIZE;
 
 /// The writer's side.
 #[derive(Debug)]
@@ -57,25 +67,113 @@ pub fn path(own_dir: &Path) -> PathBuf {
     own_dir.join("published")
 }
 
+/// A store's openings by mqstore writers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Openings {
+    count: u64,
+    /// The last ones, oldest first.
+    last: Vec<Opening>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Opening {
+    opened_ms: i64,
+    unchanged: Unchanged,
+}
+
+/// What an opening has left as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unchanged {
+    /// The log before this offset: behind it something may have been cut, and other records be there now.
+    pub log: u64,
+    /// The units of records before this offset: behind it they were made anew.
+    pub queues: u64,
+}
+
+impl Unchanged {
+    /// All of it.
+    pub const ALL: Self = Self { log: u64::MAX, queues: u64::MAX };
+    /// Nothing.
+    const NOTHING: Self = Self { log: 0, queues: 0 };
+
+    /// What both left as it was.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { log: self.log.min(other.log), queues: self.queues.min(other.queues) }
+    }
+}
+
+/// What a writer publishes is withheld from here on until it has recovered the store: so far it is what the one before
+/// it published.
+#[derive(Debug)]
+pub struct Withheld(bool);
+
+impl Withheld {
+    /// Withholds it, for who has the store's lock.
+    ///
+    /// # Errors
+    /// Where the file is there and can't be written.
+    pub fn begin(fs: &dyn FileSystem, own_dir: &Path) -> Result<Self> {
+        let is_there = PublishedPositions::read(fs, own_dir)?.is_some();
+        if is_there {
+            write_magic(fs, own_dir, [0; MAGIC.len()])?;
+        }
+        Ok(Self(is_there))
+    }
+
+    /// Whether a writer withholds it.
+    ///
+    /// # Errors
+    /// Where the file is there and can't be read.
+    pub(crate) fn is_by_writer(fs: &dyn FileSystem, own_dir: &Path) -> Result<bool> {
+        Ok(read_at::<{ MAGIC.len() }>(fs, own_dir, 0)?.is_some_and(|magic| magic == [0; MAGIC.len()]))
+    }
+
+    /// Leaves the file as it was: the store is not opened.
+    pub fn undo(self, fs: &dyn FileSystem, own_dir: &Path) {
+        if self.0 {
+            let _opening_fails_with_its_own_error = write_magic(fs, own_dir, MAGIC);
+        }
+    }
+}
+
+fn write_magic(fs: &dyn FileSystem, own_dir: &Path, magic: [u8; MAGIC.len()]) -> Result<()> {
+    let path = path(own_dir);
+    let handle = fs.open(&path, OpenMode::Write).map_err(Error::io("open", &path))?;
+    handle.write_at(&magic, 0).map_err(Error::io("write", &path))
+}
+
 impl Published {
-    /// Makes or takes over the file of a store whose lock is held.
+    /// Makes or takes over the file of a store whose lock is held, as its newest opening.
     ///
     /// # Errors
     /// Where the file can't be made.
-    pub fn create(fs: &dyn FileSystem, own_dir: &Path, pid: u32, now_ms: i64) -> Result<Self> {
+    pub fn create(
+        fs: &dyn FileSystem,
+        own_dir: &Path,
+        first: PublishedPositions,
+        unchanged: Unchanged,
+    ) -> Result<Self> {
         fs.create_dir_all(own_dir).map_err(Error::io("make the folder", own_dir))?;
+        let openings = Openings::read(fs, own_dir)?.with(Opening { opened_ms: first.opened_ms, unchanged });
         let path = path(own_dir);
         let handle = fs.open(&path, OpenMode::Create).map_err(Error::io("open", &path))?;
+        let mut bytes = [0; MAGIC.len()].to_vec();
+        bytes.extend_from_slice(&first.pid.to_be_bytes());
+        bytes.extend_from_slice(&first.opened_ms.to_be_bytes());
+        for position in [first.wrote, first.flushed, first.dispatched] {
+            bytes.extend_from_slice(&position.to_be_bytes());
+        }
+        bytes.extend_from_slice(&openings.to_bytes());
+        bytes.resize(FILE_SIZE, 0);
         let region = handle
-            .write_at(&[0; FILE_SIZE], 0)
+            .write_at(&bytes, 0)
             .and_then(|()| handle.set_len(num::offset(FILE_SIZE)))
             .and_then(|()| handle.map(FILE_SIZE, true))
             .map_err(Error::io("set up", &path))?;
         let published = Self { region };
-        published.store(PID_AT, u64::from(pid));
-        published.store(OPENED_AT, num::from_java_long(now_ms).unwrap_or(0));
-        let fits = published.region.write(0, &MAGIC);
-        debug_assert!(fits, "the file has room for its magic");
+        published.store(0, u64::from_be_bytes(MAGIC));
         Ok(published)
     }
 
@@ -110,17 +208,10 @@ impl PublishedPositions {
     /// # Errors
     /// Where the file is there and can't be read.
     pub fn read(fs: &dyn FileSystem, own_dir: &Path) -> Result<Option<Self>> {
-        let path = path(own_dir);
-        let handle = match fs.open(&path, OpenMode::Read) {
-            Ok(handle) => handle,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io("open", &path)(error)),
-        };
-        let mut bytes = [0; DISPATCHED_AT + 8];
-        let count = handle.read_at(&mut bytes, 0).map_err(Error::io("read", &path))?;
-        if count < bytes.len() || !bytes.starts_with(&MAGIC) {
+        let Some(bytes) = read_at::<OPENINGS_AT>(fs, own_dir, 0)?.filter(|bytes| bytes.starts_with(&MAGIC))
+        else {
             return Ok(None);
-        }
+        };
         let field = |at| i64_at(&bytes, at).unwrap_or(0);
         let offset = |at| num::from_java_long(field(at)).unwrap_or(0);
         Ok(Some(Self {
@@ -131,4 +222,81 @@ impl PublishedPositions {
             dispatched: offset(DISPATCHED_AT),
         }))
     }
+}
+
+impl Openings {
+    /// Reads a store's openings; none where nothing tells of them.
+    ///
+    /// # Errors
+    /// Where the file is there and can't be read.
+    pub fn read(fs: &dyn FileSystem, own_dir: &Path) -> Result<Self> {
+        let Some(bytes) = read_at::<OPENINGS_SIZE>(fs, own_dir, num::offset(OPENINGS_AT))? else {
+            return Ok(Self::default());
+        };
+        let field = |at| i64_at(&bytes, at).unwrap_or(0);
+        let Some(count) = num::from_java_long(field(OPENINGS_MAGIC.len())) else {
+            return Ok(Self::default());
+        };
+        if !bytes.starts_with(&OPENINGS_MAGIC) {
+            return Ok(Self::default());
+        }
+        let opening = |number| {
+            let at = OPENINGS_MAGIC.len() + 8 + num::index(number % OPENINGS_KEPT) * OPENING_SIZE;
+            let offset = |at| num::from_java_long(field(at)).unwrap_or(0);
+            let unchanged = Unchanged { log: offset(at + 8), queues: offset(at + 16) };
+            Opening { opened_ms: field(at), unchanged }
+        };
+        Ok(Self { count, last: (count.saturating_sub(OPENINGS_KEPT)..count).map(opening).collect() })
+    }
+
+    /// What stayed as it was since others were read that were the last ones then.
+    #[must_use]
+    pub fn unchanged_since(&self, seen: &Self) -> Unchanged {
+        let newer = self.count.checked_sub(seen.count).map(num::index);
+        let Some(known) = newer.and_then(|newer| self.last.len().checked_sub(newer)) else {
+            return Unchanged::NOTHING;
+        };
+        let (known, newer) = self.last.split_at_checked(known).unwrap_or_default();
+        // Another file may be there by now.
+        if known.last() != seen.last.last() {
+            return Unchanged::NOTHING;
+        }
+        newer.iter().fold(Unchanged::ALL, |all, opening| all.and(opening.unchanged))
+    }
+
+    fn with(mut self, opening: Opening) -> Self {
+        self.count += 1;
+        self.last.push(opening);
+        let surplus = self.last.len().saturating_sub(num::index(OPENINGS_KEPT));
+        self.last.drain(..surplus);
+        self
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = OPENINGS_MAGIC.to_vec();
+        bytes.extend_from_slice(&self.count.to_be_bytes());
+        let oldest = self.count - num::offset(self.last.len());
+        for slot in 0..OPENINGS_KEPT {
+            let number = (oldest..self.count).find(|number| number % OPENINGS_KEPT == slot);
+            let opening = number.and_then(|number| self.last.get(num::index(number - oldest)));
+            bytes.extend_from_slice(&opening.map_or(0, |opening| opening.opened_ms).to_be_bytes());
+            let unchanged = opening.map_or(Unchanged::NOTHING, |opening| opening.unchanged);
+            bytes.extend_from_slice(&unchanged.log.to_be_bytes());
+            bytes.extend_from_slice(&unchanged.queues.to_be_bytes());
+        }
+        bytes
+    }
+}
+
+/// Bytes of the file; `None` where it is not there or has fewer.
+fn read_at<const SIZE: usize>(fs: &dyn FileSystem, own_dir: &Path, at: u64) -> Result<Option<[u8; SIZE]>> {
+    let path = path(own_dir);
+    let handle = match fs.open(&path, OpenMode::Read) {
+        Ok(handle) => handle,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("open", &path)(error)),
+    };
+    let mut bytes = [0; SIZE];
+    let count = handle.read_at(&mut bytes, at).map_err(Error::io("read", &path))?;
+    Ok((count == SIZE).then_some(bytes))
 }

@@ -125,8 +125,6 @@ impl CommitLog {
 
     /// Lets followers see from now on how far the log is.
     pub fn publish_to(&self, published: Arc<Published>) {
-        published.set_wrote(self.max_offset());
-        published.set_flushed(self.flushed_offset());
         let _only_once = self.published.set(published);
     }
 

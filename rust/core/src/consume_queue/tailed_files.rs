@@ -211,6 +211,10 @@ impl TailedFiles {
 
     /// Sets where the valid bytes of the files end, as recovery found it, without touching them.
     pub(crate) fn set_end(&mut self, end: u64) {
+        if self.in_files < end && end < self.end() {
+            self.tail.truncate(num::index(end - self.in_files));
+            return;
+        }
         self.tail = Vec::new();
         self.in_files = end;
         self.flushed = end;

@@ -148,6 +148,12 @@ impl Dispatcher {
         self.gaps.lock().clone()
     }
 
+    /// Lets dispatch go on earlier.
+    pub(crate) fn go_back(&self, from: u64) {
+        self.reput_from_offset.fetch_min(from, Ordering::AcqRel);
+        self.gaps.lock().retain(|gap| gap.from < from);
+    }
+
     /// Records that recovery found to say another place than they have: they are passed over.
     pub(crate) fn set_strangers(&mut self, found: &[Gap]) {
         let is_stranger = |gap: &&Gap| matches!(gap.fault, Some(RecordFault::Misplaced { .. }));

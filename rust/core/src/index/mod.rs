@@ -284,6 +284,19 @@ impl IndexService {
         name_behind(last, self.clock.now_ms())
     }
 
+    /// In a store that is only read: lets go of files with keys of messages at an offset of the log or behind it. Gives
+    /// from where on messages are to be put again, at most that offset.
+    #[must_use]
+    pub fn forget_behind(&self, phy_offset: u64) -> u64 {
+        let files = self.files();
+        let is_behind = |file: &Arc<IndexFile>| file.header().end_phy_offset >= num::java_long(phy_offset);
+        let (kept, gone) = files.split_at(files.iter().position(is_behind).unwrap_or(files.len()));
+        self.forget(gone);
+        // A message whose keys did not all fit into the last kept file has the rest of them behind it.
+        let reached = kept.last().and_then(|last| num::from_java_long(last.header().end_phy_offset));
+        if gone.is_empty() { phy_offset } else { reached.unwrap_or(0).min(phy_offset) }
+    }
+
     /// In a store that is only read: opens files that its writer has made since, and lets go of those
     /// in memory whose messages they hold.
     ///

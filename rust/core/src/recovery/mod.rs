@@ -97,6 +97,14 @@ pub struct Recovery {
     pub derived: DerivedAhead,
 }
 
+impl Recovery {
+    /// Up to where queues and index have all of the log.
+    #[must_use]
+    pub fn derived_to(&self) -> u64 {
+        self.index_from.unwrap_or(self.dispatch_from).min(self.dispatch_from)
+    }
+}
+
 /// Finds out what a store holds. Ends are set in memory; nothing on the disk is changed.
 ///
 /// # Errors

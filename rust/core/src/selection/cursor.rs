@@ -202,7 +202,7 @@ impl Search<'_> {
             let wanted =
                 if self.selection.takes_every_unit() { fits } else { chunk.max_count.saturating_mul(2) };
             let wanted = num::index(span.end - span.next).min(UNITS_AT_ONCE).min(wanted);
-            let units = span.queue.units(span.next, wanted)?;
+            let units = self.store.units(&span.queue, span.next, wanted)?;
             if units.is_empty() {
                 self.pass_over_missing(span);
                 continue;

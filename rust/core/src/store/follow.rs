@@ -2,35 +2,79 @@
 //!
 //! An mqstore writer publishes how far it is. Beside a Java writer a record counts once its lengths,
 //! its own offset and its CRC agree; until then it is not there yet.
+//!
+//! A writer that opens the store after another one may cut the log, and makes units and keys anew that were not known
+//! to be on the disk. It publishes from where on: what a reader has of that is dispatched again.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use super::{Mode, Store};
+use crate::checkpoint::StoreCheckpoint;
 use crate::commit_log::scan;
+use crate::config::StoreConfig;
 use crate::error::Result;
 use crate::format::message::Check;
-use crate::lock;
+use crate::fs::FileSystem;
+use crate::lock::{self, Progress};
 use crate::mmap::file_queue::{FileQueue, Listing};
-use crate::published::PublishedPositions;
+use crate::mmap::mapped_file::MappedFile;
+use crate::published::{Openings, PublishedPositions, Unchanged};
 use crate::sync::Mutex;
 
 /// What following needs.
 #[derive(Debug, Default)]
 pub(super) struct Follow {
     pub(super) refreshing: Mutex<()>,
+    seen: Mutex<Seen>,
+}
+
+/// Which writers a reader knows of.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    openings: Openings,
+    /// Whether one behind those has begun to recover the store.
+    is_recovering: bool,
+}
+
+impl Follow {
+    pub(super) fn since(seen: Seen) -> Self {
+        Self { seen: Mutex::new(seen), ..Self::default() }
+    }
+}
+
+impl Seen {
+    /// Those of a store that nobody has looked at yet.
+    ///
+    /// # Errors
+    /// Where what they publish can't be read.
+    pub(super) fn now(fs: &dyn FileSystem, config: &StoreConfig) -> Result<Self> {
+        if fs.is_remote() {
+            return Ok(Self::default());
+        }
+        Ok(Self { openings: Openings::read(fs, &config.own_dir())?, is_recovering: false })
+    }
 }
 
 impl Store {
-    /// Moves the log's end to where the writer has got.
-    pub(super) fn follow_writer(&self) -> Result<()> {
-        let published =
-            lock::published_by_writer(&*self.fs, &self.config.lock_file(), &self.config.own_dir())?;
+    /// Moves the log's end to where the writer has got. Gives whether its files are to be gone by: not while it recovers.
+    pub(super) fn follow_writer(&self) -> Result<bool> {
+        // What they publish is read behind them: it may be newer than they are, and is never older.
+        let openings = Openings::read(&*self.fs, &self.config.own_dir())?;
+        let progress = self.progress_of_writer()?;
+        self.forget_changed(openings, progress)?;
+        if progress == Progress::Recovering {
+            return Ok(false);
+        }
         let min_before = self.log.min_offset();
         self.list_log()?;
         let end = self.log.max_offset();
-        let (new_end, timestamp) = match published {
-            Some(published) => (published_end(self.log.files(), &published), self.log.last_store_timestamp()),
-            None => self.walk_on(end)?,
+        let (new_end, timestamp) = match progress {
+            Progress::Published(published) => {
+                (published_end(self.log.files(), &published), self.log.last_store_timestamp())
+            }
+            // What was under way when a writer went may be anything now.
+            _ => self.walk_on(end.min(self.dispatcher.reput_from_offset()))?,
         };
         // Before what was put to them since can be dispatched, by whoever asks for something just now.
         self.follow_removals()?;
@@ -41,7 +85,78 @@ impl Store {
             let min_offset = self.log.min_offset().unwrap_or(0);
             self.queues.all().iter().try_for_each(|queue| queue.correct_min_offset(min_offset))?;
         }
+        Ok(true)
+    }
+
+    fn progress_of_writer(&self) -> Result<Progress> {
+        let writer = lock::writer(&*self.fs, &self.config.lock_file(), &self.config.own_dir())?;
+        Ok(writer.map_or(Progress::Untold, |writer| writer.progress))
+    }
+
+    /// In a store that is only read: sees what writers have changed that have opened it since, if there are any. Units of
+    /// which the queues' files are missing some now are in memory then.
+    ///
+    /// # Errors
+    /// As for [`Store::refresh`].
+    pub(super) fn follow_openings(&self) -> Result<()> {
+        if self.is_part || self.fs.is_remote() {
+            return Ok(());
+        }
+        let openings = Openings::read(&*self.fs, &self.config.own_dir())?;
+        let is_recovering = self.progress_of_writer()? == Progress::Recovering;
+        if *self.follow.seen.lock() != (Seen { openings, is_recovering }) {
+            self.refresh()?;
+        }
         Ok(())
+    }
+
+    /// Lets go of what writers have changed that have opened the store since.
+    fn forget_changed(&self, openings: Openings, progress: Progress) -> Result<()> {
+        let mut seen = self.follow.seen.lock();
+        let mut unchanged = openings.unchanged_since(&seen.openings);
+        let is_recovering = progress == Progress::Recovering;
+        if is_recovering && !seen.is_recovering {
+            // It leaves alone what is known to be on the disk. What it cuts it tells once it has.
+            let own_dir = self.config.own_dir();
+            let (_, positions) =
+                StoreCheckpoint::load(Arc::clone(&self.fs), self.config.store_checkpoint(), &own_dir)?;
+            let queues = positions.known().map_or(0, |known| known.queues);
+            unchanged = unchanged.and(Unchanged { queues, ..Unchanged::ALL });
+        }
+        if unchanged != Unchanged::ALL {
+            let wrote = match progress {
+                Progress::Published(published) => published.wrote,
+                Progress::Recovering | Progress::Untold => unchanged.log,
+            };
+            self.go_back(unchanged, wrote)?;
+        }
+        *seen = Seen { openings, is_recovering };
+        Ok(())
+    }
+
+    /// Lets go of what a reader has of changed parts. Where the log is still there it is dispatched again before anybody is
+    /// told where a queue ends.
+    fn go_back(&self, unchanged: Unchanged, wrote: u64) -> Result<()> {
+        let files = self.log.files().files();
+        let is_changed = |file: &&Arc<MappedFile>| file.file_from_offset() >= unchanged.log;
+        let min_offset = self.log.min_offset().unwrap_or(0);
+        let offset = unchanged.queues.min(unchanged.log).max(min_offset);
+        self.dispatcher.between_passes(|| {
+            self.log.files().forget(&files.iter().filter(is_changed).cloned().collect::<Vec<_>>());
+            let end = self.log.max_offset();
+            if offset >= end {
+                return Ok(());
+            }
+            let log_end = end.min(wrote.max(min_offset));
+            let from = self.index.as_ref().map_or(log_end, |index| index.forget_behind(unchanged.log));
+            self.dispatcher.go_back(offset.min(from));
+            self.log.set_end(log_end, self.log.last_store_timestamp());
+            if self.is_part {
+                return Ok(());
+            }
+            self.damaged.lock().retain(|gap| gap.from < offset);
+            self.queues.all().iter().try_for_each(|queue| queue.cut_behind(offset).map(drop))
+        })
     }
 
     /// Goes over the log; anew by the files that are there then, where the writer removes one before it is opened.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::query::decode_record;
-use super::{GotMessages, Store};
+use super::{GotMessages, Mode, Store};
 use crate::commit_log::Bodies;
 use crate::commit_log::read::RecordReader;
 use crate::commit_log::topic_queue::QueueRef;
@@ -257,9 +257,12 @@ impl Store {
         let max_units = (MAX_FILTER_UNITS_SIZE / CQ_STORE_UNIT_SIZE).max(max_msg_nums);
         let units =
             if subscription.is_none() { max_msg_nums.min(max_units).saturating_add(1) } else { max_units };
-        let mut chunk = queue.units(from, units)?;
+        let mut chunk = self.units(queue, from, units)?;
         if chunk.is_empty() {
-            let next = self.correct(num::java_long(from), num::java_long(queue.next_behind_missing(from)));
+            // A reader's queue can end earlier by now.
+            let is_behind = from >= queue.max_offset_in_queue();
+            let next = if is_behind { from } else { queue.next_behind_missing(from) };
+            let next = self.correct(num::java_long(from), num::java_long(next));
             return Ok(self.no_messages(GetMessageStatus::OffsetFoundNull, next, min, max));
         }
         let records = self.log.records();
@@ -291,7 +294,7 @@ impl Store {
             if index.is_multiple_of(self.queues.units_in_file()) {
                 break;
             }
-            chunk = queue.units(index, max_units - looked_at)?;
+            chunk = self.units(queue, index, max_units - looked_at)?;
             if chunk.is_empty() {
                 break;
             }
@@ -299,6 +302,18 @@ impl Store {
         get.result.next_begin_offset = num::java_long(index);
         get.result.suggest_pulling_from_slave = get.last_physical_offset < get.in_memory_from;
         Ok(get.result)
+    }
+
+    /// As [`ConsumeQueue::units`]; of a store that is only read also those that its writer, which has opened it since,
+    /// makes anew just now.
+    pub(crate) fn units(&self, queue: &ConsumeQueue, from: u64, count: usize) -> Result<Vec<CqUnit>> {
+        let units = queue.units(from, count)?;
+        let is_whole = || !units.is_empty() && units.iter().all(CqUnit::is_written);
+        if self.mode == Mode::ReadWrite || is_whole() {
+            return Ok(units);
+        }
+        self.follow_openings()?;
+        queue.units(from, count)
     }
 
     /// Before which offset a message lies too far behind the log's end to be in memory still.

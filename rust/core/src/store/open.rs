@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::ended::Ended;
-use super::follow::Follow;
+use super::follow::{Follow, Seen};
 use super::replication::Replication;
 use super::{Notes, Store};
 use crate::checkpoint::{LastPositions, StoreCheckpoint};
@@ -15,12 +15,12 @@ use crate::dispatch::Dispatcher;
 use crate::error::{Error, Result};
 use crate::fs::{FileSystem, OpenMode, make_folder};
 use crate::index::IndexService;
-use crate::lock::{self, StoreLock, Writer};
+use crate::lock::{self, Progress, StoreLock, Writer};
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions};
 use crate::mmap::mapped_file::Access;
 use crate::num;
 use crate::poison::Poison;
-use crate::published::Published;
+use crate::published::{Published, PublishedPositions, Unchanged, Withheld};
 use crate::recovery::layout::Layout;
 use crate::recovery::{self, Recovered, Recovery, StoreState};
 use crate::removed_queues;
@@ -97,6 +97,7 @@ impl Store {
     ) -> Result<Arc<Self>> {
         config.validate()?;
         let config = without_index(config);
+        let seen = Seen::now(&*fs, &config)?;
         let live = match part.log_end {
             Some(_) => None,
             None => LiveWriter::find(&config, &fs, &clock)?,
@@ -116,6 +117,7 @@ impl Store {
             }
         }
         let mut store = Self::assemble(config, fs, clock, Mode::Read, parts);
+        store.follow = Follow::since(seen);
         store.notes.gaps = gaps;
         store.notes.writer = live.map(|live| live.holder);
         store.is_part = true;
@@ -227,8 +229,7 @@ impl Store {
 
     /// Dispatches what recovery says, and lets the queues' next offsets follow from it.
     pub(super) fn dispatch_missing(&mut self, recovery: Recovery) -> Result<()> {
-        let from =
-            recovery.index_from.map_or(recovery.dispatch_from, |index| index.min(recovery.dispatch_from));
+        let from = recovery.derived_to();
         self.notes.dispatched_from = from;
         self.dispatcher.set_strangers(&recovery.gaps);
         self.dispatcher.set_reput_from_offset(from);
@@ -300,7 +301,7 @@ fn recovered<'a>(
     writable: bool,
 ) -> Recovered<'a> {
     let state = match live {
-        Some(live) => StoreState::Live { wrote: live.wrote, dispatched: live.dispatched },
+        Some(live) => live.state,
         None if parts.notes.closed_cleanly => StoreState::Closed,
         None => StoreState::Crashed,
     };
@@ -326,7 +327,15 @@ fn open_for_writing(
     Layout::read_part(&*fs, &config, Some(&[]))?.check_for_writing(&*fs, &config)?;
     let root = &config.store_path_root_dir;
     make_folder(&*fs, root)?;
-    let lock = StoreLock::take(&*fs, &config.lock_file(), &config.own_dir())?;
+    let own_dir = config.own_dir();
+    let lock = StoreLock::take(&*fs, &config.lock_file(), &own_dir)?;
+    let withheld = match Withheld::begin(&*fs, &own_dir) {
+        Ok(withheld) => withheld,
+        Err(error) => {
+            lock.undo(&*fs);
+            return Err(error);
+        }
+    };
     // Only with the lock is certain that nobody writes: what was looked at before is looked at again.
     let opened = Layout::read(&*fs, &config).and_then(|layout| {
         layout.check_for_writing(&*fs, &config)?;
@@ -337,6 +346,7 @@ fn open_for_writing(
     let (parts, recovery) = match opened {
         Ok(opened) => opened,
         Err(error) => {
+            withheld.undo(&*fs, &own_dir);
             lock.undo(&*fs);
             return Err(error);
         }
@@ -353,8 +363,15 @@ fn open_for_writing(
         }
         recovery::trim(of, &recovery)?;
     }
-    let published = Published::create(&*fs, &config.own_dir(), std::process::id(), clock.now_ms())?;
-    let published = Arc::new(published);
+    let first = PublishedPositions {
+        pid: i64::from(std::process::id()),
+        opened_ms: clock.now_ms(),
+        wrote: recovery.log_end,
+        flushed: recovery.flushed_to,
+        dispatched: recovery.derived_to(),
+    };
+    let unchanged = Unchanged { log: recovery.log_end, queues: recovery.dispatch_from };
+    let published = Arc::new(Published::create(&*fs, &own_dir, first, unchanged)?);
     parts.log.set_flushed(recovery.flushed_to);
     let mut store = Store::assemble(config, fs, clock, Mode::ReadWrite, parts);
     store.log.publish_to(Arc::clone(&published));
@@ -388,8 +405,7 @@ fn mark_open(fs: &dyn FileSystem, config: &StoreConfig, lock: &StoreLock) -> Res
 /// files that the listing does not have.
 struct LiveWriter {
     holder: String,
-    wrote: Option<u64>,
-    dispatched: u64,
+    state: StoreState,
 }
 
 impl LiveWriter {
@@ -400,16 +416,25 @@ impl LiveWriter {
         clock: &Arc<dyn Clock>,
     ) -> Result<Option<Self>> {
         let writer = lock::writer(&**fs, &config.lock_file(), &config.own_dir())?;
-        let Some(Writer { holder, published }) = writer else { return Ok(None) };
-        if let Some(published) = published {
-            return Ok(Some(Self { holder, wrote: Some(published.wrote), dispatched: published.dispatched }));
-        }
-        // A Java writer tells nothing; how far it has dispatched shows in the files that there are now.
-        let mut live = Self { holder, wrote: None, dispatched: 0 };
-        let config = without_index(StoreConfig::clone(config));
-        let parts = load_to_read(&config, fs, clock, None, true)?;
-        live.dispatched = recovery::find_reached_by_queues(recovered(&config, &parts, Some(&live), false))?;
-        Ok(Some(live))
+        let Some(Writer { holder, progress }) = writer else { return Ok(None) };
+        let live = |wrote, dispatched| StoreState::Live { wrote, dispatched };
+        let mut writer = Self { holder, state: StoreState::Crashed };
+        writer.state = match progress {
+            // What the one before it left is made of what was known to be on the disk, as the writer does.
+            Progress::Recovering => StoreState::Crashed,
+            Progress::Published(published) => live(Some(published.wrote), published.dispatched),
+            Progress::Untold => {
+                // How far it has dispatched shows in the files that there are now.
+                writer.state = live(None, 0);
+                let config = without_index(StoreConfig::clone(config));
+                let parts = load_to_read(&config, fs, clock, None, true)?;
+                live(
+                    None,
+                    recovery::find_reached_by_queues(recovered(&config, &parts, Some(&writer), false))?,
+                )
+            }
+        };
+        Ok(Some(writer))
     }
 }
 
@@ -448,6 +473,7 @@ fn open_for_reading(
     fs: Arc<dyn FileSystem>,
     clock: Arc<dyn Clock>,
 ) -> Result<Store> {
+    let seen = Seen::now(&*fs, &config)?;
     let live = LiveWriter::find(&config, &fs, &clock)?;
     let mut parts = load_to_read(&config, &fs, &clock, None, live.is_some())?;
     let of = Recovered { is_remote: fs.is_remote(), ..recovered(&config, &parts, live.as_ref(), false) };
@@ -459,6 +485,7 @@ fn open_for_reading(
     };
     parts.notes.writer = live.map(|live| live.holder);
     let mut store = Store::assemble(config, fs, clock, Mode::Read, parts);
+    store.follow = Follow::since(seen);
     store.notes.gaps.clone_from(&recovery.gaps);
     store.dispatch_missing(recovery)?;
     Ok(store)

@@ -144,12 +144,15 @@ impl Store {
     pub fn refresh(&self) -> Result<u64> {
         let _one_at_a_time = self.follow.refreshing.lock();
         self.check_open()?;
-        self.follow_writer()?;
+        let goes_by_files = self.follow_writer()?;
         if self.is_part {
             self.dispatcher.set_reput_from_offset(self.log.max_offset());
             return Ok(0);
         }
         let dispatched = self.reput()?;
+        if !goes_by_files {
+            return Ok(dispatched);
+        }
         self.queues.adopt_files()?;
         if let Some(index) = &self.index {
             index.adopt_files()?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use mqstore_core::error::Error;
 use mqstore_core::fs::{DirEntry, FileHandle, FileSystem, Metadata, OpenMode, OsFileSystem, Space};
-use mqstore_core::lock::{StoreLock, writer};
+use mqstore_core::lock::{Progress, StoreLock, writer};
 use mqstore_core::store::Mode;
 
 use crate::stores::{config, fs, numbers, open, put, read, tree, try_open};
@@ -39,7 +39,7 @@ fn the_file_holds_what_rocketmq_writes() {
     lock.mark().unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"lock");
     let found = writer(&*fs(), &path, &own).unwrap().unwrap();
-    assert_eq!((found.holder.as_str(), found.published), ("another process", None));
+    assert_eq!((found.holder.as_str(), found.progress), ("another process", Progress::Untold));
     drop(lock);
     assert_eq!(writer(&*fs(), &path, &own).unwrap(), None);
     StoreLock::take(&*fs(), &path, &own).unwrap().undo(&*fs());

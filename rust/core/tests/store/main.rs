@@ -13,6 +13,7 @@ mod get;
 mod hooked;
 mod live_writer;
 mod open;
+mod openings;
 mod put;
 mod query;
 mod query_keys;

@@ -1,0 +1,201 @@
+//! A reader beside one writer after the other: what the next one cuts or makes anew.
+
+use std::path::Path;
+
+use mqstore_core::config::{OnDamage, StoreConfig};
+use mqstore_core::index::KeyQuery;
+use mqstore_core::lock::StoreLock;
+use mqstore_core::published::Withheld;
+use mqstore_core::store::{Mode, Store};
+
+use crate::stores::{
+    LOG_FILE_SIZE, Opened, config, crash, fill, fs, log_file, numbers, open, open_with, patch, put, read,
+    try_open,
+};
+
+fn slave_config(root: &Path) -> StoreConfig {
+    StoreConfig { is_slave: true, ..config(root) }
+}
+
+/// How many messages the index has for each of `fill`'s keys.
+fn keys(store: &Store, count: usize) -> Vec<usize> {
+    let found = |number: usize| {
+        let key = format!("k{number}");
+        let query =
+            KeyQuery { topic: b"t", key: key.as_bytes(), max_num: 100, begin: i64::MIN, end: i64::MAX };
+        store.query_message(&query).unwrap().len()
+    };
+    (0..count).map(found).collect()
+}
+
+fn assert_as_opened_now(reader: &Opened, root: &Path) {
+    reader.refresh().unwrap();
+    let fresh = read(root);
+    let found = numbers(&fresh);
+    assert_eq!(numbers(reader), found);
+    assert_eq!(reader.max_phy_offset(), fresh.max_phy_offset());
+    let count = found.iter().max().map_or(0, |last| last + 1);
+    assert_eq!(keys(reader, count), keys(&fresh, count));
+    let gaps = |store: &Store| store.gaps().iter().map(|gap| (gap.from, gap.to)).collect::<Vec<_>>();
+    assert_eq!(gaps(reader), gaps(&fresh));
+}
+
+/// A slave that goes inside a record has it zeroed when it is opened again, and gets it again.
+#[test]
+fn a_reader_of_a_slave_does_not_pass_over_what_was_cut() {
+    let (master_root, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let master = open(master_root.path());
+    fill(&master, 0..20);
+    let mut log = std::fs::read(log_file(master_root.path(), 0)).unwrap();
+    log.truncate(usize::try_from(master.max_phy_offset()).unwrap());
+    let record_size = log.len() / 20;
+    for cut in 1..20 {
+        let root = root.path().join(cut.to_string());
+        let slave = open_with(slave_config(&root));
+        let to = (5 + cut % 7) * record_size + cut * 9;
+        slave.append_to_commit_log(0, &log[..to]).unwrap();
+        let reader = read(&root);
+        assert_eq!(numbers(&reader).len(), to / record_size);
+        crash(slave);
+        reader.refresh().unwrap();
+        let slave = open_with(slave_config(&root));
+        let from = usize::try_from(slave.max_phy_offset()).unwrap();
+        if cut % 2 == 0 {
+            reader.refresh().unwrap();
+        }
+        slave.append_to_commit_log(from as u64, &log[from..]).unwrap();
+        assert_as_opened_now(&reader, &root);
+        assert_eq!((numbers(&reader), reader.gaps()), ((0..20).collect(), Vec::new()));
+    }
+}
+
+/// Nothing of what is behind the cut was what it is now: other messages, and other keys.
+#[test]
+fn a_reader_follows_a_log_that_was_cut_and_goes_on_otherwise() {
+    for is_seen_between in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let writer = open(root.path());
+        fill(&writer, 0..60);
+        let reader = read(root.path());
+        assert_eq!(numbers(&reader).len(), 60);
+        crash(writer);
+        let damaged = 30;
+        let file = log_file(root.path(), LOG_FILE_SIZE);
+        patch(&file, (damaged % 20) * 200 + 150, |bytes| bytes[0] ^= 0xff);
+        let cutting = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+        let writer = open_with(cutting);
+        let kept = numbers(&writer).len();
+        assert!((20..60).contains(&kept));
+        if is_seen_between {
+            assert_as_opened_now(&reader, root.path());
+        }
+        fill(&writer, 100..110);
+        put(&writer, "other", 0, b"x", "");
+        if is_seen_between {
+            crash(writer);
+            drop(open(root.path()));
+        }
+        assert_as_opened_now(&reader, root.path());
+        assert_eq!(numbers(&reader), (0..kept).chain(100..110).collect::<Vec<_>>());
+    }
+}
+
+/// A writer zeroes units that were not known to be on the disk before it makes them anew.
+#[test]
+fn units_that_are_made_anew_are_not_passed_over() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    fill(&writer, 0..13);
+    writer.reput().unwrap();
+    writer.flush_everything().unwrap();
+    fill(&writer, 13..50);
+    writer.reput().unwrap();
+    writer.flush_consume_queues(0).unwrap();
+    let readers = [read(root.path()), read(root.path())];
+    for reader in &readers {
+        reader.refresh().unwrap();
+        assert_eq!(numbers(reader).len(), 50);
+    }
+    crash(writer);
+    let own_dir = root.path().join("mqstore");
+    let lock = StoreLock::take(&*fs(), &root.path().join("lock"), &own_dir).unwrap();
+    let withheld = Withheld::begin(&*fs(), &own_dir).unwrap();
+    let queue = root.path().join("consumequeue/t/0");
+    patch(&queue.join("00000000000000000200"), 60, |bytes| bytes.fill(0));
+    for later in [400, 600, 800] {
+        std::fs::remove_file(queue.join(format!("{later:020}"))).unwrap();
+    }
+    assert_eq!(numbers(&readers[0]), (0..50).collect::<Vec<_>>());
+    readers[1].refresh().unwrap();
+    let late = read(root.path());
+    assert!(late.notes().writer.is_some());
+    for reader in readers.iter().chain([&late]) {
+        assert_eq!(numbers(reader), (0..50).collect::<Vec<_>>());
+        reader.refresh().unwrap();
+    }
+    withheld.undo(&*fs(), &own_dir);
+    drop(lock);
+    let writer = open(root.path());
+    fill(&writer, 50..90);
+    for reader in readers.iter().chain([&late]) {
+        assert_as_opened_now(reader, root.path());
+        assert_eq!(numbers(reader), (0..90).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_refused_opening_leaves_what_is_published() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    fill(&writer, 0..60);
+    crash(writer);
+    patch(&log_file(root.path(), LOG_FILE_SIZE), 350, |bytes| bytes[0] ^= 0xff);
+    let published = root.path().join("mqstore/published");
+    let before = std::fs::read(&published).unwrap();
+    assert!(try_open(config(root.path()), Mode::ReadWrite).is_err());
+    assert_eq!(std::fs::read(&published).unwrap(), before);
+}
+
+/// Writers come and go in any way; a reader that looks now and then is where one is that was opened then.
+#[test]
+fn a_reader_is_where_a_new_one_is_whatever_writers_do() {
+    for seed in 0..40 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let root = tempfile::tempdir().unwrap();
+        let options = || StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+        let mut writer = open_with(options());
+        let reader = read(root.path());
+        let mut next = 0;
+        for _ in 0..40 {
+            match random.u32(0..9) {
+                0..3 => {
+                    let count = random.usize(1..30);
+                    fill(&writer, next..next + count);
+                    next += count;
+                }
+                3 => drop(writer.reput().unwrap()),
+                4 => writer.flush_everything().unwrap(),
+                5 => {
+                    writer.reput().unwrap();
+                    writer.flush_consume_queues(0).unwrap();
+                }
+                6 => {
+                    let end = writer.max_phy_offset();
+                    crash(writer);
+                    let behind = random.u64(1..2000);
+                    if let Some(at) = end.checked_sub(behind).filter(|_| random.bool()) {
+                        let file = log_file(root.path(), at - at % LOG_FILE_SIZE);
+                        patch(&file, at % LOG_FILE_SIZE, |bytes| bytes[0] ^= 0x55);
+                    }
+                    writer = open_with(options());
+                }
+                7 => {
+                    writer.close().unwrap();
+                    writer = open_with(options());
+                }
+                _ => assert_as_opened_now(&reader, root.path()),
+            }
+        }
+        assert_as_opened_now(&reader, root.path());
+    }
+}
