@@ -1036,11 +1036,14 @@ def read_bytes() -> int:
 def on_network_disk(path: StrPath) -> bool:
     """Whether a folder lies on a disk that other machines can write to."""
 
-def encode_messages(items: Sequence[tuple[ReadableBuffer, int, Mapping[str, str] | str | bytes]]) -> bytes:
+def encode_messages(
+    items: Sequence[tuple[ReadableBuffer, int, Mapping[str, str] | str | bytes]], compat: bool
+) -> bytes:
     """A client's encoding of a batch: body, flag and properties of each message.
 
     Raises:
         ValueError: a message's properties are longer than it allows.
+        MessageIllegalError: a separator stands in them, or a name is empty; not with ``compat``.
     """
 
 def properties_to_bytes(properties: Mapping[str, str] | str | bytes) -> bytes:

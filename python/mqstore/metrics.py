@@ -159,7 +159,7 @@ class StoreCollector(Collector):
         for name, text, value in (
             ("commitlog_minoffset", "the log's first offset", figures.commit_log_min_offset),
             ("commitlog_maxoffset", "the log's end", figures.commit_log_max_offset),
-            ("commitlog_disk_ratio", "how much of the store's disk is used, from 0 to 1", figures.disk_ratio),
+            ("commitlog_disk_ratio", "how much of the log's emptiest disk is used, from 0 to 1", figures.disk_ratio),
             ("earliest_message_timestamp", "when the first message was stored, ms", figures.earliest_message_time_ms),
             ("dispatch_behind_bytes", "bytes that are in no queue yet", figures.dispatch_behind_bytes),
         ):

@@ -1,5 +1,7 @@
 """A store's figures as values."""
 
+from pathlib import Path
+
 import pytest
 
 import mqstore
@@ -63,3 +65,31 @@ def test_how_far_the_disk_and_the_queues_are_behind(open_store: Opener) -> None:
     assert not figures.is_os_page_cache_busy
     assert 0 < figures.disk_ratio < 1
     assert figures.earliest_message_time_ms > 0
+
+
+def test_what_a_refused_call_has_stored_is_counted(open_store: Opener) -> None:
+    store = open_store()
+    room = store.options.mapped_file_size_commit_log
+    with pytest.raises(mqstore.PutError):
+        store.put_many("orders", [b"x", b"x", bytes(room)], queue_id=0)
+    assert len(store.topic("orders").queue(0)) == 2
+    figures = store.figures()
+    assert (figures.put_message_times_total, figures.put_message_failed_times) == (2, 0)
+
+
+def test_how_full_the_log_is_is_asked_of_its_own_disk(
+    open_store: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+
+    def used_ratio(folder: str) -> float:
+        asked.append(folder)
+        return len(asked) / 4
+
+    store = open_store(storePathCommitLog=",".join(map(str, folders)))
+    monkeypatch.setattr("mqstore.store.figures.disk_used_ratio", used_ratio)
+    assert store.figures().disk_ratio == 0.25
+    assert sorted(asked) == sorted(map(str, folders))

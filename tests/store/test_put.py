@@ -269,3 +269,54 @@ def test_a_message_without_a_unique_key(store: mqstore.MessageStore) -> None:
     store.put("t", b"", keys="k", tags="T", unique_key=False)
     store.put_many("t", [b"", b""], tags="T", unique_key=False)
     assert [found.properties for found in store.select()] == [{"KEYS": "k", "TAGS": "T"}, {"TAGS": "T"}, {"TAGS": "T"}]
+
+
+@pytest.mark.parametrize("shape", ["table", "bodies"])
+def test_no_two_unique_keys_are_the_same(open_store: Opener, shape: str) -> None:
+    store = open_store(mappedFileSizeCommitLog=64 << 20)
+    count = 140_000
+    if shape == "table":
+        store.put_arrow(
+            pa.table({"topic": ["t"] * count, "body": [b""] * count, "queue_id": pa.array([0] * count, pa.int32())})
+        )
+    else:
+        store.put_many("t", [b""] * count, queue_id=0)
+    keys = store.select("t").to_arrow(["unique_key"]).read_all()["unique_key"]
+    assert len(keys) == count == len(set(keys.to_pylist()))
+
+
+def test_separators_in_a_batch_are_refused(store: mqstore.MessageStore) -> None:
+    for own in ({"k": "v\x02KEYS\x01stolen"}, {"k\x01": "v"}, {"": "v"}):
+        with pytest.raises(mqstore.MessageIllegalError, match="U\\+0001"):
+            store.put_messages(MessageExtBatch(topic="t", messages=[(b"", 0, own)]))
+        batch = MessageExtBatch(topic="t", messages=[(b"", 0, {})], properties=own)
+        assert store.put_messages(batch).status is PutMessageStatus.MESSAGE_ILLEGAL
+    assert store.topics() == []
+
+
+def test_one_buffer_that_is_in_use_holds_puts_up_no_longer_than_that(open_store: Opener) -> None:
+    store = open_store(
+        transientStorePoolEnable=True,
+        transientStorePoolSize=1,
+        fastFailIfNoBufferInStorePool=True,
+        commitIntervalCommitLog=600_000,
+    )
+    message = MessageExtBrokerInner(topic="t", body=bytes(500), queue_id=0)
+    for _ in range(3):
+        while (result := store.put_message(message)).status is PutMessageStatus.PUT_OK:
+            pass
+        assert "no buffer is left" in str(result.reason)
+        store._engine.commit(0)
+        assert store.put_message(message).status is PutMessageStatus.PUT_OK
+
+
+def test_a_store_that_could_not_be_removed_is_not_locked(open_store: Opener, tmp_path: Path) -> None:
+    store = open_store()
+    store.put("t", b"body", queue_id=0)
+    checkpoint = tmp_path / "store" / "checkpoint"
+    checkpoint.unlink()
+    checkpoint.mkdir()
+    with pytest.raises(mqstore.StoreIOError, match="checkpoint"):
+        store.destroy()
+    checkpoint.rmdir()
+    assert open_store().topics() == []

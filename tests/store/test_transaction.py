@@ -420,3 +420,21 @@ def test_what_is_done_is_not_read_again_for_ever(open_store: Opener, clock: Cloc
         left.append(store.topic(OP_TOPIC).queue(0).max_offset - done)
     assert max(left) <= 6, left
     before.commit()
+
+
+def test_a_half_that_somebody_else_has_committed_by_now_is_found(
+    open_store: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(transientStorePoolEnable=True, commitIntervalCommitLog=600_000)
+    look = store.look_message_by_offset
+
+    def look_before_the_commit_service(offset: int) -> Message | None:
+        found = look(offset)
+        store._engine.commit(0)
+        return found
+
+    monkeypatch.setattr(store, "look_message_by_offset", look_before_the_commit_service)
+    with store.transaction() as transaction:
+        transaction.put("orders", b"body", queue_id=0)
+    store._engine.commit(0)
+    assert [bytes(message.body) for message in store.topic("orders").queue(0)] == [b"body"]

@@ -3,10 +3,11 @@
 Source: ``StoreStatsService``, ``BrokerStats``, ``DefaultMessageStore.getRuntimeInfo``.
 """
 
-import shutil
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
+
+from mqstore.store.retention import disk_used_ratio
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -117,7 +118,7 @@ class StoreFigures:
     commit_log_min_offset: int
     commit_log_max_offset: int
     disk_ratio: float
-    """How much of the store's disk is used, from 0 to 1."""
+    """How much of the log's disk is used, from 0 to 1; of several the least."""
     earliest_message_time_ms: int
     """When the first message was stored; -1 where there is none."""
     totals_at_midnight: dict[str, int]
@@ -135,7 +136,6 @@ class StoreFigures:
         found, miss, transfered, get_max_us = store._get_figures()
         lock_time = store.lock_time_mills()
         timed, stats = store._timed_waiting(), store._stats_service()
-        disk = shutil.disk_usage(store.path)
         return cls(
             taken_at=time.monotonic(),
             put_message_times_total=put_times,
@@ -156,7 +156,7 @@ class StoreFigures:
             is_os_page_cache_busy=store.options.os_page_cache_busy_time_out_mills < lock_time < _NO_LOCK_TIME_MS,
             commit_log_min_offset=store.get_min_phy_offset(),
             commit_log_max_offset=store.get_max_phy_offset(),
-            disk_ratio=disk.used / disk.total,
+            disk_ratio=min(disk_used_ratio(path) for path in store.options.commit_log_paths()),
             earliest_message_time_ms=store.get_earliest_message_time(),
             totals_at_midnight={} if stats is None else stats.totals(),
             timed_waiting=None if timed is None else timed[0],

@@ -96,8 +96,9 @@ def stored_message(store: "MessageStore", result: PutMessageResult) -> Message:
     found = None
     if result.wrote_offset is not None:
         found = store.look_message_by_offset(result.wrote_offset)
-        # A transient store pool may hold it, where nothing is read.
-        if found is None and store._engine.commit(0):
+        if found is None:
+            # A transient store pool held it, where nothing is read: it, or somebody else by now, has committed that.
+            store._engine.commit(0)
             found = store.look_message_by_offset(result.wrote_offset)
     if found is None:
         raise MQStoreError(f"expected the message that was put at {result.wrote_offset} in the log, found none")

@@ -187,9 +187,10 @@ class MessageStore(StoreOperations):
 
         Raises:
             ValueError: a message's properties are longer than a batch's encoding allows.
+            MessageIllegalError: a separator stands in them, or a name is empty; not with ``compat``.
         """
         messages = [(body, flag, dict(given)) for body, flag, given in batch.messages]
-        body = _native.encode_messages(messages)
+        body = _native.encode_messages(messages, self.compat)
         return self._put_messages(
             batch.topic,
             batch.queue_id,

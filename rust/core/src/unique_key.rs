@@ -16,7 +16,8 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 use crate::format::message_id::{hex_digits, push_hex};
-use crate::sync::{AtomicI64, AtomicU32, Ordering};
+use crate::num;
+use crate::sync::{AtomicI64, AtomicU64, Ordering};
 
 /// Hex digits of the longest key, with an IPv6 address.
 const MAX_DIGITS: usize = 2 * (16 + 2 + 4 + 4 + 2);
@@ -50,11 +51,16 @@ impl UniqueKey {
     }
 }
 
+const COUNTER_BITS: u32 = 16;
+const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
+
 /// Makes unique keys.
 #[derive(Debug)]
 pub struct UniqueKeys {
     prefix: Vec<u8>,
-    counter: AtomicU32,
+    /// Of the last key: the time, never before an earlier one's, and in the lowest 16 bits the counter, with the first of
+    /// which the time goes on: so no two keys have both.
+    last: AtomicU64,
     /// When the current month began, and when the next one does, in milliseconds.
     month_start: AtomicI64,
     month_end: AtomicI64,
@@ -74,24 +80,46 @@ impl UniqueKeys {
         push_hex(&mut prefix, &instance.to_be_bytes());
         let prefix = prefix.into_bytes();
         let (month_start, month_end) = (AtomicI64::new(i64::MAX), AtomicI64::new(i64::MIN));
-        Self { prefix, counter: AtomicU32::new(0), month_start, month_end }
+        Self { prefix, last: AtomicU64::new(COUNTER_MASK), month_start, month_end }
     }
 
-    /// The next key, at a time in milliseconds.
+    /// The next key, at a time in milliseconds, or later where there are many of one time.
     #[must_use]
     pub fn next(&self, now_ms: i64) -> UniqueKey {
+        let (now_ms, counter) = self.take(now_ms);
         if now_ms >= self.month_end.load(Ordering::Relaxed) {
             self.enter_month(now_ms);
         }
         let since = now_ms.saturating_sub(self.month_start.load(Ordering::Relaxed)).max(0);
         let [_, _, _, _, since @ ..] = since.to_be_bytes();
-        let [_, _, counter @ ..] = self.counter.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         let mut key = UniqueKey::default();
         key.push(&self.prefix);
-        for byte in since.into_iter().chain(counter) {
+        for byte in since.into_iter().chain(counter.to_be_bytes()) {
             key.push(&hex_digits(byte));
         }
         key
+    }
+
+    fn take(&self, now_ms: i64) -> (i64, u16) {
+        let now = num::from_java_long(now_ms).unwrap_or(0).min(u64::MAX >> (COUNTER_BITS + 1));
+        let follow = |last: u64| {
+            let (last_time, last_counter) = (last >> COUNTER_BITS, last & COUNTER_MASK);
+            let begins_again = last_counter == COUNTER_MASK;
+            let time = now.max(last_time + u64::from(begins_again));
+            let counter = if begins_again { 0 } else { last_counter + 1 };
+            time << COUNTER_BITS | counter
+        };
+        let mut last = self.last.load(Ordering::Relaxed);
+        loop {
+            let next = follow(last);
+            match self.last.compare_exchange_weak(last, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    let [.., high, low] = next.to_be_bytes();
+                    return (num::java_long(next >> COUNTER_BITS), u16::from_be_bytes([high, low]));
+                }
+                Err(now_last) => last = now_last,
+            }
+        }
     }
 
     fn enter_month(&self, now_ms: i64) {

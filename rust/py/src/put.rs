@@ -477,12 +477,19 @@ impl Put<'_> {
     }
 }
 
-/// A client's encoding of the messages of a batch.
+/// A client's encoding of the messages of a batch; with `compat` whatever their properties hold.
 #[pyfunction]
-pub fn encode_messages(items: Vec<(Body, i32, GivenProperties)>) -> PyResult<Vec<u8>> {
+pub fn encode_messages(
+    py: Python<'_>,
+    items: Vec<(Body, i32, GivenProperties)>,
+    compat: bool,
+) -> PyResult<Vec<u8>> {
     let mut out = Vec::new();
     for (body, flag, given) in &items {
         let properties = given.borrow();
+        if !compat {
+            properties.check_separators().map_err(|refusal| errors::refusal_to_py(py, &refusal))?;
+        }
         let encoded = properties.encode();
         let item = BatchItem { flag: *flag, body: body.as_slice(), properties: &encoded };
         if !item.write(&mut out) {

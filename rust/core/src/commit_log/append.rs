@@ -313,7 +313,12 @@ impl CommitLog {
                 return self.reserve_blocks(active, wrote + needed, wait);
             }
             Some(full) => {
-                let next = self.next_active(full.end_offset(), wait)?;
+                let next = self.next_active(full.end_offset(), wait).inspect_err(|refusal| {
+                    // The buffer that is missing comes back once all of this file is committed.
+                    if matches!(refusal, AppendRefusal::NoSpace(Error::Option { .. })) {
+                        self.fill_blank(full, wrote);
+                    }
+                })?;
                 self.fill_blank(full, wrote);
                 next
             }

@@ -35,6 +35,8 @@ pub(crate) use staged::Staged;
 pub const SCHEDULE_TOPIC: &[u8] = b"SCHEDULE_TOPIC_XXXX";
 /// Where timed messages wait, in queue 0. In queue 1 stands which of them are delivered.
 pub const TIMED_TOPIC: &[u8] = b"MQSTORE_TIMED_TOPIC";
+/// Where prepared messages of transactions wait.
+pub const TRANS_HALF_TOPIC: &[u8] = b"RMQ_SYS_TRANS_HALF_TOPIC";
 
 /// Whether a topic holds messages until they are delivered: its units have the times of that where others have tags.
 pub(crate) fn holds_waiting(topic: &[u8]) -> bool {

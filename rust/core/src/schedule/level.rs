@@ -7,6 +7,7 @@ use crate::consume_queue::ConsumeQueue;
 use crate::dispatch::SCHEDULE_TOPIC;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
+use crate::format::message::{self, Check, Decoded};
 use crate::store::Store;
 
 /// Units that are read at a time.
@@ -78,8 +79,9 @@ impl Store {
         Ok(found)
     }
 
-    /// When a unit's message is due. One that is farther away than its level allows is due now: the
-    /// clock was set back, or the levels were others. A unit that has no time, because 4.9.3 put it
+    /// When a unit's message is due. Where that is farther away than its level allows the levels were others, or the store's
+    /// time is ahead of the clock: it counts from when the message was born. One that was born in what is the future
+    /// by now, and with `compat` any such, is due now. A unit that has no time, because 4.9.3 put it
     /// there when it recovered, or because its extension is lost, gets it from its record.
     /// Source: `correctDeliverTimestamp`.
     fn due_ms(&self, queue: &ConsumeQueue, delay_level: i32, unit: &CqUnit) -> Result<i64> {
@@ -91,7 +93,15 @@ impl Store {
                 self.config().deliver_timestamp(delay_level, store_timestamp)
             }
         };
-        let now = self.now_ms();
-        Ok(if due_ms > self.config().deliver_timestamp(delay_level, now) { now } else { due_ms })
+        let (config, now) = (self.config(), self.now_ms());
+        if due_ms <= config.deliver_timestamp(delay_level, now) {
+            return Ok(due_ms);
+        }
+        let bytes = if config.compat { None } else { self.log().get_message(offset, size)? };
+        let born_ms = match bytes.as_deref().map(|bytes| message::decode(bytes, Check::Structure)) {
+            Some(Ok(Decoded::Message(record))) => Some(record.born_timestamp).filter(|&born| born <= now),
+            _ => None,
+        };
+        Ok(born_ms.map_or(now, |born| config.deliver_timestamp(delay_level, born)))
     }
 }

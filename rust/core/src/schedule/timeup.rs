@@ -5,13 +5,10 @@
 //! the properties that it was put with.
 
 use crate::commit_log::scan::check_topic;
-use crate::dispatch::{holds_waiting, parse};
+use crate::dispatch::{TRANS_HALF_TOPIC, holds_waiting, parse};
 use crate::format::message::{MAX_TOPIC_LENGTH, Record};
 use crate::format::properties;
 use crate::store::{NewMessage, Properties};
-
-/// The topic of prepared halves: nothing is delivered to it.
-const TRANS_HALF_TOPIC: &[u8] = b"RMQ_SYS_TRANS_HALF_TOPIC";
 
 /// The message that is put to the real topic, without those of its properties that are named; in the
 /// other case why there is none.
@@ -31,7 +28,7 @@ pub(super) fn message_timeup<'a>(record: &Record<'a>, without: &[&[u8]]) -> Resu
     without.iter().for_each(|name| map.remove(name));
     Ok(NewMessage {
         topic,
-        queue_id: queue_id.filter(|id| *id >= 0).ok_or("its REAL_QID is no number of a queue")?,
+        queue_id: queue_id.ok_or("its REAL_QID is no number of a queue")?,
         flag: record.flag,
         sys_flag: record.sys_flag,
         born_timestamp: record.born_timestamp,
@@ -88,13 +85,18 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_that_can_be_put_to_can_be_delivered_to() {
+        let record = record(b"REAL_TOPIC\x01orders\x02REAL_QID\x01-1");
+        assert_eq!(message_timeup(&record, &[]).map(|message| message.queue_id), Ok(-1));
+    }
+
+    #[test]
     fn what_names_no_queue_is_told() {
         for properties in [
             &b""[..],
             b"REAL_QID\x015",
             b"REAL_TOPIC\x01orders",
             b"REAL_TOPIC\x01orders\x02REAL_QID\x01five",
-            b"REAL_TOPIC\x01orders\x02REAL_QID\x01-1",
             b"REAL_TOPIC\x01../orders\x02REAL_QID\x015",
             b"REAL_TOPIC\x01RMQ_SYS_TRANS_HALF_TOPIC\x02REAL_QID\x015",
             b"REAL_TOPIC\x01MQSTORE_TIMED_TOPIC\x02REAL_QID\x015",

@@ -168,6 +168,12 @@ impl Store {
         self.closed.store(true, Ordering::Release);
         self.log.seal();
         self.replication.shutdown();
+        let outcome = self.remove_all();
+        self.lock.lock().take();
+        outcome
+    }
+
+    fn remove_all(&self) -> Result<()> {
         for queue in self.queues.all() {
             self.queues.destroy(&queue)?;
         }
@@ -185,7 +191,6 @@ impl Store {
                 _ => {}
             }
         }
-        self.lock.lock().take();
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 //! Source: `DefaultMessageStore.checkStoreStatus`, `checkMessage`, `checkMessages`;
 //! `MessageExtEncoder`; the rewrite of delayed messages in `CommitLog.asyncPutMessage`.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::put::{BatchMessage, NewMessage, Properties, PutRefusal};
@@ -10,7 +11,7 @@ use super::{Mode, Store};
 use crate::commit_log::scan::check_topic;
 use crate::commit_log::{NewRecord, QueueOffset, StoreTime};
 use crate::config::StoreConfig;
-use crate::dispatch::{SCHEDULE_TOPIC, TIMED_TOPIC, parse, split_java};
+use crate::dispatch::{SCHEDULE_TOPIC, TIMED_TOPIC, TRANS_HALF_TOPIC, parse, split_java};
 use crate::error::{Error, Result};
 use crate::format::batch::BatchItem;
 use crate::format::java_hash_map::JavaHashMap;
@@ -72,8 +73,8 @@ impl Store {
             return Err(PutRefusal::new(
                 status,
                 "osPageCacheBusyTimeOutMills",
-                busy_ms,
-                "an append is still under way",
+                self.config.os_page_cache_busy_timeout_ms,
+                format!("an append has been under way for {busy_ms} ms"),
             ));
         }
         Ok(())
@@ -111,11 +112,7 @@ impl Store {
         if self.config.compat {
             return Ok(());
         }
-        match &message.properties {
-            Properties::Raw(_) => Ok(()),
-            Properties::Map(map) => check_separators(map.iter()),
-            Properties::Client(client) => check_separators(client.pairs()),
-        }
+        message.properties.check_separators()
     }
 
     /// What is written for a message: a delayed one goes to the schedule topic, one of further
@@ -134,16 +131,25 @@ impl Store {
                 let multi = if is_timed { None } else { self.multi(|| rewritten.properties) };
                 Some((rewritten.topic, rewritten.queue_id, multi))
             }
+            None if message.topic == TRANS_HALF_TOPIC && !self.config.compat => {
+                // A prepared one when it is committed.
+                message.properties.encode_into(encoded);
+                None
+            }
             None => {
                 message.properties.encode_into(encoded);
                 let multi = self.multi(|| message.properties.to_map());
                 multi.map(|multi| (message.topic, message.queue_id, Some(multi)))
             }
         };
+        let is_multi = matches!(elsewhere, Some((_, _, Some(_))));
+        if !is_multi && let Some(own) = encoded.get(begin..).and_then(|own| self.without_old_offsets(own)) {
+            encoded.truncate(begin);
+            encoded.extend_from_slice(&own);
+        }
         if self.config.enable_multi_dispatch && encoded.len() == begin {
             encoded.extend_from_slice(LEAST_PROPERTIES);
         }
-        let is_multi = matches!(elsewhere, Some((_, _, Some(_))));
         if is_multi && !self.config.compat && self.is_lmq_number_exceeded() {
             let status = PutMessageStatus::LmqConsumeQueueNumExceeded;
             let max = self.config.max_lmq_consume_queue_num;
@@ -167,6 +173,18 @@ impl Store {
             self.check_fits_file(&RecordFields { topic: message.topic, ..fields })?;
         }
         Ok(prepared)
+    }
+
+    /// The properties without offsets in further queues, which a message has that was stored before: dispatch would
+    /// believe them. `None` where there are none, or nobody would.
+    fn without_old_offsets(&self, encoded: &[u8]) -> Option<Vec<u8>> {
+        if !self.config.enable_multi_dispatch || self.config.compat {
+            return None;
+        }
+        match properties::without(encoded, properties::INNER_MULTI_QUEUE_OFFSET) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(own) => Some(own),
+        }
     }
 
     /// The further queues that properties name, where the store has such.
@@ -301,7 +319,7 @@ impl Store {
     /// Gives the merged properties of each message, and whether the put waits for the disk.
     pub(super) fn prepare_batch(&self, batch: &BatchMessage<'_>) -> Checked<(Vec<Vec<u8>>, bool)> {
         let shared = &batch.shared;
-        self.check_topic(shared.topic)?;
+        self.check_message(shared)?;
         if sys_flag::transaction_value(shared.sys_flag) != sys_flag::TRANSACTION_NOT_TYPE {
             return Err(PutRefusal::illegal(
                 "sysFlag",
@@ -326,6 +344,9 @@ impl Store {
                 all.push(properties::PROPERTY_SEPARATOR);
             }
             all.extend_from_slice(&own);
+            if let Some(own) = self.without_old_offsets(&all) {
+                all = own;
+            }
             if self.config.enable_multi_dispatch && all.is_empty() {
                 all.extend_from_slice(LEAST_PROPERTIES);
             }
@@ -477,7 +498,21 @@ fn has_separator(text: &[u8]) -> bool {
     text.iter().any(|&byte| byte == NAME_VALUE_SEPARATOR || byte == PROPERTY_SEPARATOR)
 }
 
-/// The separators cannot stand in a name or a value: reading it back would give other properties.
+impl Properties<'_> {
+    /// The separators cannot stand in a name or a value: reading it back would give other properties. What is encoded
+    /// already is not looked at.
+    ///
+    /// # Errors
+    /// The refusal that a put of them gets, but with `compat`.
+    pub fn check_separators(&self) -> Checked<()> {
+        match self {
+            Self::Raw(_) => Ok(()),
+            Self::Map(map) => check_separators(map.iter()),
+            Self::Client(client) => check_separators(client.pairs()),
+        }
+    }
+}
+
 fn check_separators<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Checked<()> {
     for (name, value) in pairs {
         if name.is_empty() || has_separator(name) || has_separator(value) {

@@ -38,6 +38,9 @@ impl Messages for [NewMessage<'_>] {
     }
 }
 
+/// Who else appends waits for so many records of a call at most.
+const RECORDS_AT_ONCE: usize = 4096;
+
 /// What is written for messages of a call, and their property strings one behind the other.
 #[derive(Default)]
 struct Many<'a> {
@@ -46,7 +49,7 @@ struct Many<'a> {
 }
 
 impl Store {
-    /// Puts messages one after another under one lock. All are checked before the first is put;
+    /// Puts messages one after another; others may come between them now and then. All are checked before the first is put;
     /// those that are in the log are in `done`, and a call that has to be repeated goes on behind
     /// them.
     pub fn put_many(
@@ -63,7 +66,12 @@ impl Store {
             self.check_message(message)?;
             self.prepare(message, encoded)
         });
-        self.count(begin, &step, |()| size_of_all(done));
+        if !matches!(step, PutStep::Refused(_)) || done.is_empty() {
+            self.count(begin, &step, |()| size_of_all(done));
+        } else {
+            let (count, size) = size_of_all(done);
+            self.stats.put(begin, count, size);
+        }
         step
     }
 
@@ -127,9 +135,13 @@ impl Store {
         let rest = (done.len()..).zip(&many.prepared);
         let mut rest = rest.filter_map(|(at, prepared)| Some((messages.without_properties(at)?, prepared)));
         if many.prepared.iter().all(|prepared| prepared.multi().is_none()) {
-            let records =
-                rest.map(|(message, prepared)| prepared.record(&self.config, &message, &many.encoded));
-            return self.log.append_all(records, done, wait);
+            let mut records = rest
+                .map(|(message, prepared)| prepared.record(&self.config, &message, &many.encoded))
+                .peekable();
+            while records.peek().is_some() {
+                self.log.append_all(records.by_ref().take(RECORDS_AT_ONCE), done, wait)?;
+            }
+            return Ok(());
         }
         // Messages of further queues depend on each other's offsets: one at a time.
         rest.try_for_each(|(message, prepared)| {

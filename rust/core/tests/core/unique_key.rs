@@ -34,3 +34,15 @@ fn a_new_month_begins_again() {
     assert!(in_march < 31 * 24 * 3_600_000);
     let _any_time_has_one = [i64::MIN, -1, 0, i64::MAX].map(|now| next(&keys, now));
 }
+
+#[test]
+fn many_keys_of_one_time_differ() {
+    let keys = UniqueKeys::new(0);
+    let now = 1_700_000_000_000;
+    let mut seen = std::collections::HashSet::new();
+    // A clock that stands, is set back, and goes on.
+    for (now, count) in [(now, 140_000), (now - 1000, 70_000), (0, 10), (now + 1, 70_000), (now + 9, 70_000)]
+    {
+        assert!((0..count).all(|_| seen.insert(next(&keys, now))), "{now}");
+    }
+}

@@ -1,14 +1,18 @@
 //! The statuses of puts.
 
+use std::sync::Arc;
+
+use mqstore_core::clock::Clock;
 use mqstore_core::commit_log::Wait;
 use mqstore_core::commit_log::topic_queue::QueueRef;
+use mqstore_core::config::StoreConfig;
 use mqstore_core::format::batch::BatchItem;
 use mqstore_core::format::java_hash_map::JavaHashMap;
 use mqstore_core::status::{AppendMessageStatus, PutMessageStatus};
 use mqstore_core::store::{BatchMessage, Finishing, Mode, NewMessage, Properties, PutStep, Store};
 
 use crate::stores::{
-    LOG_FILE_SIZE, bodies, config, log_file, message, open, open_with, put, try_open, try_put,
+    LOG_FILE_SIZE, bodies, config, fs, log_file, message, open, open_with, put, try_open, try_put,
 };
 
 fn status(store: &Store, message: &NewMessage<'_>) -> PutMessageStatus {
@@ -279,4 +283,27 @@ fn a_delayed_message_that_will_fit_no_file_is_refused() {
         level.delivered_count + timed.delivered_count
     };
     assert_eq!(delivered(&store), 2);
+}
+
+/// A clock that each look moves by a millisecond: an append looks once it has the log's lock.
+#[derive(Debug)]
+struct Ticking(std::sync::atomic::AtomicI64);
+
+impl Clock for Ticking {
+    fn now_ms(&self) -> i64 {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn who_else_puts_does_not_wait_for_all_of_a_large_call() {
+    let root = tempfile::tempdir().unwrap();
+    let large = StoreConfig { mapped_file_size_commit_log: 8 << 20, ..config(root.path()) };
+    let store = Store::open(large, fs(), Arc::new(Ticking(1_000_000.into())), Mode::ReadWrite).unwrap();
+    let all = vec![message("t", 0, b"body", ""); 10_000];
+    let mut done = Vec::new();
+    assert!(matches!(store.put_many(&all[..], &mut done, Wait::Block), PutStep::Done(_)));
+    let times: std::collections::BTreeSet<_> = done.iter().map(|appended| appended.store_timestamp).collect();
+    assert_eq!((done.len(), times.len()), (10_000, 3));
+    assert_eq!(bodies(&store, "t", 0).len(), 10_000);
 }

@@ -1,0 +1,69 @@
+"""Further queues of messages: whose offsets the store gives, whatever a message brings."""
+
+from pathlib import Path
+
+import pytest
+
+import mqstore
+from mqstore import MessageExtBatch
+from mqstore.verify import verify
+from tests.store.conftest import SMALL, Opener
+
+LIGHT = {"enableMultiDispatch": True, "enableLmq": True}
+TO_A = {"INNER_MULTI_DISPATCH": "%LMQ%a"}
+STORED_BEFORE = TO_A | {"INNER_MULTI_QUEUE_OFFSET": "500"}
+
+
+def light_bodies(store: mqstore.MessageStore) -> list[bytes]:
+    """What the light queue has, from its first offset on."""
+    queue = store.topic("%LMQ%a").queue(0)
+    bodies = [bytes(message.body) for message in queue]
+    assert (queue.min_offset, queue.max_offset) == (0, len(bodies))
+    return bodies
+
+
+def put_again(store: mqstore.MessageStore, how: str) -> None:
+    """Puts a message as it was stored elsewhere."""
+    if how == "batch":
+        store.put_messages(MessageExtBatch(topic="t", messages=[(b"again", 0, STORED_BEFORE)]))
+    elif how == "batch's own":
+        store.put_messages(MessageExtBatch(topic="t", messages=[(b"again", 0, {})], properties=STORED_BEFORE))
+    elif how == "timed":
+        store.put("t", b"again", properties=STORED_BEFORE, deliver_at=store.now() + 3_600_000)
+    elif how == "delayed":
+        store.put("t", b"again", properties=STORED_BEFORE, delay_time_level=3)
+    else:
+        store.put("t", b"again", queue_id=0, properties=STORED_BEFORE)
+
+
+@pytest.mark.parametrize("how", ["batch", "batch's own", "timed", "delayed", "plain"])
+def test_an_offset_that_a_message_brings_moves_no_queue(open_store: Opener, how: str) -> None:
+    store = open_store(**LIGHT)
+    store.put("t", b"first", queue_id=0, properties=TO_A)
+    put_again(store, how)
+    store.put("t", b"later", queue_id=0, properties=TO_A)
+    found = light_bodies(store)
+    assert [body for body in found if body != b"again"] == [b"first", b"later"]
+    store.close()
+    assert light_bodies(open_store(**LIGHT)) == found
+
+
+def test_a_prepared_message_is_in_further_queues_once_it_is_committed(open_store: Opener) -> None:
+    store = open_store(**LIGHT)
+    with store.transaction() as transaction:
+        transaction.put("t", b"never seen", properties=STORED_BEFORE)
+        transaction.rollback()
+    assert light_bodies(store) == []
+    with store.transaction() as transaction:
+        transaction.put("t", b"committed", properties=TO_A)
+        assert light_bodies(store) == []
+    assert light_bodies(store) == [b"committed"]
+
+
+def test_a_queue_that_is_named_twice_is_whole(open_store: Opener, tmp_path: Path) -> None:
+    store = open_store(**LIGHT)
+    for names in ("%LMQ%a,%LMQ%a", "t", "%LMQ%a"):
+        store.put("t", b"body", queue_id=0, properties={"INNER_MULTI_DISPATCH": names})
+    store.close()
+    audit, findings = verify(str(tmp_path / "store"), **(SMALL | LIGHT))
+    assert (audit.counts, findings) == ({}, [])
