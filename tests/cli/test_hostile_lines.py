@@ -1,16 +1,19 @@
 """JSON lines that hold anything: the commands print, or say which line is wrong."""
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mqstore
 from mqstore.cli.json_lines import answer_lines, put_lines
+from mqstore.cli.main import main
 from mqstore.cli.store_call import BAD_LINE
 from tests.command import mqstore_command
 from tests.store.conftest import SMALL
@@ -53,6 +56,27 @@ def test_a_line_is_answered_or_refused(open_for_all: mqstore.MessageStore, comma
             json.loads(answer)
     except (*BAD_LINE, mqstore.MQStoreError):
         return
+
+
+@pytest.mark.parametrize("command", ["put", "query"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        # The title of the terminal's window: colours click itself leaves out where it writes to no terminal.
+        r'{"\u001b]0;title\u0007": 1}',
+        r'{"topic": "t", "op": "bounds", "queueId": "\u009d0;title\u0007"}',
+        json.dumps({"x" * 3_000_000: 1}),
+        json.dumps("x" * 3_000_000),
+    ],
+    ids=["name", "value", "long name", "long text"],
+)
+def test_an_error_is_a_short_line_without_commands(tmp_path: Path, command: str, line: str) -> None:
+    mqstore.open(tmp_path / "store", "rw", **SMALL).close()
+    result = CliRunner().invoke(main, [command, str(tmp_path / "store")], input=f"{line}\n")
+    assert result.exit_code == 2
+    assert "line 1 of standard input: " in result.stderr
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", result.stderr)
+    assert len(result.stderr) < 5000
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """What is wrong with a store is found, what is right is not told."""
 
+import errno
 import json
 import struct
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ from pyspark.sql import SparkSession
 import mqstore
 from mqstore.cli.main import main
 from mqstore.errors import OptionError, StoreNotFoundError
-from mqstore.spark.audit import audit
+from mqstore.spark.audit import Audit, StoreAudit, audit
 from mqstore.verify.meanings import MEANINGS
 from tests.compat.goldens import GOLDENS, Golden
 from tests.spark.test_rebuild import SMALL, forged_record, make_store
@@ -261,6 +263,34 @@ def test_the_command(spark: SparkSession, whole: Path, tmp_path: Path) -> None:
     call = CliRunner().invoke(main, ["spark", "audit", str(whole), str(broken), *options, "--table"])
     assert call.exit_code == 1
     assert "unit_missing" in call.output
+
+
+def test_the_page_is_refused_before_anything_is_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys.modules["mqstore.spark.audit"], "audit", None)
+    (tmp_path / "file").touch()
+    for page in (tmp_path / "nowhere" / "report.html", tmp_path / "file" / "report.html", ""):
+        call = CliRunner().invoke(main, ["spark", "audit", str(tmp_path), "--html", str(page)])
+        assert call.exit_code == 2, call.exception
+        assert "a file that can be written" in call.output
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("form", ["--json", "--table"])
+def test_what_was_found_is_told_where_the_page_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str
+) -> None:
+    done = Audit(stores=(StoreAudit(store="s", begin=0, end=9, counts={"unit_missing": 7}),), findings=())
+    monkeypatch.setattr(sys.modules["mqstore.spark.audit"], "audit", lambda *_, **__: done)
+    page = tmp_path / "report.html"
+
+    def fail(self: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(self))
+
+    monkeypatch.setattr(Path, "write_text", fail)
+    call = CliRunner().invoke(main, ["spark", "audit", str(tmp_path), "--html", str(page), form])
+    assert call.exit_code == 1
+    assert "unit_missing" in call.stdout
+    assert f"{page}: No space left on device" in call.output
 
 
 def test_a_store_that_does_not_exist(spark: SparkSession, tmp_path: Path) -> None:

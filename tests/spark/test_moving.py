@@ -106,6 +106,17 @@ def test_a_store_or_an_export_that_is_not_there_is_told_in_one_line(store: Path,
         assert not Path(out).exists()
 
 
+def test_what_spark_refuses_is_told_in_one_line(store: Path) -> None:
+    for arguments in (
+        ["export", str(store), "--out", "nosuch://b/x"],
+        ["dispatch", str(store), "--out", "nosuch://b/x"],
+    ):
+        result = CliRunner().invoke(main, ["spark", *arguments])
+        assert result.exit_code == 1, arguments
+        assert isinstance(result.exception, SystemExit), result.exception
+        assert re.match('Error: .*No FileSystem for scheme "nosuch"$', result.stderr.splitlines()[-1]), result.stderr
+
+
 def test_what_is_no_export_is_told(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(3).write.parquet(str(tmp_path / "other"))
     with pytest.raises(OptionError, match="no column topic"):

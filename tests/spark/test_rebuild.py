@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 import mqstore
 from mqstore import _native
 from mqstore.cli.main import main
-from mqstore.errors import StoreLayoutError, StoreNotFoundError
+from mqstore.errors import OptionError, StoreLayoutError, StoreNotFoundError
 from mqstore.spark import rebuild as rebuild_module
 from mqstore.spark.rebuild import _begin, rebuild
 from tests.command import MQSTORE
@@ -364,3 +364,9 @@ def test_an_end_inside_a_record_leaves_no_gap(tmp_path: Path) -> None:
         str(tmp_path / "store"), tmp_path / "out", asked | {"begin": known[20] + 30, "end": None, "range_size": 9999}
     )
     assert begin.begin == known[21], "each record is in one of two rebuilds that meet there"
+
+
+def test_the_root_of_all_folders_is_not_filled(tmp_path: Path) -> None:
+    for root in ("/", "file:///"):
+        with pytest.raises(OptionError, match=r"^option out=/: expected a folder in another one"):
+            rebuild(tmp_path / "no store", root)

@@ -57,6 +57,8 @@ def test_a_damaged_file_gives_way_to_its_backup(tmp_path: Path) -> None:
         '{"offsetTable":{"t@g":{0:9223372036854775808}}}',
         '{"offsetTable":{"t@g":{0:true}}}',
         '{"offsetTable":{"t@g":{0:1.5}}}',
+        '{"offsetTable":{"t@g":{2147483648:5}}}',
+        '{"offsetTable":{"t@g":{-2147483649:5}}}',
         "\udcff",
     ],
 )
@@ -65,6 +67,31 @@ def test_what_is_no_table_of_offsets_is_refused_by_name(tmp_path: Path, content:
     path.write_text(content, errors="surrogateescape")
     with pytest.raises(mqstore.MQStoreError, match=r"c\.json: expected JSON as RocketMQ writes it"):
         offsets(path)
+
+
+def test_a_queue_that_no_store_has_is_damage_as_any_other(open_store: Opener) -> None:
+    with open_store() as store:
+        store.consumers.reset_offset("g", {("t", 2**31 - 1): 5})
+        path = store.path / "config" / "consumerOffset.json"
+    path.rename(path.with_name(f"{path.name}.bak"))
+    path.write_text('{"offsetTable":{"t@g":{2147483648:5}}}')
+    with open_store() as store:
+        assert [at.consumer_offset for at in store.consumers.consume_stats("g")] == [5]
+
+
+@pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 10**30])
+def test_a_topic_has_no_more_queues_than_can_have_numbers(open_store: Opener, number: int) -> None:
+    with open_store() as store:
+        store.put("orders", b"body")
+        path = store.path / "config" / "topics.json"
+    path.write_text(
+        config_json.dumps({"topicConfigTable": {"orders": {"readQueueNums": number, "writeQueueNums": number}}})
+    )
+    with open_store() as store:
+        assert store.put("orders", b"body").logics_offset is not None
+        found = store.consumers.topics.get("orders")
+    nearest = max(-(2**31), min(number, 2**31 - 1))
+    assert found == TopicConfig(topic_name="orders", read_queue_nums=nearest, write_queue_nums=nearest)
 
 
 def test_what_a_file_holds_beyond_what_is_known_stays(tmp_path: Path) -> None:

@@ -34,3 +34,10 @@ def test_keys_that_are_numbers_are_written_without_quotes_on_one_line() -> None:
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         config_json.loads(text)
+
+
+@pytest.mark.parametrize("end", ["", "\\", "\n"])
+def test_a_string_without_an_end_is_looked_at_once(end: str) -> None:
+    """Were the end looked for behind each of its quotes, this would take hours."""
+    with pytest.raises(ValueError, match=r"line 1 column|control character"):
+        config_json.loads('{"a":"' + '\\"' * 1_000_000 + end)

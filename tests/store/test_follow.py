@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import mqstore
+from mqstore.store.follower import Follower
 from tests.store.conftest import SMALL, Opener
 
 WRITER = """
@@ -77,3 +78,23 @@ def test_messages_stay_when_their_store_is_gone(open_store: Opener) -> None:
     views = [message.body for message in messages]
     store.destroy()
     assert [int(bytes(view)) for view in views] == list(range(3000))
+
+
+def test_a_follower_goes_on_where_a_log_was_cut(open_store: Opener, tmp_path: Path) -> None:
+    writer = open_store()
+    puts = [writer.put("t", b"%d" % number, queue_id=0) for number in range(10)]
+    reader = open_store(mode="r")
+    follower = Follower(reader.topic("t").queue(0), 0)
+    assert len(follower.take()) == 10
+    writer.close()
+    with (tmp_path / "store" / "commitlog" / f"{0:020}").open("r+b") as log:
+        assert puts[7].wrote_offset is not None
+        log.seek(puts[7].wrote_offset + 4)
+        log.write(b"\0")
+    writer = open_store(on_damage="truncate")
+    reader.refresh()
+    assert follower.is_wanted(reader.get_max_offset_in_queue("t", 0))
+    assert follower.take() == []
+    writer.put_many("t", [b"a", b"b"], queue_id=0)
+    reader.refresh()
+    assert [bytes(message.body) for message in follower.take()] == [b"a", b"b"]

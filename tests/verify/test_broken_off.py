@@ -1,6 +1,7 @@
 """Ctrl-C in the middle of a repair: nothing is lost, and another repair goes on."""
 
 import json
+import math
 import random
 import signal
 import subprocess
@@ -160,9 +161,27 @@ def assert_saved(saved: list[Path], log: dict[str, bytes]) -> None:
     assert all(b"%d " % number * 100 in kept for number in LOST)
 
 
+def noted(**wrong: object) -> str:
+    """The note of a repair, wrong in one place."""
+    return json.dumps({"saved": "repaired-1", "holes": [], "told": [], "expired": [], "end": 7} | wrong)
+
+
 @pytest.mark.parametrize(
     "note",
-    ["", "[]", "7", '{"saved": "x"}', '{"saved": "../repaired-1", "holes": [], "told": []}', "[" * 100_000],
+    [
+        *("", "[]", "7", '{"saved": "x"}', '{"saved": "../repaired-1", "holes": [], "told": []}', "[" * 100_000),
+        noted(saved="../repaired-1"),
+        noted(saved="repaired-\0"),
+        noted(saved="repaired-" + "x" * 255),
+        noted(end=-5),
+        noted(end=10**24),
+        noted(end=math.inf),
+        noted(told=[["\ud800", 0, 1, 2]]),
+        noted(expired=[["\ud800", 0, "0", 1]]),
+        noted(expired=[["t" * 256, 0, "0", 1]]),
+        noted(expired=[["t", 2**31, "0", 1]]),
+        noted(expired=[["t", 0, "0", 0]]),
+    ],
 )
 def test_a_note_that_is_none_is_told(damaged: Path, note: str) -> None:
     (damaged / "mqstore" / "repairing.json").write_text(note)

@@ -6,8 +6,9 @@ What is printed here is what that driver prints for the same store, line for lin
 import base64
 import json
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from types import MappingProxyType
+from typing import Any, Self, TypeVar
 
 from mqstore import _native
 from mqstore._native import DispatchRequest, Message, PutMessageResult
@@ -20,6 +21,28 @@ __all__ = ["answer_lines", "dump_lines", "message_to_json", "put_lines"]
 _DEFAULT_BORN_HOST = "127.0.0.1:50000"
 _DEFAULT_STORE_HOST = "127.0.0.1:10911"
 _UNITS_AT_ONCE = 16_384
+_EXPECTED = MappingProxyType(
+    {bool: "true or false", dict: "an object", int: "a whole number", list: "an array", str: "text"}
+)
+
+_Value = TypeVar("_Value", bool, dict[str, Any], int, list[object], str)
+_Default = TypeVar("_Default")
+
+
+class _Fraction(float):
+    """A number that is no whole one. As text it is what stands in the line: 1.50 is not 1.5."""
+
+    _text: str
+
+    def __new__(cls, text: str) -> Self:
+        """The number that a text is."""
+        number = super().__new__(cls, text)
+        number._text = text
+        return number
+
+    def __str__(self) -> str:
+        """The text."""
+        return self._text
 
 
 def _line(value: object) -> str:
@@ -28,71 +51,83 @@ def _line(value: object) -> str:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_float=_Fraction)
     except RecursionError:
         raise ValueError("objects are nested too deeply") from None
-    return _checked(value, text.strip())
-
-
-def _checked(value: object, shown: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"expected a JSON object, found {shown!r}")
+        raise ValueError(f"expected a JSON object, found {text.strip()!r}")
     return value
 
 
-def _field(item: dict[str, Any], name: str) -> Any:
+def _checked(name: str, value: object, kind: type[_Value]) -> _Value:
+    # To Python true and false are numbers too.
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise ValueError(f"{name}: expected {_EXPECTED[kind]}, found {_line(value)}")
+    return value
+
+
+def _field(item: dict[str, Any], name: str, kind: type[_Value]) -> _Value:
     if name not in item:
         raise ValueError(f"there is no {name}, only {', '.join(item) or 'an empty object'}")
-    return item[name]
+    return _checked(name, item[name], kind)
+
+
+def _optional(item: dict[str, Any], name: str, kind: type[_Value], otherwise: _Default) -> _Value | _Default:
+    return _checked(name, item[name], kind) if name in item else otherwise
 
 
 # ---- put ---------------------------------------------------------------------------------------
 
 
+def _property(name: str, value: object) -> str:
+    # A plain float is NaN or an infinity, which JSON does not have.
+    if isinstance(value, bool) or not isinstance(value, str | int | _Fraction):
+        raise ValueError(f"properties, {name}: expected text or a number, found {_line(value)}")
+    return str(value)
+
+
 def _properties(item: dict[str, Any]) -> dict[str, str]:
     """In the order in which the driver puts them, which decides between names of one hash bucket."""
-    given = {str(name): str(value) for name, value in dict(item.get("properties", {})).items()}
+    given = {name: _property(name, value) for name, value in _optional(item, "properties", dict, {}).items()}
     found = {name: given[name] for name in _native.java_hash_map_order(list(given))}
-    if "tags" in item:
-        found["TAGS"] = item["tags"]
-    if "keys" in item:
-        found["KEYS"] = item["keys"]
-    if "delayTimeLevel" in item:
-        found["DELAY"] = str(item["delayTimeLevel"])
-    if "deliverAt" in item:
-        found[DELIVER_AT] = str(item["deliverAt"])
-    found["WAIT"] = "true" if item.get("waitStoreMsgOK", True) else "false"
+    for name, key in (("tags", "TAGS"), ("keys", "KEYS")):
+        if name in item:
+            found[key] = _field(item, name, str)
+    for name, key in (("delayTimeLevel", "DELAY"), ("deliverAt", DELIVER_AT)):
+        if name in item:
+            found[key] = str(_field(item, name, int))
+    found["WAIT"] = "true" if _optional(item, "waitStoreMsgOK", bool, otherwise=True) else "false"
     return found
 
 
 def _shared(item: dict[str, Any]) -> dict[str, Any]:
     return {
-        "topic": _field(item, "topic"),
-        "queue_id": item.get("queueId", 0),
-        "sys_flag": item.get("sysFlag", 0),
-        "born_timestamp": item.get("bornTimestamp"),
-        "born_host": item.get("bornHost", _DEFAULT_BORN_HOST),
-        "store_host": item.get("storeHost", _DEFAULT_STORE_HOST),
-        "reconsume_times": item.get("reconsumeTimes", 0),
+        "topic": _field(item, "topic", str),
+        "queue_id": _optional(item, "queueId", int, 0),
+        "sys_flag": _optional(item, "sysFlag", int, 0),
+        "born_timestamp": _optional(item, "bornTimestamp", int, None),
+        "born_host": _optional(item, "bornHost", str, _DEFAULT_BORN_HOST),
+        "store_host": _optional(item, "storeHost", str, _DEFAULT_STORE_HOST),
+        "reconsume_times": _optional(item, "reconsumeTimes", int, 0),
     }
 
 
 def _body(item: dict[str, Any]) -> bytes:
-    return base64.b64decode(item.get("body", ""), validate=True)
+    return base64.b64decode(_optional(item, "body", str, ""), validate=True)
 
 
 def _put(store: MessageStore, item: dict[str, Any]) -> PutMessageResult:
     if "batch" in item:
-        parts = [_checked(part, str(part)) for part in item["batch"]]
-        messages = [(_body(part), part.get("flag", 0), _properties(part)) for part in parts]
+        parts = [_checked("batch", part, dict) for part in _field(item, "batch", list)]
+        messages = [(_body(part), _optional(part, "flag", int, 0), _properties(part)) for part in parts]
         return store.put_messages(MessageExtBatch(**_shared(item), messages=messages))
     return store.put_message(
         MessageExtBrokerInner(
             **_shared(item),
             body=_body(item),
-            flag=item.get("flag", 0),
+            flag=_optional(item, "flag", int, 0),
             properties=_properties(item),
-            prepared_transaction_offset=item.get("preparedTransactionOffset", 0),
+            prepared_transaction_offset=_optional(item, "preparedTransactionOffset", int, 0),
         )
     )
 
@@ -154,30 +189,42 @@ def _java_sorted(properties: dict[str, str]) -> list[tuple[str, str]]:
     return sorted(properties.items(), key=lambda pair: pair[0].encode("utf-16-be"))
 
 
-def _records(store: MessageStore) -> Iterator[DispatchRequest]:
+def _records(store: MessageStore, tell: Callable[[str], None]) -> Iterator[DispatchRequest]:
     offset, end = max(0, store.get_min_phy_offset()), store.get_max_phy_offset()
     file_size = store._log_file_size
     while offset < end:
         request = store.check_message_and_return_size(offset)
-        if request is None:
+        if request is not None:
+            yield request
+            if request.success:
+                offset = offset + request.msg_size if request.msg_size else offset + file_size - offset % file_size
+                continue
+        reason = "a file is missing" if request is None else request.reason
+        if store.compat:  # the driver ends its walk here
+            tell(f"the log is printed up to {offset}, not to {end}: {reason}; -o compat=false goes on behind that")
             return
-        yield request
-        if not request.success:
-            return
-        offset = offset + request.msg_size if request.msg_size else offset + file_size - offset % file_size
+        behind = store._boundary_at(offset + 1)
+        tell(f"the log has no records from {offset} to {behind}: {reason}")
+        offset = behind
 
 
 def _entries(store: MessageStore, topic: str, queue_id: int, index: int, end: int) -> Iterator[tuple[int, int, int]]:
     while index < end:
         units = store._units(topic, queue_id, index, min(_UNITS_AT_ONCE, end - index))
-        if not units:
+        if not units:  # what came behind would stand at wrong places of the list
             return
         yield from units
         index += len(units)
 
 
-def dump_lines(store: MessageStore) -> Iterator[str]:
-    """The store's bounds, every record of its log, and every queue with its units."""
+def dump_lines(store: MessageStore, tell: Callable[[str], None] = lambda _: None) -> Iterator[str]:
+    """The store's bounds, every record of its log, and every queue with its units.
+
+    Args:
+        store: The store.
+        tell: What is called with a sentence for each part of log and queues that cannot be read. With ``compat``
+            no record behind the first one is given, as by the driver.
+    """
     yield _line(
         {
             "kind": "bounds",
@@ -186,9 +233,13 @@ def dump_lines(store: MessageStore) -> Iterator[str]:
             "earliestMessageTime": store.get_earliest_message_time(),
         }
     )
-    for request in _records(store):
+    for request in _records(store, tell):
         yield _line(_record(request))
     for topic, queue_id, min_offset, max_offset, _ in store._queues():
+        entries = list(_entries(store, topic, queue_id, min_offset, max_offset))
+        behind = min_offset + len(entries)
+        if behind < max_offset:
+            tell(f"{topic}-{queue_id} is printed up to {behind}, not to {max_offset}: a file is missing")
         yield _line(
             {
                 "kind": "queue",
@@ -196,7 +247,7 @@ def dump_lines(store: MessageStore) -> Iterator[str]:
                 "queueId": queue_id,
                 "minOffset": min_offset,
                 "maxOffset": max_offset,
-                "entries": list(_entries(store, topic, queue_id, min_offset, max_offset)),
+                "entries": entries,
             }
         )
 
@@ -228,8 +279,13 @@ def message_to_json(message: Message) -> dict[str, object]:
 
 
 def _get(store: MessageStore, query: dict[str, Any]) -> dict[str, object]:
-    topic, offset, max_msg_nums = _field(query, "topic"), _field(query, "offset"), _field(query, "maxMsgNums")
-    found = store.get_message(topic, query.get("queueId", 0), offset, max_msg_nums, query.get("subscription"))
+    found = store.get_message(
+        _field(query, "topic", str),
+        _optional(query, "queueId", int, 0),
+        _field(query, "offset", int),
+        _field(query, "maxMsgNums", int),
+        query.get("subscription"),
+    )
     return {
         "status": found.status.value,
         "nextBeginOffset": found.next_begin_offset,
@@ -251,23 +307,25 @@ def _bounds(store: MessageStore, topic: str, queue_id: int) -> dict[str, object]
 
 
 def _answer(store: MessageStore, query: dict[str, Any]) -> dict[str, object]:
-    topic, queue_id = query.get("topic", ""), query.get("queueId", 0)
-    match _field(query, "op"):
+    topic, queue_id = _optional(query, "topic", str, ""), _optional(query, "queueId", int, 0)
+    match _field(query, "op", str):
         case "get":
             return _get(store, query)
         case "byKey":
-            key, max_num = _field(query, "key"), _field(query, "maxNum")
-            messages = store.query_message(topic, key, max_num, _field(query, "begin"), _field(query, "end"))
+            key, max_num = _field(query, "key", str), _field(query, "maxNum", int)
+            begin, end = _field(query, "begin", int), _field(query, "end", int)
+            messages = store.query_message(topic, key, max_num, begin, end)
             return {"messages": [message_to_json(message) for message in messages]}
         case "byTime":
-            return {"offset": store.get_offset_in_queue_by_time(topic, queue_id, _field(query, "timestamp"))}
+            return {"offset": store.get_offset_in_queue_by_time(topic, queue_id, _field(query, "timestamp", int))}
         case "byOffset":
-            message = store.select_one_message_by_offset(_field(query, "commitLogOffset"))
+            message = store.select_one_message_by_offset(_field(query, "commitLogOffset", int))
             return {"message": None if message is None else message_to_json(message)}
         case "bounds":
             return _bounds(store, topic, queue_id)
         case "messageStoreTimeStamp":
-            return {"timestamp": store.get_message_store_time_stamp(topic, queue_id, _field(query, "offset"))}
+            offset = _field(query, "offset", int)
+            return {"timestamp": store.get_message_store_time_stamp(topic, queue_id, offset)}
         case op:
             raise ValueError(
                 f"expected op to be get, byKey, byTime, byOffset, bounds or messageStoreTimeStamp, found {op!r}"

@@ -1,11 +1,13 @@
 """The ``mqstore`` command: its group. Each command has a file of its own beside this one.
 
 Exit codes: 0 where all went well, 1 for what the store refused or could not do, 2 for a wrong call, 3
-for a search that found nothing, 130 for a command that Ctrl-C broke off.
+for a search that found nothing, 130 for a command that Ctrl-C broke off. A message that ``put`` is refused
+is an answer, as of the Java store's driver: its line says so, and the exit code is 0.
 """
 
 import contextlib
 import errno
+import io
 import os
 import signal
 import sys
@@ -26,7 +28,7 @@ from mqstore.cli.query import query
 from mqstore.cli.recover import recover
 from mqstore.cli.repair import repair
 from mqstore.cli.seek import seek
-from mqstore.cli.shown import printable
+from mqstore.cli.shown import one_line, printable
 from mqstore.cli.spark import spark
 from mqstore.cli.tail import tail
 from mqstore.cli.verify import verify
@@ -34,6 +36,9 @@ from mqstore.errors import MQStoreError
 
 __all__ = ["main"]
 
+_GIVEN = "mqstore.given"
+"""Under which a call's context has its arguments."""
+_STDERR = 2
 _BROKEN_OFF = 128 + signal.SIGINT
 """As a shell has it for a process that the signal ends."""
 
@@ -41,28 +46,45 @@ _BROKEN_OFF = 128 + signal.SIGINT
 class _StoreGroup(click.Group):
     """A group whose commands tell a failure of the store in one line, without a traceback."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_GIVEN] = list(args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         if sys.stdout is None:  # closed by who started this: the store's own files would get its number
             raise click.ClickException("standard output is closed: send it to /dev/null where it is not wanted")
+        if sys.stderr is None:
+            _open_stderr()
+        if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that is not UTF-8's shows escapes
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             try:
                 return super().invoke(ctx)
             finally:
                 sys.stdout.flush()
         except MQStoreError as error:
-            raise click.ClickException(printable(" ".join(str(error).split()))) from error
+            raise click.ClickException(one_line(error)) from error
         except UnicodeEncodeError as error:
-            if error.encoding != "utf-8":
-                raise
+            if not any(error.object in argument for argument in ctx.meta[_GIVEN]):
+                raise click.ClickException(one_line(error)) from error
             raise click.UsageError(f"{error.object!a}: expected UTF-8") from error
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise
             where = "standard output" if error.filename is None else error.filename
             _drop_output()
-            raise click.ClickException(f"{where}: {error.strerror or error}") from error
+            raise click.ClickException(printable(f"{where}: {error.strerror or error}")) from error
         except KeyboardInterrupt as interrupt:
             raise click.exceptions.Exit(_BROKEN_OFF) from interrupt
+
+
+def _open_stderr() -> None:
+    """Opens what whoever started this has closed: a file of the store would get its number, and what is told there."""
+    sink = os.open(os.devnull, os.O_WRONLY)
+    if sink != _STDERR:
+        os.dup2(sink, _STDERR)
+        os.close(sink)
+    sys.stderr = os.fdopen(_STDERR, "w", closefd=False)
 
 
 def _drop_output() -> None:

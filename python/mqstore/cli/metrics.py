@@ -8,6 +8,8 @@ import threading
 import click
 
 from mqstore.cli.reader_call import ReaderCall, server_call
+from mqstore.cli.shown import one_line, printable
+from mqstore.cli.store_call import print_lines
 
 __all__ = ["metrics"]
 
@@ -28,12 +30,13 @@ def metrics(call: ReaderCall, *, port: int, address: str, cluster: str, broker: 
     """
     if once:
         with call.open() as store:
-            click.echo(json.dumps(dataclasses.asdict(store.figures()), ensure_ascii=False))
+            print_lines([json.dumps(dataclasses.asdict(store.figures()), ensure_ascii=False)])
         return
     try:
         from mqstore.metrics import serve  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise click.ClickException(f"pip install 'mqstore[metrics]' for this: {error}") from error
+    host = f"[{address}]" if ":" in address else address
     ended = threading.Event()
     with call.open() as store:
         # Before, they end the command as they do any other: opening can take long.
@@ -41,9 +44,10 @@ def metrics(call: ReaderCall, *, port: int, address: str, cluster: str, broker: 
             signal.signal(number, lambda *_: ended.set())
         try:
             server, thread = serve(store, port, address=address, cluster=cluster, broker=broker)
-        except OSError as error:
-            raise click.ClickException(f"{address}:{port}: {error.strerror or error}") from error
-        click.echo(f"http://{address}:{server.server_port}/metrics")
+        except (OSError, UnicodeError) as error:  # the latter of a name that no host can have
+            reason = getattr(error, "strerror", None) or one_line(error)
+            raise click.ClickException(f"{printable(host)}:{port}: {reason}") from error
+        click.echo(f"http://{host}:{server.server_port}/metrics")
         ended.wait()
         server.shutdown()
         thread.join()

@@ -17,7 +17,7 @@ from rich.text import Text
 
 import mqstore
 from mqstore.cli.shown import printable
-from mqstore.cli.store_call import StoreCall
+from mqstore.cli.store_call import StoreCall, print_lines
 from mqstore.store.arguments import INT_MAX, LONG_MAX
 
 __all__ = [
@@ -121,7 +121,8 @@ class ReaderCall:
     def show(self, rows: Iterable[dict[str, object]], *, title: str | None = None) -> int:
         """Shows rows as a table, or as JSON lines; gives how many."""
         if self.as_json:
-            return self._print_json(rows)
+            lines = (json.dumps(row, ensure_ascii=False, default=str) for row in rows)
+            return print_lines(lines, each_at_once=True)
         table: Table | None = None
         count = 0
         for row in rows:
@@ -134,14 +135,6 @@ class ReaderCall:
             count += 1
         if table is not None:
             _print(table)
-        return count
-
-    @staticmethod
-    def _print_json(rows: Iterable[dict[str, object]]) -> int:
-        count = 0
-        for row in rows:
-            click.echo(json.dumps(row, ensure_ascii=False, default=str))
-            count += 1
         return count
 
     def end_if_nothing(self, count: int) -> None:

@@ -5,6 +5,9 @@ import sys
 import click
 
 from mqstore.cli.reader_call import ReaderCall, reader_call
+from mqstore.cli.shown import printable
+from mqstore.errors import MQStoreError
+from mqstore.verify.repair import GO_ON
 from mqstore.verify.repair import repair as run
 
 __all__ = ["repair"]
@@ -26,20 +29,25 @@ def repair(call: ReaderCall, *, out: str | None, in_place: bool) -> None:
     try:
         done = run(call.store.directory, out, **call.store.options)
     except KeyboardInterrupt:
-        left = "what was changed is saved in it, repair it in place again to go on" if in_place else "as it was"
-        click.echo(f"broken off; {call.store.directory}: {left}", err=True)
+        _tell(f"broken off; {call.store.directory}: {GO_ON if in_place else 'as it was'}")
+        raise
+    except MQStoreError as error:
+        for note in getattr(error, "__notes__", ()):
+            _tell(note)
         raise
     rows = [{"topic": lost.topic, "queue": lost.queue_id, "lost offset": lost.queue_offset} for lost in done.lost]
     call.show(rows, title=None if call.as_json else "lost messages")
-    click.echo(f"{done.path}: {done.message_count:,} messages, {len(done.lost):,} lost", err=True)
+    _tell(f"{done.path}: {done.message_count:,} messages, {len(done.lost):,} lost")
     for begin, behind, fault in done.holes:
-        click.echo(f"  from {begin} to {behind} the log held no record: {fault or 'a missing file'}", err=True)
+        _tell(f"  from {begin} to {behind} the log held no record: {fault or 'a missing file'}")
     if done.set_back_count:
-        click.echo(
-            f"  {done.set_back_count:,} offsets of groups were behind the ends of their queues, and are there now",
-            err=True,
-        )
+        _tell(f"  {done.set_back_count:,} offsets of groups were behind the ends of their queues, and are there now")
     if done.saved is not None:
-        click.echo(f"  what was there before is in {done.saved}", err=True)
+        _tell(f"  what was there before is in {done.saved}")
     if done.lost or done.holes:
         sys.exit(1)
+
+
+def _tell(text: str) -> None:
+    """Says something on standard error; what a folder is called may have anything in it."""
+    click.echo(printable(text), err=True)

@@ -8,10 +8,11 @@ from mqstore._native import Message
 from mqstore.cli.json_lines import message_to_json
 from mqstore.errors import RecordError
 
-__all__ = ["message_rows", "printable", "time_text"]
+__all__ = ["message_rows", "one_line", "printable", "time_text"]
 
 _PREVIEW_SIZE = 60
 _FIRST_PRINTABLE = " "
+_END_SIZE = 1000
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal would obey instead of showing it, or could not show."""
 
@@ -19,6 +20,14 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udff
 def printable(text: str) -> str:
     """Text as it may go to a terminal: control characters escaped."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def one_line(error: Exception | str) -> str:
+    """What an error says, as one line for a terminal. Of one that quotes megabytes both ends are kept."""
+    text = " ".join(str(error).split())
+    if len(text) > 2 * _END_SIZE:
+        text = f"{text[:_END_SIZE]} … {text[-_END_SIZE:]}"
+    return printable(text)
 
 
 def time_text(time_ms: int) -> str:

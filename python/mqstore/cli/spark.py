@@ -1,5 +1,6 @@
 """``mqstore spark``: what is done on Spark, for stores that are too large for one process."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import click
 
 from mqstore.cli.reader_call import FROM_TIME_HELP, OFFSET, TIME, ReaderCall, reader_call
+from mqstore.cli.shown import one_line
 from mqstore.cli.store_call import StoreCall
 from mqstore.store.arguments import LONG_MAX
 
@@ -15,14 +17,20 @@ __all__ = ["spark"]
 
 
 class _SparkGroup(click.Group):
-    """A group that says what is missing where the extra is not installed."""
+    """A group that says what is missing where the extra is not installed, and what Spark says in one line."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            import pyspark  # noqa: F401, PLC0415 - it need not be installed
+            from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra
+            from pyspark.errors import PySparkException  # noqa: PLC0415 - an extra
         except ModuleNotFoundError as error:
             raise click.ClickException("this needs Spark: pip install 'mqstore[spark]'") from error
-        return super().invoke(ctx)
+        try:
+            return super().invoke(ctx)
+        except Py4JJavaError as error:
+            raise click.ClickException(one_line(error.java_exception.toString())) from error
+        except PySparkException as error:
+            raise click.ClickException(one_line(error)) from error
 
 
 @click.group(cls=_SparkGroup)
@@ -70,10 +78,21 @@ def rebuild(
     call.show([{**vars(done), "gaps": len(done.gaps)}])
 
 
+def _check_page(_context: click.Context, _option: click.Parameter, page: str | None) -> str | None:
+    """Refuses a page that can't be written before hours go into what it would say."""
+    if page is not None:
+        changed = page if os.access(page, os.F_OK) else f"{Path(page).parent}/"
+        if not page or not os.access(changed, os.W_OK):
+            raise click.BadParameter(f"{page!r}: expected a file that can be written")
+    return page
+
+
 @spark.command
 @click.argument("stores", metavar="DIR...", nargs=-1, required=True, type=click.Path())
 @click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help="An option of the stores.")
-@click.option("--html", type=click.Path(dir_okay=False), help="Write a report that needs no other file.")
+@click.option(
+    "--html", type=click.Path(dir_okay=False), callback=_check_page, help="Write a report that needs no other file."
+)
 @click.option("--range-size", type=click.IntRange(1 << 20, LONG_MAX), help="About how many bytes of log a task checks.")
 @click.option("--json/--table", "as_json", default=None, help="JSON or tables; a table on a terminal by default.")
 def audit(
@@ -87,8 +106,6 @@ def audit(
 
     first, *_ = calls = [StoreCall.parse(store, given, {"compat": False}) for store in stores]
     done = run([call.directory for call in calls], range_size=range_size, compat=first.compat, **first.options)
-    if html is not None:
-        Path(html).write_text(done.to_html(), encoding="utf-8")
     call = ReaderCall(store=first, as_json=not sys.stdout.isatty() if as_json is None else as_json)
     if call.as_json:
         click.echo(done.to_json())
@@ -99,6 +116,9 @@ def audit(
         )
         counts = [(each.store, kind, count) for each in done.stores for kind, count in each.counts.items()]
         call.show({"store": store, "finding": kind, "count": count} for store, kind, count in counts)
+    # Last, so that what took hours to find is told even where the page can't be written.
+    if html is not None:
+        Path(html).write_text(done.to_html(), encoding="utf-8")
     if not done.is_whole:
         sys.exit(1)
 

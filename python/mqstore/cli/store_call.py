@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 import mqstore
+from mqstore.cli.shown import one_line
 from mqstore.errors import MQStoreError
 from mqstore.options import StoreOptions, snake_case, unknown_option
 
 __all__ = ["BAD_LINE", "StoreCall", "end_without_closing", "input_lines", "print_lines", "store_call"]
 
-BAD_LINE = (ValueError, TypeError, OverflowError)
+BAD_LINE = (ValueError, TypeError, OverflowError, RecursionError)
 """What a line raises that holds what it cannot."""
 _STORE_OPTIONS = {option.name for option in fields(StoreOptions)}
 _OPEN_SWITCHES = frozenset({"pread", "replication", "retention", "schedule_messages"})
@@ -139,7 +140,7 @@ def input_lines(answer: Callable[[Iterator[str]], Iterable[str]]) -> Iterator[st
     except MQStoreError:
         raise
     except BAD_LINE as error:
-        raise click.UsageError(f"line {number} of standard input: {error}") from error
+        raise click.UsageError(f"line {number} of standard input: {one_line(error)}") from error
 
 
 def _read_lines() -> Iterator[bytes]:
@@ -151,17 +152,23 @@ def _read_lines() -> Iterator[bytes]:
         raise click.ClickException(f"standard input: {error.strerror or error}") from error
 
 
-def print_lines(lines: Iterable[str], *, each_at_once: bool = False) -> None:
-    """Prints lines in UTF-8; with ``each_at_once`` each reaches the reader before the next is made."""
-    out = sys.stdout.buffer
+def print_lines(lines: Iterable[str], *, each_at_once: bool = False) -> int:
+    """Prints lines of JSON in UTF-8, whatever the terminal has; gives how many.
+
+    With ``each_at_once`` each reaches the reader before the next is made.
+    """
+    out, count = sys.stdout.buffer, 0
     for line in lines:
-        out.write(line.encode() + b"\n")
+        # What UTF-8 does not have, halves of surrogate pairs, JSON has as the escape that this makes.
+        out.write(line.encode(errors="backslashreplace") + b"\n")
+        count += 1
         if each_at_once:
             out.flush()
     out.flush()
+    return count
 
 
-def end_without_closing() -> None:
+def end_without_closing(status: int = 0) -> None:
     """Ends the process as a crash would, so that the store is left with its mark of an unclean stop."""
     sys.stdout.flush()
-    os._exit(0)
+    os._exit(status)

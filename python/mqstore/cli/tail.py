@@ -12,6 +12,7 @@ from mqstore._native import Message
 from mqstore.cli.json_lines import message_to_json
 from mqstore.cli.reader_call import QUEUE_ID, ReaderCall, reader_call
 from mqstore.cli.shown import message_rows, printable
+from mqstore.cli.store_call import print_lines
 from mqstore.store.arguments import LONG_MAX
 from mqstore.store.follower import Follower
 
@@ -75,7 +76,7 @@ def tail(call: ReaderCall, *, topic: str, queue_id: int | None, count: int, foll
 
 def _print(message: Message, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(message_to_json(message), ensure_ascii=False))
+        print_lines([json.dumps(message_to_json(message), ensure_ascii=False)])
     else:
         (row,) = message_rows([message], as_json=False)
         click.echo("  ".join(printable(str(value)) for value in row.values() if value is not None))

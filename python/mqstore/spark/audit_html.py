@@ -2,11 +2,13 @@
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from mqstore.verify.meanings import LOOK, MEANINGS, Meaning
+from mqstore.store.times import to_ms
+from mqstore.verify.meanings import LOOK, MEANINGS, REBUILD, Meaning
 
 if TYPE_CHECKING:
     from mqstore.spark.audit import Audit
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["audit_page", "audit_tables"]
 
+_LOST = frozenset({"bad_record", "bad_body", "record_changed", "offset_gap"})
+_NOTHING_MISSING = frozenset({"record_odd", "time_backwards"})
+"""Kinds of findings that no rebuild changes, in messages that are there."""
 _MOST_BARS = 12
 _MOST_EXAMPLES = 20
 _MOST_HOURS = 24 * 14
@@ -100,11 +105,20 @@ def _verdict(audit: "Audit") -> str:
     total = sum(count for store in audit.stores for count in store.counts.values())
     broken = [store for store in audit.stores if not store.is_whole]
     where = "" if len(audit.stores) == 1 else f" in {len(broken)} of {len(audit.stores)} stores"
-    lost = any(
-        kind in store.counts for store in broken for kind in ("bad_record", "bad_body", "record_changed", "offset_gap")
-    )
-    worst = "Messages are damaged or missing." if lost else "No message is lost: what is wrong can be rebuilt."
+    worst = _worst({kind for store in broken for kind in store.counts})
     return f'<p class="verdict bad">{total:,} findings{where} over {messages:,} messages. {worst}</p>'
+
+
+def _worst(kinds: AbstractSet[str]) -> str:
+    """What the kinds of findings mean for the messages; a kind of which that is not known may be a loss."""
+    not_rebuilt = {kind for kind in kinds if _meaning(kind).to_do != REBUILD}
+    if kinds & _LOST:
+        return "Messages are damaged or missing."
+    if not_rebuilt - _NOTHING_MISSING:
+        return "Messages may be missing."
+    if not_rebuilt:
+        return "No message is missing, but not all of this can be rebuilt."
+    return "No message is lost: what is wrong can be rebuilt."
 
 
 def _overview(stores: Sequence["StoreAudit"], *, is_linked: bool) -> str:
@@ -253,11 +267,12 @@ def _hours(totals: Mapping[str, tuple[int, int]]) -> str:
     if not totals:
         return ""
     step, name = 3600, "hour"
-    times = {int(dt.datetime.fromisoformat(hour).timestamp()): count for hour, (count, _) in totals.items()}
+    times = {_seconds(dt.datetime.fromisoformat(hour)): count for hour, (count, _) in totals.items()}
     first, last = min(times), max(times)
     while (last - first) // step >= _MOST_HOURS:
         step, name = (86_400, "day") if step == 3600 else (step * 10, f"{step * 10 // 86_400} days")  # noqa: PLR2004
-    begin = first - first % step
+    # A damaged store time can be the calendar's first hour, and a step that has it begin before.
+    begin = max(first - first % step, _seconds(dt.datetime.min.replace(tzinfo=dt.UTC)))
     sums = [0] * ((last - begin) // step + 1)
     for time, count in times.items():
         sums[(time - begin) // step] += count
@@ -285,6 +300,11 @@ def _hours(totals: Mapping[str, tuple[int, int]]) -> str:
             f"{ends[1]:%Y-%m-%d %H:%M}</text>"
         )
     return _svg(f"Messages stored per {name} (UTC)", "".join(bars) + marks, height + 32)
+
+
+def _seconds(time: dt.datetime) -> int:
+    """Seconds since 1970; those of a float would make the calendar's last time one that it has not."""
+    return to_ms(time) // 1000
 
 
 def _svg(title: str, body: str, height: int) -> str:

@@ -17,7 +17,7 @@ from mqstore.errors import StoreLayoutError
 from mqstore.options import StoreOptions, snake_case
 from mqstore.spark.session import spark_session
 from mqstore.spark.tasks import run_tasks
-from mqstore.store.byte_ranges import refuse_remote, resolved, shown
+from mqstore.store.byte_ranges import folder_to_write, resolved, shown
 from mqstore.verify.log_ranges import log_view, with_boundaries
 
 __all__ = ["Rebuilt", "rebuild"]
@@ -118,8 +118,7 @@ def rebuild(
         OptionError: an option does not exist or has a value that does not work.
         StoreIOError: the operating system refused something.
     """
-    refuse_remote("out", out)
-    store, out = resolved(store), resolved(out)
+    store, out = resolved(store), folder_to_write("out", out)
     work = os.path.join(out, "mqstore", "rebuild")
     wanted = [*dict.fromkeys(topics)] if topics is not None else None
     asked = {

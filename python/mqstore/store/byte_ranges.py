@@ -25,6 +25,7 @@ __all__ = [
     "ByteRanges",
     "RangeReader",
     "expand",
+    "folder_to_write",
     "is_remote",
     "local_folder",
     "local_path",
@@ -281,6 +282,19 @@ def refuse_remote(option: str, path: str | os.PathLike[str]) -> None:
     if is_remote(path):
         name = shown(os.fspath(path))
         raise bad_option(option, name, "what is not on this machine's disks is only read")
+
+
+def folder_to_write(option: str, path: str | os.PathLike[str]) -> str:
+    """The real path of a folder that an option names as the place for what is made.
+
+    Raises:
+        OptionError: it is not local, or is the root, which would be filled with it.
+    """
+    refuse_remote(option, path)
+    folder = resolved(path)
+    if not Path(folder).name:
+        raise bad_option(option, folder, "expected a folder in another one")
+    return folder
 
 
 @functools.lru_cache(maxsize=32)

@@ -5,7 +5,7 @@ Source: ``ConsumerOffsetManager``.
 
 from collections.abc import Mapping
 
-from mqstore.store.arguments import checked_integer
+from mqstore.store.arguments import INT_MAX, checked_integer
 from mqstore.store.config_manager import ConfigManager, Json, checked_int, checked_object
 
 __all__ = ["ConsumerOffsetManager"]
@@ -24,7 +24,7 @@ class ConsumerOffsetManager(ConfigManager):
         for name, queues in checked_object("offsetTable", content.get("offsetTable", {})).items():
             of_topic = checked_object(name, queues).items()
             table[name] = {
-                checked_int(f"{name}: queue", queue): checked_int(name, offset) for queue, offset in of_topic
+                checked_int(f"{name}: queue", queue, INT_MAX): checked_int(name, offset) for queue, offset in of_topic
             }
         self._table = table
 

@@ -1,8 +1,9 @@
-"""The JSON of RocketMQ's configuration files, as fastjson writes and reads it.
+"""The JSON of RocketMQ's configuration files, as fastjson writes it.
 
 Written: tabs, no space behind a colon, empty objects as ``{}``. Keys that are numbers have no quotes
 and stand on one line, as a Java ``Map<Integer, …>`` is written; a tuple stands on one line, as an
-``int[]`` is. Read: all that, with numbers as keys becoming text.
+``int[]`` is. Read: all that, with numbers as keys becoming text. What fastjson would take beside (commas
+too many, single quotes, comments) it never writes, and is refused as damage.
 Source: ``RemotingSerializable.toJson``, ``JSON.toJSONString``.
 """
 
@@ -16,7 +17,9 @@ __all__ = ["Dumped", "dump_entry", "dumps", "loads"]
 
 _MAX_DEPTH = 100
 """How deep objects may be nested: RocketMQ's files have five levels."""
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?\d+)(\s*:)', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|([{,]\s*)(-?\d+)(\s*:)', re.DOTALL)
+"""A string, or a key that is a number. A string without an end reaches to the text's: each of its quotes would
+else be tried as the begin of another one."""
 _ESCAPED_BY_FASTJSON_ALONE = re.compile("[\x7f-\x9f\u2028\u2029]")
 _JSON_ESCAPE = re.compile(r"(\\\\)|\\u([0-9a-f]{4})")
 
@@ -72,7 +75,7 @@ def _dump_text(text: str) -> str:
 
 
 def loads(text: str) -> Any:
-    """A value from JSON as fastjson takes it, with keys that are numbers without quotes.
+    """A value from JSON, in which keys that are numbers may stand without quotes.
 
     Raises:
         ValueError: it is no JSON, or nested too deeply.

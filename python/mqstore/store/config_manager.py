@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mqstore.errors import MQStoreError, ReadOnlyError, StoreClosedError, StoreIOError
 from mqstore.store import config_json
-from mqstore.store.arguments import LONG_MAX, LONG_MIN
+from mqstore.store.arguments import LONG_MAX
 
 if TYPE_CHECKING:
     from mqstore._native import Engine
@@ -143,15 +143,15 @@ def checked_object(what: str, value: object) -> Json:
     return value
 
 
-def checked_int(what: str, value: object) -> int:
-    """A value that has to be a 64-bit number.
+def checked_int(what: str, value: object, most: int = LONG_MAX) -> int:
+    """A value that has to be a number of Java's: a ``long``, or by its largest one an ``int``.
 
     Raises:
         ValueError: it is none.
     """
     if isinstance(value, str) and _LONG.fullmatch(value):
         value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or not LONG_MIN <= value <= LONG_MAX:
+    if not isinstance(value, int) or isinstance(value, bool) or not -most - 1 <= value <= most:
         raise ValueError(f"{what}: expected a number, found {_shown(value)}")
     return value
 

@@ -48,10 +48,7 @@ class SubscriptionGroupConfig:
             return given
 
         def number(name: str, otherwise: int, most: int = INT_MAX) -> int:
-            given = checked_int(f"{group}: {name}", entry.get(name, otherwise))
-            if not -most <= given <= most:
-                raise ValueError(f"{group}: {name}: expected at most {most}, found {given}")
-            return given
+            return checked_int(f"{group}: {name}", entry.get(name, otherwise), most)
 
         return cls(
             group_name=group,

@@ -32,7 +32,11 @@ class Follower:
     def take(self) -> list[Message]:
         """The next messages; none where what comes next is damaged or gone."""
         queue = self._queue
-        if queue.max_offset < self._next or self._place_before() > self._before > 0:
+        end = queue.max_offset
+        if end < self._next and 0 < self._place_of(end - 1) < self._before:
+            # The end was cut off by a writer that recovered the store: what comes next stands there.
+            self._next = end
+        elif end < self._next or self._place_before() > self._before > 0:
             self._next = queue.min_offset
         found = queue.store.get_message(queue.topic, queue.queue_id, self._next, _COUNT)
         self._next, self._was_there = _behind(found, self._next), True
@@ -41,10 +45,12 @@ class Follower:
 
     def _place_before(self) -> int:
         """That place as it is now: further on in a queue that was removed and filled again. 0 where nobody knows."""
+        return self._place_of(self._next - 1)
+
+    def _place_of(self, offset: int) -> int:
+        """Where a message stands in the log; 0 where nobody knows."""
         queue = self._queue
-        if self._next == 0:
-            return 0
-        return queue.store.get_commit_log_offset_in_queue(queue.topic, queue.queue_id, self._next - 1)
+        return queue.store.get_commit_log_offset_in_queue(queue.topic, queue.queue_id, offset) if offset >= 0 else 0
 
 
 def _behind(found: GetMessageResult, offset: int) -> int:

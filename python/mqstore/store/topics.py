@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from mqstore.store import config_json
+from mqstore.store.arguments import INT_MAX
 from mqstore.store.config_manager import ConfigManager, Json, checked_object
 
 __all__ = ["TopicConfig", "TopicConfigManager"]
@@ -30,11 +31,13 @@ class TopicConfig:
 
     @classmethod
     def from_json(cls, topic: str, value: dict[str, Any]) -> Self:
-        """A topic from its entry; what is missing or of another type has its default."""
+        """A topic from its entry; what is missing or of another type has its default, numbers end as ``int`` does."""
 
         def number(name: str, otherwise: int) -> int:
             given = value.get(name)
-            return given if isinstance(given, int) and not isinstance(given, bool) else otherwise
+            if not isinstance(given, int) or isinstance(given, bool):
+                return otherwise
+            return max(-INT_MAX - 1, min(given, INT_MAX))
 
         return cls(
             topic_name=topic,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["LOOK", "MEANINGS", "Meaning"]
+__all__ = ["LOOK", "MEANINGS", "REBUILD", "Meaning"]
 
 
 class Meaning(NamedTuple):
@@ -14,7 +14,8 @@ class Meaning(NamedTuple):
     to_do: str
 
 
-_REBUILD = "Rebuild queues and index from the log: mqstore repair."
+REBUILD = "Rebuild queues and index from the log: mqstore repair."
+_REBUILD_AND_SEE = "Rebuild queues and index from the log: mqstore repair. It tells which messages are lost."
 LOOK = "Look at the other findings at this place; the log itself is not changed by a rebuild."
 
 MEANINGS: Mapping[str, Meaning] = {
@@ -56,36 +57,36 @@ MEANINGS: Mapping[str, Meaning] = {
     "unit_missing": Meaning(
         "Messages without their place in a queue",
         "They are in the log, but consumers never get them.",
-        _REBUILD,
+        REBUILD,
     ),
     "unit_wrong": Meaning(
         "Places in a queue that lead to no message or another one",
-        "Consumers get nothing or a wrong message there.",
-        _REBUILD,
+        "Consumers get nothing or a wrong message there. The message may be lost, or lack its place alone.",
+        _REBUILD_AND_SEE,
     ),
     "unit_dangling": Meaning(
         "Places in a queue behind the log's end",
-        "The log lost its end, or the queues are of another store.",
-        _REBUILD,
+        "The log lost its end and the messages there, or the queues are of another store.",
+        _REBUILD_AND_SEE,
     ),
     "unit_order": Meaning(
         "Places in a queue out of the log's order",
         "Consumers get messages in another order than they were put in.",
-        _REBUILD,
+        REBUILD,
     ),
-    "unit_repeated": Meaning("Places in a queue that are there twice", "Consumers get a message twice.", _REBUILD),
+    "unit_repeated": Meaning("Places in a queue that are there twice", "Consumers get a message twice.", REBUILD),
     "unit_stray": Meaning(
-        "Places behind a queue's end", "A queue has a hole: what is behind it is never read.", _REBUILD
+        "Places behind a queue's end", "A queue has a hole: what is behind it is never read.", REBUILD
     ),
-    "ext_wrong": Meaning("Extensions that do not agree", "Filtering by tag goes wrong for these messages.", _REBUILD),
-    "key_missing": Meaning("Messages whose keys are not in the index", "They are not found by their keys.", _REBUILD),
+    "ext_wrong": Meaning("Extensions that do not agree", "Filtering by tag goes wrong for these messages.", REBUILD),
+    "key_missing": Meaning("Messages whose keys are not in the index", "They are not found by their keys.", REBUILD),
     "entry_wrong": Meaning(
         "Index entries whose message does not have their key",
         "Looking up the key costs time and finds nothing there.",
-        _REBUILD,
+        REBUILD,
     ),
-    "index_header": Meaning("Index files whose header is wrong", "Look-ups by time may pass over the file.", _REBUILD),
-    "index_chain": Meaning("Index files whose chains are broken", "Keys in them are not found.", _REBUILD),
+    "index_header": Meaning("Index files whose header is wrong", "Look-ups by time may pass over the file.", REBUILD),
+    "index_chain": Meaning("Index files whose chains are broken", "Keys in them are not found.", REBUILD),
     "stray": Meaning(
         "Files that are not as they should be",
         "A file is missing, has another size, or does not belong there. The Java store may refuse to start.",

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 import mqstore
 from mqstore import _native
-from mqstore.errors import MQStoreError, StoreIOError, StoreLockedError
+from mqstore.errors import MQStoreError, StoreIOError, StoreLayoutError, StoreLockedError
 from mqstore.option_error import bad_argument
 from mqstore.options import StoreOptions, snake_case
-from mqstore.store.byte_ranges import refuse_remote, resolved
+from mqstore.store.byte_ranges import folder_to_write, refuse_remote, resolved
 from mqstore.store.message_store import MessageStore
 from mqstore.verify import unfinished
 from mqstore.verify.expired_queues import ExpiredQueue, expired_queues, put_back
@@ -23,7 +23,10 @@ from mqstore.verify.lost_messages import Lost, Told, gone
 from mqstore.verify.lost_messages import lost as lost_of
 from mqstore.verify.lost_messages import told as told_by
 
-__all__ = ["LostMessage", "RepairResult", "repair"]
+__all__ = ["GO_ON", "LostMessage", "RepairResult", "repair"]
+
+GO_ON = "what was changed is saved in it, repair it in place again to go on"
+"""What is to be known of a store where a repair in place was broken off."""
 
 _NOBODY = "127.0.0.1:0"
 _READ_ONLY = "read_only_commit_log_store_paths"
@@ -74,7 +77,7 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
 
     Where it is broken off, or fails, another folder is not there at all: it is made as ``OUT.repairing`` and
     has its name at the end. In place all that was changed is saved, and another repair in place goes on
-    and tells the whole of it.
+    and tells the whole of it; an error that comes once something was changed has a note that says so.
 
     Args:
         store: Its folder.
@@ -84,9 +87,10 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
 
     Raises:
         StoreNotFoundError: there is no store.
-        OptionError: ``out`` exists or is in the store, or an option does not work.
+        OptionError: ``out`` exists, is in the store or not on this machine's disks, or an option does not work.
         StoreLockedError: somebody has the store open for writing.
-        StoreLayoutError: a whole log file is missing, and the repair is to be in place.
+        StoreLayoutError: a whole log file is missing or something else is in the log's folder, and the repair is
+            to be in place; or the note of one that was broken off can't be read.
         StoreIOError: the operating system refused something.
     """
     refuse_remote("store", store)
@@ -127,10 +131,11 @@ def _repair_into(target: Path, source: Path, of_source: StoreOptions, given: dic
 
 def _repair_in_place(source: Path, of_source: StoreOptions, given: dict[str, Any]) -> RepairResult:
     found = _fill(source, of_source)
-    lost, message_count = _derive(source, given, found.told, found.end)
-    put_back(found.expired, found.all_saved, source)
-    set_back_count = set_back(source, _ends(source, given), found.saved)
-    unfinished.end(source / "mqstore")
+    with _going_on(source):
+        lost, message_count = _derive(source, given, found.told, found.end)
+        put_back(found.expired, found.all_saved, source)
+        set_back_count = set_back(source, _ends(source, given), found.saved)
+        unfinished.end(source / "mqstore")
     return RepairResult(
         path=source,
         saved=found.saved,
@@ -146,7 +151,7 @@ def _in_order(lost: Lost) -> tuple[LostMessage, ...]:
 
 
 def _new_folder(out: str | os.PathLike[str], source: Path) -> Path:
-    target = Path(os.path.realpath(out))
+    target = Path(folder_to_write("out", out))
     if Path(os.path.realpath(source)) in target.parents:
         raise bad_argument("out", str(out), f"expected a folder outside of {source}, which is the store itself")
     for folder in (target, _unfinished(target)):
@@ -171,6 +176,17 @@ def _one_kind_of_error(source: Path) -> Iterator[None]:
         error = StoreIOError(f"repair {source}: {refused}")
         error.errno, error.filename = refused.errno, refused.filename
         raise error from refused
+
+
+@contextlib.contextmanager
+def _going_on(source: Path) -> Iterator[None]:
+    """Has an error say that the store was changed, and what is to be done."""
+    try:
+        with _one_kind_of_error(source):
+            yield
+    except Exception as error:
+        error.add_note(f"{source}: {GO_ON}")
+        raise
 
 
 def _whole_or_not_at_all(target: Path, fill: Callable[[Path], RepairResult]) -> RepairResult:
@@ -237,15 +253,36 @@ def _fill(source: Path, of_source: StoreOptions) -> unfinished.Found:
     """Fills the log's holes where they are, and sets aside what will be made anew."""
     # A writer in between would put messages where a hole was found, or into queues that are set aside.
     with locked_log_view(of_source) as view:
+        _refuse_strays(view, source)
         is_gone = gone(view)
         told, expired = told_by(view, is_gone), expired_queues(view, is_gone)
         found = unfinished.begin(source / "mqstore", view.holes(), told, expired, view.end)
-        view.repair_in_place(found.saved)
-        # Without the positions nothing is believed of what is still there.
-        for folder, name in [(source / "mqstore", "positions"), *((source, name) for name in _DERIVED)]:
-            if (folder / name).exists():
-                (folder / name).rename(found.saved / name)
+        with _going_on(source):
+            view.repair_in_place(found.saved)
+            # Without the positions nothing is believed of what is still there.
+            for folder, name in [(source / "mqstore", "positions"), *((source, name) for name in _DERIVED)]:
+                if (folder / name).exists():
+                    (folder / name).rename(found.saved / name)
     return found
+
+
+def _refuse_strays(view: _native.LogView, source: Path) -> None:
+    """Refuses what a writer would not accept in the log's folder: queues and index are made anew by opening the store.
+
+    Raises:
+        StoreLayoutError: there is something.
+    """
+    try:
+        strays = view.strays()
+    except MQStoreError:  # of queues or index, which are set aside: the view has listed the log
+        return
+    aside = [source / name for name in _DERIVED]
+    for path, expected, found in strays:
+        if not any(Path(path).is_relative_to(folder) for folder in aside):
+            left = "nothing was changed, repair into another folder or put this right"
+            error = StoreLayoutError(f"{path}: expected {expected}, found {found}: {left}")
+            error.path, error.expected, error.found = path, expected, found
+            raise error
 
 
 def _derive(store: Path, given: dict[str, Any], told: Iterable[Told], end: int) -> tuple[Lost, int]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from mqstore import _native
 from mqstore.errors import StoreLayoutError
+from mqstore.store.arguments import INT_MAX, LONG_MAX
 from mqstore.verify.expired_queues import ExpiredQueue
 from mqstore.verify.lost_messages import Told
 
@@ -22,6 +23,8 @@ __all__ = ["Found", "begin", "end"]
 _NOTE = "repairing.json"
 _SAVED = "repaired-"
 _AGAIN = "again"
+_NAME_MAX = 255
+"""Bytes of a file's name that every file system takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,13 +117,10 @@ def _free(path: Path) -> Path:
 def _read(own: Path) -> Found | None:
     path = own / _NOTE
     try:
-        note = json.loads(path.read_bytes())
-        if (found := _parsed(own, note)) is not None:
-            return found
-        problem = f"saved={note['saved']!r}"
+        return _parsed(own, json.loads(path.read_bytes()))
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, LookupError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
         problem = repr(error)
     expected = "what a repair in place had found when it was broken off"
     told = StoreLayoutError(f"{path}: expected {expected}, found {problem}; remove it to forget that")
@@ -128,17 +128,29 @@ def _read(own: Path) -> Found | None:
     raise told
 
 
-def _parsed(own: Path, note: Any) -> Found | None:
-    """``None`` where it names a folder that no repair made, or tells of a queue without units."""
+def _parsed(own: Path, note: Any) -> Found:
+    """What a note says, all of it such that the repair can end with it: once more is set aside it is too late.
+
+    Raises:
+        ValueError: it names a folder or a file that no repair made, a queue without units, or what no store can have.
+        TypeError, LookupError, OverflowError: it is no note at all.
+    """
     holes = tuple((int(begin), int(to), None if fault is None else str(fault)) for begin, to, fault in note["holes"])
     told = frozenset(Told(str(topic), int(queue), int(at), int(place)) for topic, queue, at, place in note["told"])
     expired = frozenset(
         ExpiredQueue(str(topic), int(queue), str(file), int(count)) for topic, queue, file, count in note["expired"]
     )
-    saved = str(note["saved"])
-    names = [saved, *(name for queue in expired for name in (queue.topic, queue.file))]
-    if any(queue.unit_count < 1 for queue in expired):
-        return None
-    if not saved.startswith(_SAVED) or any(name in {"", ".."} or Path(name).name != name for name in names):
-        return None
-    return Found(saved=own / saved, holes=holes, told=told, expired=expired, end=int(note["end"]))
+    saved, end = str(note["saved"]), int(note["end"])
+    for one in told:
+        one.topic.encode()
+    for queue in expired:
+        if queue.unit_count < 1 or not -1 <= queue.queue_id <= INT_MAX:
+            raise ValueError(f"expired={queue}")
+    if not saved.startswith(_SAVED):
+        raise ValueError(f"saved={saved!r}")
+    for name in (saved, *(name for queue in expired for name in (queue.topic, queue.file))):
+        if name in {"", ".."} or Path(name).name != name or "\0" in name or len(name.encode()) > _NAME_MAX:
+            raise ValueError(f"{name!r} is no name of a file")
+    if not 0 <= end <= LONG_MAX:
+        raise ValueError(f"end={end}")
+    return Found(saved=own / saved, holes=holes, told=told, expired=expired, end=end)

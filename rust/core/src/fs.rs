@@ -54,7 +54,7 @@ pub struct Metadata {
 pub struct DirEntry {
     /// Its name; bytes that are no UTF-8 are replaced, and such a name is never a store's.
     pub name: String,
-    /// Whether it is a folder.
+    /// Whether it is a folder that can be gone into by this name.
     pub is_dir: bool,
 }
 
@@ -198,7 +198,9 @@ impl FileSystem for OsFileSystem {
                 let entry = entry?;
                 let kind = entry.file_type()?;
                 let is_dir = if kind.is_symlink() { entry.path().is_dir() } else { kind.is_dir() };
-                Ok(DirEntry { name: entry.file_name().to_string_lossy().into_owned(), is_dir })
+                let name = entry.file_name();
+                let is_dir = is_dir && name.to_str().is_some();
+                Ok(DirEntry { name: name.to_string_lossy().into_owned(), is_dir })
             })
             .collect()
     }

@@ -202,7 +202,7 @@ impl CommitLog {
 
     /// The offset at which the file behind the one of `offset` begins.
     #[must_use]
-    pub const fn roll_next_file(&self, offset: u64) -> u64 {
+    pub fn roll_next_file(&self, offset: u64) -> u64 {
         let size = self.files.file_size();
         offset + size - offset % size
     }
@@ -261,7 +261,7 @@ impl CommitLog {
     }
 
     /// The position in its file that an offset has.
-    const fn position(&self, offset: u64) -> usize {
+    fn position(&self, offset: u64) -> usize {
         num::index(offset % self.files.file_size())
     }
 }

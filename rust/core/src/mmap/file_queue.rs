@@ -12,7 +12,7 @@ use super::mapped_file::{Access, FileSizes, MappedFile};
 use crate::error::{Error, Result};
 use crate::format::file_name;
 use crate::fs::FileSystem;
-use crate::sync::{Mutex, RwLock};
+use crate::sync::{AtomicU64, Mutex, Ordering, RwLock};
 
 /// A folder's file that does not belong to a queue of files, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub struct FileQueueOptions {
 pub struct FileQueue {
     fs: Arc<dyn FileSystem>,
     options: FileQueueOptions,
+    /// As in the options, until others have been seen that have another size.
+    file_size: AtomicU64,
     /// Folders that are too full for a new file.
     full_paths: RwLock<Vec<PathBuf>>,
     files: RwLock<Arc<Vec<Arc<MappedFile>>>>,
@@ -192,13 +194,14 @@ impl FileQueue {
         });
         let files = RwLock::new(Arc::new(files.collect()));
         let half_made = Mutex::new(listing.half_made.clone());
-        Self { fs, options, full_paths: RwLock::default(), files, half_made }
+        let file_size = AtomicU64::new(options.file_size);
+        Self { fs, options, file_size, full_paths: RwLock::default(), files, half_made }
     }
 
     /// Bytes of a file.
     #[must_use]
-    pub const fn file_size(&self) -> u64 {
-        self.options.file_size
+    pub fn file_size(&self) -> u64 {
+        self.file_size.load(Ordering::Relaxed)
     }
 
     /// Whether its files are reached through mappings.
@@ -246,7 +249,7 @@ impl FileQueue {
     pub fn find(&self, offset: u64) -> Option<Arc<MappedFile>> {
         let files = self.files.read();
         let first = files.first()?.file_from_offset();
-        let at = usize::try_from(offset.checked_sub(first)? / self.options.file_size).ok()?;
+        let at = usize::try_from(offset.checked_sub(first)? / self.file_size()).ok()?;
         if let Some(file) = files.get(at).filter(|file| file.contains(offset)) {
             return Some(Arc::clone(file));
         }
@@ -286,7 +289,7 @@ impl FileQueue {
         if available.is_empty() {
             available = writable;
         }
-        let turn = usize::try_from(file_from_offset / self.options.file_size).unwrap_or(0);
+        let turn = usize::try_from(file_from_offset / self.file_size()).unwrap_or(0);
         let folder = turn.checked_rem(available.len()).and_then(|at| available.get(at)).ok_or_else(|| {
             Error::Option {
                 option: "readOnlyCommitLogStorePaths",
@@ -310,7 +313,7 @@ impl FileQueue {
             Arc::clone(&self.fs),
             path,
             file_from_offset,
-            self.options.file_size,
+            self.file_size(),
             self.options.access,
             self.options.budget.clone(),
         )
@@ -324,9 +327,14 @@ impl FileQueue {
         *files = Arc::new(next);
     }
 
-    /// Replaces the files by those of a newer listing, keeping the ones that are still there open.
+    /// Replaces the files by those of a newer listing, keeping the ones that are still there open. The first ones tell
+    /// what size they have: who made them may have had other options.
     pub fn refresh(&self, listing: &Listing) {
-        let newer = Self::new(Arc::clone(&self.fs), self.options.clone(), listing).files();
+        if let Some(file_size) = listing.file_size().filter(|_| self.files.read().is_empty()) {
+            self.file_size.store(file_size, Ordering::Relaxed);
+        }
+        let options = FileQueueOptions { file_size: self.file_size(), ..self.options.clone() };
+        let newer = Self::new(Arc::clone(&self.fs), options, listing).files();
         let mut files = self.files.write();
         let keep_open = |file: &Arc<MappedFile>| {
             let is_same = |known: &&Arc<MappedFile>| {

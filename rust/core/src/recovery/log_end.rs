@@ -261,7 +261,7 @@ fn has_lost_properties(of: Recovered<'_>, offset: u64, record: &Record<'_>) -> b
 
 /// Whether what some bytes at an offset of the log have of a sector ends with the zeros that were there
 /// before: it was written when not all of it had been copied there, or not at all.
-fn ends_in_zeros(bytes: &[u8], offset: u64) -> bool {
+pub(crate) fn ends_in_zeros(bytes: &[u8], offset: u64) -> bool {
     let in_first = num::index(SECTOR_SIZE - offset % SECTOR_SIZE);
     let (first, others) = bytes.split_at_checked(in_first).unwrap_or((bytes, &[]));
     let mut sectors = std::iter::once(first).chain(others.chunks(num::index(SECTOR_SIZE)));

@@ -14,12 +14,14 @@ use crate::checkpoint::StoreCheckpoint;
 use crate::commit_log::scan;
 use crate::config::StoreConfig;
 use crate::error::Result;
-use crate::format::message::Check;
+use crate::format::message::{Check, Record};
 use crate::fs::FileSystem;
 use crate::lock::{self, Progress};
 use crate::mmap::file_queue::{FileQueue, Listing};
 use crate::mmap::mapped_file::MappedFile;
+use crate::num;
 use crate::published::{Openings, PublishedPositions, Unchanged};
+use crate::recovery::log_end::ends_in_zeros;
 use crate::sync::Mutex;
 
 /// What following needs.
@@ -197,11 +199,25 @@ impl Store {
         })
     }
 
+    /// Whether the last record's properties, which no checksum covers, may not all be there, and never be: recovery cuts what
+    /// a process left so that was killed.
+    fn is_torn(&self, offset: u64, record: &Record<'_>) -> Result<bool> {
+        let end = offset + u64::from(record.total_size);
+        if !ends_in_zeros(record.properties, end - num::offset(record.properties.len())) {
+            return Ok(false);
+        }
+        let Some(file) = self.log.files().find(end) else { return Ok(true) };
+        scan::is_zero(&file, end, file.end_offset().min(end + 4))
+    }
+
     fn walk_on(&self, from: u64) -> Result<(u64, i64)> {
         let mut end = from;
         let mut timestamp = self.log.last_store_timestamp();
         // The end may stand before a blank that was written since.
         let reached = scan::scan(self.log.files(), from, u64::MAX, Check::BodyCrc, |offset, record, _| {
+            if self.is_torn(offset, record)? {
+                return Ok(ControlFlow::Break(()));
+            }
             end = record.next_offset(offset);
             timestamp = record.store_timestamp;
             Ok(ControlFlow::Continue(()))

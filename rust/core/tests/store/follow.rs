@@ -1,6 +1,7 @@
 //! Readers beside a writer.
 
 use crate::stores::{UNITS_IN_FILE, config, fill, numbers, open, read, try_open};
+use mqstore_core::config::StoreConfig;
 use mqstore_core::status::GetMessageStatus;
 use mqstore_core::store::Mode;
 
@@ -42,6 +43,23 @@ fn a_reader_goes_on_with_the_next_writer() {
     fill(&next, 3..30);
     reader.refresh().unwrap();
     assert_eq!(numbers(&reader), (0..30).collect::<Vec<_>>());
+}
+
+/// Nothing tells of the sizes of a store's files while it has none.
+#[test]
+fn a_reader_that_knows_no_sizes_follows_an_empty_store() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    let reader = try_open(StoreConfig::new(root.path()), Mode::Read).unwrap();
+    for end in [1, 15, 90] {
+        fill(&writer, numbers(&reader).len()..end);
+        reader.refresh().unwrap();
+        assert_eq!((numbers(&reader), reader.gaps()), ((0..end).collect(), Vec::new()));
+        writer.reput().unwrap();
+        writer.flush_everything().unwrap();
+        reader.refresh().unwrap();
+        assert_eq!(numbers(&reader), (0..end).collect::<Vec<_>>());
+    }
 }
 
 #[test]
@@ -126,6 +144,27 @@ fn a_link_that_leads_nowhere_is_no_file() {
         std::fs::write(file.path(), content).unwrap();
     }
     assert_eq!(numbers(&read(root.path())).len(), 200);
+}
+
+/// Such a folder is no store's, and by the name that it is told by it is not there.
+#[test]
+fn folders_whose_names_are_no_text_are_left_alone() {
+    use std::os::unix::ffi::OsStrExt;
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..3);
+    store.close().unwrap();
+    let name = std::ffi::OsStr::from_bytes(b"\xff\x9btopic");
+    let folders =
+        ["commitlog", "consumequeue", "consumequeue/t", "index"].map(|of| root.path().join(of).join(name));
+    folders.iter().for_each(|folder| std::fs::create_dir_all(folder.join("0")).unwrap());
+    std::fs::write(folders[1].join("0/00000000000000000000"), [0; 200]).unwrap();
+    assert_eq!(numbers(&read(root.path())), [0, 1, 2]);
+    std::fs::remove_dir_all(&folders[0]).unwrap();
+    let store = open(root.path());
+    fill(&store, 3..4);
+    assert_eq!(numbers(&store), [0, 1, 2, 3]);
+    assert!(folders[1].join("0").is_dir());
 }
 
 #[test]

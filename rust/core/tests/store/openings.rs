@@ -100,6 +100,26 @@ fn a_reader_follows_a_log_that_was_cut_and_goes_on_otherwise() {
     }
 }
 
+/// A process that is killed while it copies a record leaves one whose body is there and whose properties are not.
+#[test]
+fn a_torn_record_is_not_there_for_a_reader_either() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    fill(&writer, 0..5);
+    writer.flush_everything().unwrap();
+    let reader = read(root.path());
+    fill(&writer, 5..6);
+    let end = writer.max_phy_offset();
+    crash(writer);
+    patch(&log_file(root.path(), 0), end - 4, |bytes| bytes[..4].fill(0));
+    reader.refresh().unwrap();
+    assert_eq!(numbers(&reader), [0, 1, 2, 3, 4]);
+    let writer = open(root.path());
+    assert_eq!(numbers(&writer), [0, 1, 2, 3, 4]);
+    fill(&writer, 7..9);
+    assert_as_opened_now(&reader, root.path());
+}
+
 /// A writer zeroes units that were not known to be on the disk before it makes them anew.
 #[test]
 fn units_that_are_made_anew_are_not_passed_over() {

@@ -1,0 +1,154 @@
+"""What a repair refuses, before it changes anything; and what it says where it fails behind that."""
+
+import errno
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import mqstore
+from mqstore.cli.main import main
+from mqstore.verify import repair
+from tests.compat.streams import SMALL_FILES
+
+GO_ON = "what was changed is saved in it, repair it in place again to go on"
+OPTIONS = [part for name, value in SMALL_FILES.items() for part in ("-o", f"{name}={value}")]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A closed store of a few log files, one record of it damaged."""
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL_FILES) as opened:
+        put = [opened.put("t", bytes(500), keys=f"k{number}", queue_id=0) for number in range(300)]
+    with (path / "commitlog" / f"{0:020}").open("r+b") as log:
+        log.seek((put[20].wrote_offset or 0) + 100)
+        log.write(b"damage")
+    return path
+
+
+def contents(store: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
+
+
+def call(store: Path, *given: str) -> Result:
+    return CliRunner().invoke(main, ["repair", str(store), *OPTIONS, "--json", *given])
+
+
+def test_a_place_that_is_not_local(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = call(store, "--out", "s3://AKIA:SeCrEt@bucket/store")
+    assert done.exit_code == 1
+    assert "option out=s3://bucket/store: what is not on this machine's disks is only read" in done.output
+    assert "SeCrEt" not in done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_a_place_by_its_uri(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert repair(store, f"file://{tmp_path}/wh%6Fle", **SMALL_FILES).path == tmp_path / "whole"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store", "whole"]
+
+
+def test_the_root_of_all_folders(store: Path) -> None:
+    for root in ("/", "//", "/..", "file:///"):
+        with pytest.raises(mqstore.OptionError, match=r"^option out=.*: expected a folder in another one"):
+            repair(store, root, **SMALL_FILES)
+
+
+def leave_a_file(log: Path) -> str:
+    (log / "README.txt").touch()
+    return "README.txt: expected a file named by an offset"
+
+
+def leave_a_folder(log: Path) -> str:
+    (log / "old").mkdir()
+    return "old: expected a file named by an offset"
+
+
+def lose_a_file(log: Path) -> str:
+    sorted(log.iterdir())[1].unlink()
+    return f"expected the file {65536:020}"
+
+
+def cut_the_last_file(log: Path) -> str:
+    with max(log.iterdir()).open("r+b") as file:
+        file.truncate(61_440)
+    return "expected 65536 bytes"
+
+
+@pytest.mark.parametrize("damage", [leave_a_file, leave_a_folder, lose_a_file, cut_the_last_file])
+def test_what_a_writer_would_not_accept_in_the_log_s_folder(
+    store: Path, tmp_path: Path, damage: Callable[[Path], str]
+) -> None:
+    expected = damage(store / "commitlog")
+    before = contents(store)
+    with pytest.raises(mqstore.StoreLayoutError, match=f"{expected}.*: nothing was changed, repair into another"):
+        repair(store, **SMALL_FILES)
+    assert contents(store) == before
+    assert repair(store, tmp_path / "whole", **SMALL_FILES).lost
+
+
+@pytest.mark.parametrize("place", ["index", "consumequeue/CURRENT", "consumequeue/t/0/README.txt"])
+def test_what_is_set_aside_may_hold_anything(store: Path, place: str) -> None:
+    if (store / place).is_dir():
+        (store / place).rename(store / "mqstore" / "away")
+    (store / place).touch()
+    done = repair(store, **SMALL_FILES)
+    assert done.saved is not None
+    assert (done.saved / place).is_file()
+    assert len(done.lost) == 1
+
+
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_failure_says_that_the_store_was_changed_and_that_another_goes_on(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as failing:
+        failing.setattr(sys.modules["mqstore.verify.repair"], "set_back", full)
+        with pytest.raises(mqstore.StoreIOError, match="No space left") as failed:
+            repair(store, **SMALL_FILES)
+        assert failed.value.__notes__ == [f"{store}: {GO_ON}"]
+        told = call(store, "--in-place")
+    assert told.exit_code == 1
+    assert f"{store}: {GO_ON}\n" in told.output
+    assert "No space left" in told.output
+    assert len(repair(store, **SMALL_FILES).lost) == 1
+
+
+def test_a_failure_while_it_is_set_aside_says_so_too(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = Path.rename
+
+    def fail_at_index(self: Path, target: Path) -> Path:
+        if self.name == "index":
+            full()
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail_at_index)
+    told = call(store, "--in-place")
+    assert told.exit_code == 1
+    assert f"{store}: {GO_ON}\n" in told.output
+    assert (store / "mqstore" / "repairing.json").exists()
+
+
+def test_a_failure_before_anything_is_changed_says_no_such_thing(store: Path) -> None:
+    (store / "commitlog" / "README.txt").touch()
+    told = call(store, "--in-place")
+    assert told.exit_code == 1
+    assert "README.txt" in told.output
+    assert GO_ON not in told.output
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_names_go_to_a_terminal_as_what_can_be_shown(store: Path, tmp_path: Path, *, in_place: bool) -> None:
+    named = store.rename(tmp_path / "st\x07re")
+    told = call(named, *(["--in-place"] if in_place else ["--out", str(tmp_path / "wh\x07le")]))
+    assert told.exit_code == 1, told.output
+    assert "299 messages, 1 lost" in told.output
+    assert "\x07" not in told.output
+    assert ("st\\x07re" if in_place else "wh\\x07le") in told.output
