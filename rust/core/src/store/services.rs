@@ -143,7 +143,18 @@ impl Store {
     /// Where the store's folders or files can't be read.
     pub fn refresh(&self) -> Result<u64> {
         let _one_at_a_time = self.follow.refreshing.lock();
-        self.check_open()?;
+        loop {
+            self.check_open()?;
+            match self.look_again() {
+                // A writer that recovers the store has removed a file since it was listed, which the next listing does
+                // not have.
+                Err(error) if error.is_removed(&*self.fs) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn look_again(&self) -> Result<u64> {
         let goes_by_files = self.follow_writer()?;
         if self.is_part {
             self.dispatcher.set_reput_from_offset(self.log.max_offset());

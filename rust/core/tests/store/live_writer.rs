@@ -12,7 +12,7 @@ use mqstore_core::fs::{
 use mqstore_core::mmap::region::Region;
 use mqstore_core::store::{Mode, Store};
 
-use crate::stores::{bodies, config, fill, numbers, open, put};
+use crate::stores::{LOG_FILE_SIZE, bodies, config, crash, fill, log_file, numbers, open, put};
 
 /// Files that a writer goes on with whenever a folder was listed, or one in it, or before a file of it is opened.
 struct BusyFileSystem {
@@ -182,4 +182,27 @@ fn what_is_removed_once_it_is_listed_is_passed_over() {
         is_asked.store(true, Ordering::Relaxed);
         reader.refresh().unwrap();
     }
+}
+
+/// A writer that recovers the store removes what another one has made ahead and not written.
+#[test]
+fn a_file_that_goes_from_the_end_while_a_reader_looks_is_passed_over() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    fill(&writer, 0..1);
+    let next = log_file(root.path(), LOG_FILE_SIZE);
+    let fs = BusyFileSystem {
+        watched: next.clone(),
+        at_open: true,
+        java: None,
+        go_on: Mutex::new(Box::new(move || std::fs::remove_file(&next).unwrap_or_default())),
+    };
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let reader = Store::open(config(root.path()), Arc::new(fs), clock, Mode::Read).unwrap();
+    fill(&writer, 1..40);
+    crash(writer);
+    reader.refresh().unwrap();
+    let found = numbers(&reader);
+    assert!((15..40).contains(&found.len()), "all of the first file: {found:?}");
+    assert!(found.iter().copied().eq(0..found.len()) && reader.gaps().is_empty());
 }
