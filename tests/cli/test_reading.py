@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 import mqstore
 from mqstore.cli.main import main
+from mqstore.cli.reader_call import TIME
 
 SMALL = ["-o", "maxHashSlotNum=97", "-o", "maxIndexNum=400"]
 OPTIONS: dict[str, Any] = {
@@ -288,3 +289,9 @@ def test_an_argument_that_is_no_text_is_told(path: Path, call: list[str]) -> Non
     result = run(*(path if each == "DIR" else each for each in call), *SMALL)
     assert result.exit_code in {1, 2}
     assert "'\\udcff': expected" in result.stderr
+
+
+@pytest.mark.parametrize("time_ms", [2_183_226_373_411, START + 7, 1_000_000_000_001])
+def test_a_time_is_exact_to_the_millisecond(time_ms: int) -> None:
+    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=time_ms)
+    assert TIME.convert(moment.isoformat(), None, None) == time_ms

@@ -19,6 +19,7 @@ import mqstore
 from mqstore.cli.shown import printable
 from mqstore.cli.store_call import StoreCall, print_lines
 from mqstore.store.arguments import INT_MAX, LONG_MAX
+from mqstore.store.times import to_ms
 
 __all__ = [
     "EXIT_NOTHING_FOUND",
@@ -75,7 +76,7 @@ def _moment_ms(value: str) -> int:
     moment = dt.datetime.fromisoformat(value)
     if moment.tzinfo is None:
         moment = moment.astimezone()  # as a clock on the wall shows it
-    return int(moment.timestamp() * 1000)
+    return to_ms(moment)
 
 
 TIME = _Time()

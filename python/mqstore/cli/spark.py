@@ -10,7 +10,7 @@ import click
 
 from mqstore.cli.reader_call import FROM_TIME_HELP, OFFSET, TIME, ReaderCall, reader_call
 from mqstore.cli.shown import one_line
-from mqstore.cli.store_call import StoreCall
+from mqstore.cli.store_call import StoreCall, print_lines
 from mqstore.store.arguments import LONG_MAX
 
 __all__ = ["spark"]
@@ -108,7 +108,7 @@ def audit(
     done = run([call.directory for call in calls], range_size=range_size, compat=first.compat, **first.options)
     call = ReaderCall(store=first, as_json=not sys.stdout.isatty() if as_json is None else as_json)
     if call.as_json:
-        click.echo(done.to_json())
+        print_lines([done.to_json()])
     else:
         call.show(
             {"store": each.store, "messages": each.record_count, "units": each.unit_count, "keys": each.entry_count}
