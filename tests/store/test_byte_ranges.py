@@ -143,7 +143,7 @@ def test_a_listing_is_taken_once(made: Path) -> None:
         assert max(folders.values()) <= 2, folders
         assert len(folders) <= 8, "queues are listed with those beside them"
         del asked.listed[:]
-        store.refresh()
+        assert store.refresh() == 0
         assert contents(store)
         assert asked.listed == []
 

@@ -51,18 +51,20 @@ impl Seen {
     /// # Errors
     /// Where what they publish can't be read.
     pub(super) fn now(fs: &dyn FileSystem, config: &StoreConfig) -> Result<Self> {
-        if fs.is_remote() {
-            return Ok(Self::default());
-        }
-        Ok(Self { openings: Openings::read(fs, &config.own_dir())?, is_recovering: false })
+        Ok(Self { openings: openings_of(fs, config)?, is_recovering: false })
     }
+}
+
+/// A store's openings; none of one elsewhere, which is read as it was first.
+fn openings_of(fs: &dyn FileSystem, config: &StoreConfig) -> Result<Openings> {
+    if fs.is_remote() { Ok(Openings::default()) } else { Openings::read(fs, &config.own_dir()) }
 }
 
 impl Store {
     /// Moves the log's end to where the writer has got. Gives whether its files are to be gone by: not while it recovers.
     pub(super) fn follow_writer(&self) -> Result<bool> {
         // What they publish is read behind them: it may be newer than they are, and is never older.
-        let openings = Openings::read(&*self.fs, &self.config.own_dir())?;
+        let openings = openings_of(&*self.fs, &self.config)?;
         let progress = self.progress_of_writer()?;
         self.forget_changed(openings, progress)?;
         if progress == Progress::Recovering {
@@ -101,10 +103,10 @@ impl Store {
     /// # Errors
     /// As for [`Store::refresh`].
     pub(super) fn follow_openings(&self) -> Result<()> {
-        if self.is_part || self.fs.is_remote() {
+        if self.is_part {
             return Ok(());
         }
-        let openings = Openings::read(&*self.fs, &self.config.own_dir())?;
+        let openings = openings_of(&*self.fs, &self.config)?;
         let is_recovering = self.progress_of_writer()? == Progress::Recovering;
         if *self.follow.seen.lock() != (Seen { openings, is_recovering }) {
             self.refresh()?;

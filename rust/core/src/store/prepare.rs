@@ -28,8 +28,6 @@ const OS_PAGE_CACHE_BUSY_LIMIT_MS: i64 = 10_000_000;
 /// What a message gets that would have no properties while multi-dispatch is on: 4.9.3's start hangs
 /// on a record without any.
 const LEAST_PROPERTIES: &[u8] = b"WAIT\x01true";
-/// Up to here a text is looked through byte by byte.
-const SHORT_TEXT_LEN: usize = 16;
 
 /// The outcome of a check.
 pub(super) type Checked<T> = Result<T, PutRefusal>;
@@ -487,42 +485,4 @@ fn multi_dispatch(map: JavaHashMap<'_>) -> Option<Multi<'_>> {
     }
     let names = split_java(names).into_iter().map(<[u8]>::to_vec).collect();
     Some(Multi { names, properties: map })
-}
-
-/// Whether one of the two separators stands in a text. The call of a search takes longer than a short one does.
-fn has_separator(text: &[u8]) -> bool {
-    use properties::{NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR};
-    if text.len() > SHORT_TEXT_LEN {
-        return memchr::memchr2(NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, text).is_some();
-    }
-    text.iter().any(|&byte| byte == NAME_VALUE_SEPARATOR || byte == PROPERTY_SEPARATOR)
-}
-
-impl Properties<'_> {
-    /// The separators cannot stand in a name or a value: reading it back would give other properties. What is encoded
-    /// already is not looked at.
-    ///
-    /// # Errors
-    /// The refusal that a put of them gets, but with `compat`.
-    pub fn check_separators(&self) -> Checked<()> {
-        match self {
-            Self::Raw(_) => Ok(()),
-            Self::Map(map) => check_separators(map.iter()),
-            Self::Client(client) => check_separators(client.pairs()),
-        }
-    }
-}
-
-fn check_separators<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Checked<()> {
-    for (name, value) in pairs {
-        if name.is_empty() || has_separator(name) || has_separator(value) {
-            let name = String::from_utf8_lossy(name).into_owned();
-            return Err(PutRefusal::illegal(
-                "properties",
-                format!("{name:?}"),
-                "empty, or holds U+0001 or U+0002",
-            ));
-        }
-    }
-    Ok(())
 }

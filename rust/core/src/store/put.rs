@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use super::Store;
-use super::prepare::{Prepared, fields};
+use super::prepare::{Checked, Prepared, fields};
 use crate::commit_log::topic_queue::{QueueRef, TopicQueueTable};
 use crate::commit_log::{AppendRefusal, Appended, NewRecord, QueueOffset, StoreTime, Wait, Waited};
 use crate::config::StoreConfig;
@@ -25,6 +25,9 @@ thread_local! {
     /// Where a thread encodes the properties of a message that it puts: asking for memory each time takes longer.
     static ENCODED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
+
+/// Up to here a text is looked through byte by byte.
+const SHORT_TEXT_LEN: usize = 16;
 
 /// A message's properties.
 #[derive(Debug, Clone)]
@@ -123,6 +126,19 @@ impl<'a> Properties<'a> {
             }
             Self::Map(map) => properties::encode_into(map, out),
             Self::Client(client) => client.encode_into(out),
+        }
+    }
+
+    /// The separators cannot stand in a name or a value: reading it back would give other properties. What is encoded
+    /// already is not looked at.
+    ///
+    /// # Errors
+    /// The refusal that a put of them gets, but with `compat`.
+    pub fn check_separators(&self) -> Checked<()> {
+        match self {
+            Self::Raw(_) => Ok(()),
+            Self::Map(map) => check_separators(map.iter()),
+            Self::Client(client) => check_separators(client.pairs()),
         }
     }
 }
@@ -403,4 +419,27 @@ pub(super) fn refused(refusal: AppendRefusal) -> PutRefusal {
 /// How many messages, and bytes of records.
 pub(super) fn size_of_all(appended: &[Appended]) -> (u64, u64) {
     (num::offset(appended.len()), appended.iter().map(|one| u64::from(one.wrote_bytes)).sum())
+}
+
+fn check_separators<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Checked<()> {
+    for (name, value) in pairs {
+        if name.is_empty() || has_separator(name) || has_separator(value) {
+            let name = String::from_utf8_lossy(name).into_owned();
+            return Err(PutRefusal::illegal(
+                "properties",
+                format!("{name:?}"),
+                "empty, or holds U+0001 or U+0002",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether one of the two separators stands in a text. The call of a search takes longer than a short one does.
+fn has_separator(text: &[u8]) -> bool {
+    use properties::{NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR};
+    if text.len() > SHORT_TEXT_LEN {
+        return memchr::memchr2(NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, text).is_some();
+    }
+    text.iter().any(|&byte| byte == NAME_VALUE_SEPARATOR || byte == PROPERTY_SEPARATOR)
 }
