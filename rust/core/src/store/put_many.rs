@@ -132,19 +132,23 @@ impl Store {
         done: &mut Vec<Appended>,
         wait: Wait,
     ) -> Result<(), AppendRefusal> {
-        let rest = (done.len()..).zip(&many.prepared);
-        let mut rest = rest.filter_map(|(at, prepared)| Some((messages.without_properties(at)?, prepared)));
+        let first = done.len();
+        let rest = |from: usize| {
+            let prepared = many.prepared.get(from..).unwrap_or_default();
+            let rest = (first + from..).zip(prepared);
+            rest.filter_map(|(at, prepared)| Some((messages.without_properties(at)?, prepared)))
+        };
         if many.prepared.iter().all(|prepared| prepared.multi().is_none()) {
-            let mut records = rest
-                .map(|(message, prepared)| prepared.record(&self.config, &message, &many.encoded))
-                .peekable();
-            while records.peek().is_some() {
-                self.log.append_all(records.by_ref().take(RECORDS_AT_ONCE), done, wait)?;
+            for from in (0..many.prepared.len()).step_by(RECORDS_AT_ONCE) {
+                let records = rest(from).take(RECORDS_AT_ONCE);
+                let records =
+                    records.map(|(message, prepared)| prepared.record(&self.config, &message, &many.encoded));
+                self.log.append_all(records, done, wait)?;
             }
             return Ok(());
         }
         // Messages of further queues depend on each other's offsets: one at a time.
-        rest.try_for_each(|(message, prepared)| {
+        rest(0).try_for_each(|(message, prepared)| {
             done.push(self.append_prepared(&message, prepared, &many.encoded, wait)?);
             Ok(())
         })
