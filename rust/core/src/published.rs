@@ -37,8 +37,8 @@ const OPENINGS_AT: usize = 48;
 const OPENINGS_MAGIC: [u8; 8] = *b"mqstopen";
 const OPENING_SIZE: usize = 24;
 /// Of how many openings is known what they changed.
-const OPENINGS_KEPT: u64 = 64;
-const OPENINGS_SIZE: usize = OPENINGS_MAGIC.len() + 8 + 64 * OPENING_SIZE;
+const OPENINGS_KEPT: usize = 64;
+const OPENINGS_SIZE: usize = OPENINGS_MAGIC.len() + 8 + OPENINGS_KEPT * OPENING_SIZE;
 
 /// The writer's side.
 #[derive(Debug)]
@@ -241,12 +241,15 @@ impl Openings {
             return Ok(Self::default());
         }
         let opening = |number| {
-            let at = OPENINGS_MAGIC.len() + 8 + num::index(number % OPENINGS_KEPT) * OPENING_SIZE;
+            let at = OPENINGS_MAGIC.len() + 8 + num::index(slot_of(number)) * OPENING_SIZE;
             let offset = |at| num::from_java_long(field(at)).unwrap_or(0);
             let unchanged = Unchanged { log: offset(at + 8), queues: offset(at + 16) };
             Opening { opened_ms: field(at), unchanged }
         };
-        Ok(Self { count, last: (count.saturating_sub(OPENINGS_KEPT)..count).map(opening).collect() })
+        Ok(Self {
+            count,
+            last: (count.saturating_sub(num::offset(OPENINGS_KEPT))..count).map(opening).collect(),
+        })
     }
 
     /// What stayed as it was since others were read that were the last ones then.
@@ -267,7 +270,7 @@ impl Openings {
     fn with(mut self, opening: Opening) -> Self {
         self.count += 1;
         self.last.push(opening);
-        let surplus = self.last.len().saturating_sub(num::index(OPENINGS_KEPT));
+        let surplus = self.last.len().saturating_sub(OPENINGS_KEPT);
         self.last.drain(..surplus);
         self
     }
@@ -276,8 +279,8 @@ impl Openings {
         let mut bytes = OPENINGS_MAGIC.to_vec();
         bytes.extend_from_slice(&self.count.to_be_bytes());
         let oldest = self.count - num::offset(self.last.len());
-        for slot in 0..OPENINGS_KEPT {
-            let number = (oldest..self.count).find(|number| number % OPENINGS_KEPT == slot);
+        for slot in 0..num::offset(OPENINGS_KEPT) {
+            let number = (oldest..self.count).find(|&number| slot_of(number) == slot);
             let opening = number.and_then(|number| self.last.get(num::index(number - oldest)));
             bytes.extend_from_slice(&opening.map_or(0, |opening| opening.opened_ms).to_be_bytes());
             let unchanged = opening.map_or(Unchanged::NOTHING, |opening| opening.unchanged);
@@ -286,6 +289,11 @@ impl Openings {
         }
         bytes
     }
+}
+
+/// At which place an opening stands.
+const fn slot_of(number: u64) -> u64 {
+    number % num::offset(OPENINGS_KEPT)
 }
 
 /// Bytes of the file; `None` where it is not there or has fewer.

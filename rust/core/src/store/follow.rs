@@ -63,9 +63,7 @@ fn openings_of(fs: &dyn FileSystem, config: &StoreConfig) -> Result<Openings> {
 impl Store {
     /// Moves the log's end to where the writer has got. Gives whether its files are to be gone by: not while it recovers.
     pub(super) fn follow_writer(&self) -> Result<bool> {
-        // What they publish is read behind them: it may be newer than they are, and is never older.
-        let openings = openings_of(&*self.fs, &self.config)?;
-        let progress = self.progress_of_writer()?;
+        let (openings, progress) = self.look_at_writers()?;
         self.forget_changed(openings, progress)?;
         if progress == Progress::Recovering {
             return Ok(false);
@@ -92,9 +90,12 @@ impl Store {
         Ok(true)
     }
 
-    fn progress_of_writer(&self) -> Result<Progress> {
+    /// The store's openings, and how far its writer is.
+    fn look_at_writers(&self) -> Result<(Openings, Progress)> {
+        // What it publishes is read behind them: it may be newer than they are, and is never older.
+        let openings = openings_of(&*self.fs, &self.config)?;
         let writer = lock::writer(&*self.fs, &self.config.lock_file(), &self.config.own_dir())?;
-        Ok(writer.map_or(Progress::Untold, |writer| writer.progress))
+        Ok((openings, writer.map_or(Progress::Untold, |writer| writer.progress)))
     }
 
     /// In a store that is only read: sees what writers have changed that have opened it since, if there are any. Units of
@@ -106,8 +107,8 @@ impl Store {
         if self.is_part {
             return Ok(());
         }
-        let openings = openings_of(&*self.fs, &self.config)?;
-        let is_recovering = self.progress_of_writer()? == Progress::Recovering;
+        let (openings, progress) = self.look_at_writers()?;
+        let is_recovering = progress == Progress::Recovering;
         if *self.follow.seen.lock() != (Seen { openings, is_recovering }) {
             self.refresh()?;
         }

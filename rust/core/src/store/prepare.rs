@@ -129,14 +129,11 @@ impl Store {
                 let multi = if is_timed { None } else { self.multi(|| rewritten.properties) };
                 Some((rewritten.topic, rewritten.queue_id, multi))
             }
-            None if message.topic == TRANS_HALF_TOPIC && !self.config.compat => {
-                // A prepared one when it is committed.
-                message.properties.encode_into(encoded);
-                None
-            }
             None => {
                 message.properties.encode_into(encoded);
-                let multi = self.multi(|| message.properties.to_map());
+                // A prepared one when it is committed.
+                let is_half = message.topic == TRANS_HALF_TOPIC && !self.config.compat;
+                let multi = if is_half { None } else { self.multi(|| message.properties.to_map()) };
                 multi.map(|multi| (message.topic, message.queue_id, Some(multi)))
             }
         };

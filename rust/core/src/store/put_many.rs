@@ -66,11 +66,11 @@ impl Store {
             self.check_message(message)?;
             self.prepare(message, encoded)
         });
-        if !matches!(step, PutStep::Refused(_)) || done.is_empty() {
-            self.count(begin, &step, |()| size_of_all(done));
-        } else {
+        if matches!(step, PutStep::Refused(_)) && !done.is_empty() {
             let (count, size) = size_of_all(done);
             self.stats.put(begin, count, size);
+        } else {
+            self.count(begin, &step, |()| size_of_all(done));
         }
         step
     }
