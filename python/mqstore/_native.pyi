@@ -367,10 +367,12 @@ class Cursor:
 
 @final
 class BadRanges:
-    """What a selection named and the log did not give, while its batches are read."""
+    """What a selection named and the log did not give, while its batches are read, and what ended them."""
 
     def take(self) -> list[tuple[int, int, bool, str]]:
         """What has come since the last call: from, to, whether it is gone, why."""
+    def raise_error(self) -> None:
+        """Raises the engine's error that ended the batches, if one did: Arrow passes on its text alone."""
 
 @final
 class Bell:
@@ -463,14 +465,14 @@ class Store:
         born_host: str,
         store_host: str,
         sync_flush_timeout_ms: int,
-        part: tuple[int | None, Sequence[str] | None] | None = None,
+        part: tuple[int | None, Sequence[str] | None, int | None] | None = None,
         ranges: ByteRanges | None = None,
     ) -> Self:
         """Opens a store: recovery, and dispatch of what is missing.
 
         With ``part`` only to read, and nothing is dispatched: the log's end where that is known (then
-        nothing is recovered either), and the topics whose queues are opened, or all. With ``ranges`` its
-        files are read from there.
+        nothing is recovered either), the topics whose queues are opened, or all, and how many openings by
+        writers its plan knew of, or all. With ``ranges`` its files are read from there.
         """
 
     # ---- putting
@@ -959,6 +961,10 @@ class Store:
         """Where the log stands behind the first so many selected messages of a selection's part of it."""
     def _boundary_at(self, offset: int) -> int:
         """The first place at or behind an offset of the log at which it can be divided."""
+    def _made_anew_from(self) -> int | None:
+        """From which offset of the log on units were made anew since the store was opened to read."""
+    def _openings_seen(self) -> int:
+        """How many openings of the store by writers it has seen."""
     def _first_unit_at(self, topic: str, queue_id: int, offset: int) -> int:
         """The number of a queue's first unit whose message stands at an offset of the log or behind it."""
 

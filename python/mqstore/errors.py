@@ -21,6 +21,7 @@ __all__ = [
     "RecordError",
     "ServiceNotAvailableError",
     "SlaveNotAvailableError",
+    "StoreChangedError",
     "StoreClosedError",
     "StoreForkedError",
     "StoreIOError",
@@ -102,6 +103,18 @@ class OptionError(MQStoreError, ValueError):
     """The option."""
     value: str
     """Its value."""
+
+
+class StoreChangedError(MQStoreError):
+    """A writer opened the store while a task of Spark read a part of it, and makes units anew that were to be read.
+
+    Reading again, once the store is open, gives all of it.
+    """
+
+    path: str
+    """The store."""
+    offset: int
+    """Physical offset from which on the queues are made anew."""
 
 
 class ReadOnlyError(MQStoreError):

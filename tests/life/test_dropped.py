@@ -133,3 +133,31 @@ def test_an_arrow_stream_keeps_its_store(tmp_path: Path) -> None:
     with pytest.warns(ResourceWarning, match=NOT_CLOSED):
         del reader
     assert not is_locked(tmp_path / "store")
+
+
+def test_an_arrow_stream_goes_while_the_engine_makes_an_object(tmp_path: Path) -> None:
+    """The collector can come while a message's body is asked for, and Arrow lets go of the GIL before it releases."""
+    store = mqstore.open(tmp_path / "store", "rw", **SMALL, clock=lambda: 1_700_000_000_000)
+    store.put_many("t", [b"%d" % number for number in range(100)], queue_id=0)
+    message = store.get_message("t", 0, 7).messages[0]
+    reader = store.select("t").to_arrow(max_messages=10)
+    reader.read_next_batch()
+    holder: list[Any] = [reader]
+    holder.append(holder)
+    known = weakref.ref(store)
+    del store, reader, holder
+    threshold = gc.get_threshold()
+    gc.set_threshold(1)
+
+    def body_amid_a_collection() -> memoryview:
+        gc.enable()
+        body = message.body
+        gc.disable()
+        return body
+
+    with pytest.warns(ResourceWarning, match=NOT_CLOSED):
+        body = body_amid_a_collection()
+    gc.set_threshold(*threshold)
+    assert known() is None
+    assert bytes(body) == b"7"
+    assert not is_locked(tmp_path / "store")

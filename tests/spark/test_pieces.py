@@ -3,6 +3,8 @@
 import datetime as dt
 import json
 import shutil
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,12 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEq
 
 import mqstore
 from mqstore import _native
-from mqstore.errors import OptionError, RecordError
+from mqstore.errors import OptionError, RecordError, StoreChangedError
 from mqstore.spark import schema
 from mqstore.spark.columns import has_bodies
-from mqstore.spark.piece import DataLossError
-from mqstore.spark.planning import _piece_size
+from mqstore.spark.narrowing import Narrowing
+from mqstore.spark.piece import DataLossError, read_piece
+from mqstore.spark.planning import _piece_size, plan
 from mqstore.spark.read_options import ReadOptions
 from tests.spark.made import SMALL, START_MS, fill, read_directly
 from tests.store_files import HEAD_SIZE, forged, forget_derived
@@ -252,6 +255,47 @@ def test_a_store_that_was_made_anew_is_not_the_one_before(tmp_path: Path, option
         assert found
         assert set(found) <= set(known)
         assert len(found) == len(known) or options
+
+
+def note_opening(path: Path) -> None:
+    """Says that a writer has opened a store and makes all of its queues anew."""
+    with (path / "mqstore/published").open("r+b") as published:
+        published.seek(56)
+        (count,) = struct.unpack(">q", published.read(8))
+        published.seek(64 + count % 64 * 24)
+        published.write(struct.pack(">qqq", START_MS, 2**62, 0))
+        published.seek(56)
+        published.write(struct.pack(">q", count + 1))
+
+
+def test_units_that_a_writer_makes_anew_are_not_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    known = [row["queue_offset"] for row in fill(path, 900, topics=1) if row["queue_id"] == 0]
+    options = ReadOptions.of({"path": str(path), "assign": '{"topic-0": [0]}', "maxRecordsPerBatch": "8"})
+    columns = schema("queue_offset")
+    (piece,) = plan(options, Narrowing(), has_bodies=False)
+
+    def read() -> Iterator[int]:
+        for batch in read_piece(piece, columns, options):
+            yield from batch["queue_offset"].to_pylist()
+
+    assert list(read()) == known
+    last = max((path / "consumequeue/topic-0/0").iterdir())
+    units = last.read_bytes()
+    reading = read()
+    assert next(reading) == known[0]
+    with last.open("r+b") as file:
+        file.write(bytes(len(units)))
+    note_opening(path)
+    with pytest.raises(StoreChangedError, match="read again") as raised:
+        list(reading)
+    assert (raised.value.path, raised.value.offset) == (str(path), 0)
+    # So it is for a task that begins now. Once the writer is through each has all of them.
+    with pytest.raises(StoreChangedError, match="read again"):
+        list(read())
+    with last.open("r+b") as file:
+        file.write(units)
+    assert list(read()) == known
 
 
 @pytest.mark.parametrize("options", [{}, {"subscribe": "topic-0,topic-1,topic-2"}], ids=["log", "queues"])

@@ -1,8 +1,8 @@
 """Stores that are open in this process, so that one of its many tasks opens what the others need too.
 
 Spark's workers live longer than their tasks. A store is kept with what it was opened for; one whose
-first file has gone with retention, or is another's by now, whose queues were set aside, or that does not go as far
-as a task needs, is opened again.
+first file has gone with retention, or is another's by now, whose queues were set aside or made anew, or that
+does not go as far as a task needs, is opened again.
 """
 
 import glob
@@ -29,7 +29,7 @@ _Identity: TypeAlias = tuple[_Inode, _Inode]
 
 _followed: dict[tuple[str, bool | None], tuple[_Identity, mqstore.MessageStore]] = {}
 _logs: dict[tuple[str, bool | None], tuple[_Identity, _native.Store]] = {}
-_parts: dict[tuple[str, bool | None, tuple[str, ...], str], tuple[int, _Identity, _native.Store]] = {}
+_parts: dict[tuple[str, bool | None, tuple[str, ...], int, str], tuple[int, _Identity, _native.Store]] = {}
 
 
 def expand(paths: Sequence[str]) -> list[str]:
@@ -63,7 +63,7 @@ def check_stores(paths: Sequence[str]) -> None:
         OptionError: a glob finds nothing.
     """
     for path in expand(paths):
-        _open_part(path, None, None, pread=None)
+        _open_part(path, None, None, None, pread=None)
 
 
 def followed(path: str, *, pread: bool | None) -> mqstore.MessageStore:
@@ -85,43 +85,51 @@ def log_of(path: str, *, pread: bool | None) -> _native.Store:
     if known is not None and _can_go_on(path, *known):
         known[1]._refresh()
         return known[1]
-    opened = _open_part(path, None, None, pread=pread)
+    opened = _open_part(path, None, None, None, pread=pread)
     _logs[path, pread] = (_identity(path, opened), opened)
     return opened
 
 
-def part_of(path: str, topics: Sequence[str], log_end: int, *, pread: bool | None, run: str = "") -> _native.Store:
+def part_of(
+    path: str, topics: Sequence[str], log_end: int, openings: int, *, pread: bool | None, run: str = ""
+) -> _native.Store:
     """A store's log up to an end that is known, with the queue files of some topics.
 
     Args:
         path: The store.
         topics: Those topics.
         log_end: That end.
+        openings: How many openings of the store by writers were known when what is to be read was planned.
         pread: As :func:`mqstore.open` takes it.
         run: What one that is not local was planned with: nothing else tells whether it is still what lies there.
 
     Raises:
         StoreNotFoundError: this machine does not see the store.
     """
-    key = (path, pread, tuple(topics), run)
+    key = (path, pread, tuple(topics), openings, run)
     known = _parts.get(key)
-    if known is not None and known[0] >= log_end and (byte_ranges.is_remote(path) or _is_still(path, *known[1:])):
+    if known is not None and known[0] >= log_end and _is_as_opened(path, *known[1:]):
         return known[2]
     if len(_parts) >= _MAX_PARTS:
         del _parts[next(iter(_parts))]
-    opened = _open_part(path, log_end, topics, pread=pread)
+    opened = _open_part(path, log_end, topics, openings, pread=pread)
     _parts[key] = (log_end, _identity(path, opened), opened)
     return opened
 
 
-def forget_part(path: str, topics: Sequence[str], *, pread: bool | None, run: str = "") -> None:
+def forget_part(path: str, topics: Sequence[str], openings: int, *, pread: bool | None, run: str = "") -> None:
     """Lets go of a part, so that it is opened as it is now."""
-    _parts.pop((path, pread, tuple(topics), run), None)
+    _parts.pop((path, pread, tuple(topics), openings, run), None)
 
 
 def _can_go_on(path: str, identity: _Identity, store: "mqstore.MessageStore | _native.Store") -> bool:
     """Whether a store that is open can tell what it is now: one that is not local is as it was when it was opened."""
     return not byte_ranges.is_remote(path) and _is_still(path, identity, store)
+
+
+def _is_as_opened(path: str, identity: _Identity, part: _native.Store) -> bool:
+    """Whether a part is as it was, which is read and not refreshed."""
+    return byte_ranges.is_remote(path) or (_is_still(path, identity, part) and part._made_anew_from() is None)
 
 
 def _is_still(path: str, identity: _Identity, store: "mqstore.MessageStore | _native.Store") -> bool:
@@ -145,7 +153,9 @@ def _inode(path: str | Path) -> _Inode:
     return found.st_dev, found.st_ino
 
 
-def _open_part(path: str, log_end: int | None, topics: Sequence[str] | None, *, pread: bool | None) -> _native.Store:
+def _open_part(
+    path: str, log_end: int | None, topics: Sequence[str] | None, openings: int | None, *, pread: bool | None
+) -> _native.Store:
     options = StoreOptions.of(byte_ranges.shown(path), {})
     ranges = byte_ranges.ranges_of(path)
     pread = reads_without_mappings(options, ranges, given=pread)
@@ -157,7 +167,7 @@ def _open_part(path: str, log_end: int | None, topics: Sequence[str] | None, *, 
             born_host="127.0.0.1:0",
             store_host="127.0.0.1:0",
             sync_flush_timeout_ms=0,
-            part=(log_end, None if topics is None else list(topics)),
+            part=(log_end, None if topics is None else list(topics), openings),
             ranges=ranges,
         )
     except StoreNotFoundError as error:

@@ -41,6 +41,8 @@ class Piece(InputPartition):
     """Where its log ended when the piece was planned."""
     spec: SelectionSpec
     """Which messages: a range of the log, units of queues, or places."""
+    openings: int
+    """How many openings of the store by writers were known then: later ones may make its units anew."""
     run: str = ""
     """What it was planned with: a store that is not local may be another one when it is planned again."""
 
@@ -65,6 +67,8 @@ def read_piece(piece: Piece, schema: StructType, options: ReadOptions) -> Iterat
     Raises:
         DataLossError: something is gone, and ``failOnDataLoss`` is on.
         RecordError: something is damaged, and ``mode`` is FAILFAST.
+        StoreChangedError: a writer opens the store just now and makes units anew that are to be read.
+        StoreIOError: something can't be read.
     """
     import pyarrow as pa  # noqa: PLC0415 - the module is imported where no message is read
 
@@ -76,17 +80,27 @@ def read_piece(piece: Piece, schema: StructType, options: ReadOptions) -> Iterat
     batches = pa.RecordBatchReader._import_from_c_capsule(capsule)
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
     # A function of the pieces' own rows: what a part of the log could not give comes behind what it could.
-    for batch in batches:
+    while (batch := _next_batch(batches, bad_ranges)) is not None:
         yield _with_own_columns(batch, piece.store, arrow_schema)
         yield from _bad_rows(bad_ranges, piece, arrow_schema, options)
     yield from _bad_rows(bad_ranges, piece, arrow_schema, options)
 
 
+def _next_batch(batches: "pa.RecordBatchReader", bad_ranges: "_native.BadRanges") -> "pa.RecordBatch | None":
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    try:
+        return next(batches, None)
+    except pa.ArrowInvalid:
+        bad_ranges.raise_error()
+        raise
+
+
 def _open(piece: Piece, options: ReadOptions) -> "_native.Store":
-    store = part_of(piece.path, piece.topics, piece.log_end, pread=options.pread, run=piece.run)
+    store = part_of(piece.path, piece.topics, piece.log_end, piece.openings, pread=options.pread, run=piece.run)
     if not _has_units(store, piece):
-        forget_part(piece.path, piece.topics, pread=options.pread, run=piece.run)
-        store = part_of(piece.path, piece.topics, piece.log_end, pread=options.pread, run=piece.run)
+        forget_part(piece.path, piece.topics, piece.openings, pread=options.pread, run=piece.run)
+        store = part_of(piece.path, piece.topics, piece.log_end, piece.openings, pread=options.pread, run=piece.run)
         if not _has_units(store, piece):
             raise DataLossError(
                 f"option path={piece.store}: its queue files are shorter than when the read was planned"

@@ -10,7 +10,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mqstore.option_error import bad_option
 from mqstore.spark.narrowing import Narrowing
@@ -63,6 +63,8 @@ class _Share:
     path: str
     log_end: int
     spec: SelectionSpec
+    openings: int = 0
+    """How many openings of the store by writers were known."""
     log: "_native.Store | None" = None
     """The log, where a range of it is to be gone through."""
     spans: tuple[_Span, ...] = ()
@@ -74,6 +76,10 @@ class _Share:
         if self.log is not None:
             return (self.spec.to_phy_offset or 0) - (self.spec.from_phy_offset or 0)
         return sum((span.end - span.begin) * span.size for span in self.spans)
+
+    def piece(self, **bounds: Any) -> Piece:
+        """A piece of it, by the bounds that its selection has besides."""
+        return Piece(self.path, self.log_end, replace(self.spec, **bounds), self.openings)
 
 
 def plan(
@@ -154,7 +160,7 @@ def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRan
         spec = replace(spec, keys=keys, queues=ranges if options.has_topics or narrowing.topics is not None else None)
         # Which of them are meant, and which are damaged, is for the piece to tell.
         places = [place for place in store._places_of_keys(spec) if place < log_end]
-        return _Share(path, log_end, spec, places=tuple(places))
+        return _Share(path, log_end, spec, store._openings_seen(), places=tuple(places))
     return _share_of_queues(store, path, log_end, spec, queues)
 
 
@@ -170,7 +176,7 @@ def _share_of_log(path: str, options: ReadOptions, spec: SelectionSpec, *, is_st
         # A filter may say any offset: one inside a record is no damage, and one before the log's begin no loss.
         begin = log._boundary_at(begin)
     spec = replace(spec, from_phy_offset=begin, to_phy_offset=max(begin, end))
-    return _Share(path, log.get_max_phy_offset(), spec, log=log)
+    return _Share(path, log.get_max_phy_offset(), spec, log._openings_seen(), log=log)
 
 
 _QueueBounds = tuple[str, int, int, int, int]
@@ -243,7 +249,7 @@ def _share_of_queues(
         places.extend(_places(store, topic, queue_id, max(begin, in_files), end))
     # Begin and end of log and time are in the spans and places already.
     rest = SelectionSpec(tags=spec.tags, sql=spec.sql)
-    return _Share(path, log_end, rest, spans=tuple(spans), places=tuple(places))
+    return _Share(path, log_end, rest, store._openings_seen(), spans=tuple(spans), places=tuple(places))
 
 
 def _places(store: "mqstore.MessageStore", topic: str, queue_id: int, begin: int, end: int) -> Iterator[int]:
@@ -269,7 +275,7 @@ def _divide(share: _Share, size: float) -> Iterator[Piece]:
     yield from _divide_spans(share, size)
     for at in range(0, len(share.places), _PLACES_IN_PIECE):
         places = list(share.places[at : at + _PLACES_IN_PIECE])
-        yield Piece(share.path, share.log_end, replace(share.spec, places=places))
+        yield share.piece(places=places)
 
 
 def _divide_log(share: _Share, log: "_native.Store", size: float) -> Iterator[Piece]:
@@ -279,7 +285,7 @@ def _divide_log(share: _Share, log: "_native.Store", size: float) -> Iterator[Pi
     for number in range(1, count + 1):
         to = end if number == count else min(end, log._boundary_at(begin + (end - begin) * number // count))
         if at < to:
-            yield Piece(share.path, share.log_end, replace(share.spec, from_phy_offset=at, to_phy_offset=to))
+            yield share.piece(from_phy_offset=at, to_phy_offset=to)
             at = to
 
 
@@ -295,7 +301,7 @@ def _divide_spans(share: _Share, size: float) -> Iterator[Piece]:
             room -= (end - begin) * span.size
             begin = end
             if room < span.size:
-                yield Piece(share.path, share.log_end, replace(share.spec, queues=queues))
+                yield share.piece(queues=queues)
                 queues, room = [], size
     if queues:
-        yield Piece(share.path, share.log_end, replace(share.spec, queues=queues))
+        yield share.piece(queues=queues)

@@ -118,6 +118,17 @@ pub enum Error {
         /// What ended.
         reason: String,
     },
+    /// A writer opened the store while a part of it was read, and makes units anew that are to be read.
+    #[error(
+        "{path}: a writer has opened the store and makes its queues anew for the log from {from} on: read again",
+        path = path.display()
+    )]
+    MadeAnew {
+        /// The store.
+        path: PathBuf,
+        /// The physical offset from which on.
+        from: u64,
+    },
     /// Somebody asked for what took long to be broken off.
     #[error("it was broken off")]
     Interrupted,

@@ -252,6 +252,20 @@ impl Openings {
         })
     }
 
+    /// How many there were.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Those that were there when there were so many.
+    #[must_use]
+    pub fn when_they_were(mut self, count: u64) -> Self {
+        let newer = num::index(self.count.saturating_sub(count));
+        self.last.truncate(self.last.len().saturating_sub(newer));
+        Self { count, last: self.last }
+    }
+
     /// What stayed as it was since others were read that were the last ones then.
     #[must_use]
     pub fn unchanged_since(&self, seen: &Self) -> Unchanged {

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use mqstore_core::clock::Clock;
 use pyo3::prelude::*;
 
+use crate::attach::try_attached;
+
 /// Calls a Python function for the time. Where it fails the last time it gave stands, and the
 /// failure is reported as Python reports what cannot be raised.
 pub struct PyClock {
@@ -27,15 +29,16 @@ impl fmt::Debug for PyClock {
 
 impl Clock for PyClock {
     fn now_ms(&self) -> i64 {
-        Python::attach(|py| match self.now_ms.call0(py).and_then(|now| now.extract::<i64>(py)) {
+        let told = try_attached(|py| match self.now_ms.call0(py).and_then(|now| now.extract::<i64>(py)) {
             Ok(now) => {
                 self.last.store(now, Ordering::Relaxed);
-                now
+                Some(now)
             }
             Err(error) => {
                 error.write_unraisable(py, Some(self.now_ms.bind(py)));
-                self.last.load(Ordering::Relaxed)
+                None
             }
-        })
+        });
+        told.flatten().unwrap_or_else(|| self.last.load(Ordering::Relaxed))
     }
 }

@@ -99,6 +99,9 @@ pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
         Error::Option { option, value: given, .. } => {
             build(py, "OptionError", &message, &[("option", value(py, *option)), ("value", value(py, given))])
         }
+        Error::MadeAnew { path: file, from } => {
+            build(py, "StoreChangedError", &message, &[("path", path(file)), ("offset", value(py, *from))])
+        }
         Error::ReadOnly { path: file } => build(py, "ReadOnlyError", &message, &[("path", path(file))]),
         Error::Forked { .. } => build(py, "StoreForkedError", &message, &[]),
         Error::Halted { .. } => build(py, "ServiceNotAvailableError", &message, &[]),

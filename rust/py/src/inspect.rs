@@ -59,7 +59,7 @@ impl Store {
         count: usize,
     ) -> PyResult<Vec<(i64, i32, i64)>> {
         let Some(queue) = self.core.find_consume_queue(topic, queue_id) else { return Ok(Vec::new()) };
-        let units = detached(py, || queue.units(first, count))?;
+        let units = detached(py, || self.core.units(&queue, first, count))?;
         Ok(units.iter().map(|unit| (unit.physical_offset, unit.size, unit.tags_code)).collect())
     }
 

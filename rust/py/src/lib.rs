@@ -4,6 +4,7 @@
 #![allow(clippy::needless_pass_by_value)] // arguments that Python gives arrive owned
 
 mod arguments;
+mod attach;
 mod bell;
 mod clock;
 mod dispatch_request;

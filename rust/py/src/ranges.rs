@@ -11,6 +11,8 @@ use pyo3::exceptions::{PyException, PyFileNotFoundError, PyPermissionError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::attach::try_attached;
+
 /// Bytes that this process keeps of files that are read by ranges, of all stores together.
 const CACHE_SIZE: usize = 128 << 20;
 
@@ -73,7 +75,7 @@ impl SourceFile for PySourceFile {
 
 /// Calls Python with the GIL, which is free otherwise while a store is read.
 fn call<T>(run: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T> {
-    let called = Python::try_attach(|py| {
+    let called = try_attached(|py| {
         run(py).map_err(|error| {
             let kind = if error.is_instance_of::<PyFileNotFoundError>(py) {
                 ErrorKind::NotFound

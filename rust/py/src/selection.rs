@@ -7,6 +7,7 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use mqstore_core::arrow::{BatchOptions, BodyType, Columns, Dialect, MessageReader, record_batch};
 use mqstore_core::consume_queue::Boundary;
+use mqstore_core::error::Error;
 use mqstore_core::filter::SqlFilter;
 use mqstore_core::selection::{BadRanges as CoreBadRanges, Cursor as CoreCursor, QueueRange, Selection};
 use mqstore_core::side_by_side::available_threads;
@@ -16,7 +17,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::errors;
+use crate::attach::try_attached;
+use crate::errors::{self, detached};
 use crate::message::Message;
 use crate::reading::boundary_of;
 use crate::results::GetMessageResult;
@@ -78,15 +80,23 @@ impl Cursor {
     }
 }
 
-/// What a selection named and the log did not give, while its batches are read.
+/// What a selection named and the log did not give, while its batches are read, and what ended them.
 #[pyclass(frozen, module = "mqstore._native")]
-pub struct BadRanges(CoreBadRanges);
+pub struct BadRanges {
+    ranges: CoreBadRanges,
+    error: Arc<Mutex<Option<Error>>>,
+}
 
 #[pymethods]
 impl BadRanges {
     /// What has come since the last call: from, to, whether it is gone, why.
     fn take(&self) -> Vec<(u64, u64, bool, String)> {
-        self.0.take().into_iter().map(|bad| (bad.from, bad.to, bad.is_gone, bad.reason)).collect()
+        self.ranges.take().into_iter().map(|bad| (bad.from, bad.to, bad.is_gone, bad.reason)).collect()
+    }
+
+    /// Raises the engine's error that ended the batches, if one did: Arrow passes on its text alone.
+    fn raise_error(&self, py: Python<'_>) -> PyResult<()> {
+        self.error.lock().take().map_or(Ok(()), |error| Err(errors::to_py(py, &error)))
     }
 }
 
@@ -105,21 +115,24 @@ fn columns_of(columns: Option<Vec<String>>, body: &str) -> PyResult<Columns> {
 
 /// A reader that keeps its store, which would be closed with whoever has it.
 struct KeptReader {
-    reader: MessageReader,
-    store: Option<Py<Store>>,
+    kept: Option<(MessageReader, Py<Store>)>,
+    schema: SchemaRef,
+    /// The engine's error that ended it.
+    error: Arc<Mutex<Option<Error>>>,
 }
 
 impl KeptReader {
     fn new(store: &Bound<'_, Store>, reader: MessageReader) -> Box<Self> {
-        Box::new(Self { reader, store: Some(store.clone().unbind()) })
+        let schema = reader.schema();
+        Box::new(Self { kept: Some((reader, store.clone().unbind())), schema, error: Arc::default() })
     }
 }
 
 impl Drop for KeptReader {
     fn drop(&mut self) {
-        // Who releases a stream need not have the GIL; without it the store would go at some later call.
-        let store = self.store.take();
-        let _at_the_interpreters_end_it_goes_with_that = Python::try_attach(|_| drop(store));
+        // Who releases a stream need not have the GIL, and what reads a store can have objects of Python too.
+        let kept = self.kept.take();
+        let _at_the_interpreters_end_it_goes_with_that = try_attached(|_| drop(kept));
     }
 }
 
@@ -127,13 +140,27 @@ impl Iterator for KeptReader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        broken_off(|| self.reader.next())
+        let (reader, _) = self.kept.as_mut()?;
+        let batch = broken_off(|| reader.next())?;
+        Some(batch.map_err(|error| match error {
+            ArrowError::ExternalError(source) => {
+                ArrowError::ExternalError(match source.downcast::<Error>() {
+                    Ok(error) => {
+                        let text = error.to_string();
+                        *self.error.lock() = Some(*error);
+                        text.into()
+                    }
+                    Err(source) => source,
+                })
+            }
+            error => error,
+        }))
     }
 }
 
 impl RecordBatchReader for KeptReader {
     fn schema(&self) -> SchemaRef {
-        self.reader.schema()
+        Arc::clone(&self.schema)
     }
 }
 
@@ -187,10 +214,12 @@ impl Store {
         let selection = this.selection(py, spec)?;
         let bodies = columns.bodies();
         let cursor = interruptible(py, || selection.cursor_with(Arc::clone(&this.core), bodies))?;
-        let bad = BadRanges(cursor.bad_ranges());
+        let ranges = cursor.bad_ranges();
         // Spark has a task on each core.
         let options = BatchOptions { max_messages: max_messages.max(1), max_bytes, max_threads: 1 };
-        Ok((capsule(py, KeptReader::new(slf, MessageReader::new(cursor, columns, options)))?, bad))
+        let reader = KeptReader::new(slf, MessageReader::new(cursor, columns, options));
+        let error = Arc::clone(&reader.error);
+        Ok((capsule(py, reader)?, BadRanges { ranges, error }))
     }
 
     /// The part of the log that a walk for a selection's messages goes over.
@@ -214,6 +243,16 @@ impl Store {
     /// The first place at or behind an offset of the log at which it can be divided.
     fn _boundary_at(&self, py: Python<'_>, offset: u64) -> PyResult<u64> {
         interruptible(py, || self.core.boundary_at(offset))
+    }
+
+    /// From which offset of the log on units were made anew since the store was opened to read; `None` where none were.
+    fn _made_anew_from(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        detached(py, || self.core.made_anew_from())
+    }
+
+    /// How many openings of the store by writers it has seen.
+    fn _openings_seen(&self) -> u64 {
+        self.core.openings_seen()
     }
 
     /// The number of a queue's first unit whose message stands at an offset of the log or behind it.

@@ -8,6 +8,7 @@ use mqstore_core::interrupt;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
+use crate::attach::try_attached;
 use crate::errors::{IntoPyResult, detached};
 
 /// How often Python is asked.
@@ -58,7 +59,7 @@ pub fn broken_off<T>(run: impl FnOnce() -> T) -> T {
             return false;
         }
         next = Instant::now() + STEP;
-        Python::try_attach(|_| is_pressed()).unwrap_or(false)
+        try_attached(|_| is_pressed()).unwrap_or(false)
     };
     interrupt::until(is_asked, run)
 }

@@ -23,8 +23,8 @@ use crate::options::EngineOptions;
 use crate::ranges::file_system;
 use crate::signals::interruptible;
 
-/// A part of a store: the log's end where it is known, topics or all.
-type PartRow = (Option<u64>, Option<Vec<String>>);
+/// A part of a store: the log's end where it is known, topics or all, how many openings its plan knew of or all.
+type PartRow = (Option<u64>, Option<Vec<String>>, Option<u64>);
 
 /// Which client of this process made a key.
 static INSTANCES: AtomicU32 = AtomicU32::new(0);
@@ -102,7 +102,9 @@ impl Store {
         let config = StoreConfig::from(options);
         let fs = file_system(ranges, &config.store_path_root_dir);
         let core = interruptible(py, || match part {
-            Some((log_end, topics)) => CoreStore::open_part(config, fs, clock, &Part { log_end, topics }),
+            Some((log_end, topics, openings)) => {
+                CoreStore::open_part(config, fs, clock, &Part { log_end, topics, openings })
+            }
             None => CoreStore::open(config, fs, clock, mode),
         })?;
         Ok(Self {

@@ -18,6 +18,15 @@ pub enum Boundary {
     Upper,
 }
 
+/// What a look-up by time found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoundByTime {
+    /// The unit's index.
+    pub index: u64,
+    /// Whether each unit that was looked at has a message. The others say nothing of their times.
+    pub is_whole: bool,
+}
+
 impl ConsumeQueue {
     /// The index of the unit that a time stands for. With [`Boundary::Lower`] it is the queue's end
     /// where all are earlier; with [`Boundary::Upper`] the unit before the first where all are later
@@ -25,33 +34,19 @@ impl ConsumeQueue {
     ///
     /// # Errors
     /// Where queue or log can't be read.
-    pub fn offset_by_time(&self, log: &CommitLog, timestamp: i64, boundary: Boundary) -> Result<u64> {
+    pub fn offset_by_time(&self, log: &CommitLog, timestamp: i64, boundary: Boundary) -> Result<FoundByTime> {
         let (min, max) = (self.min_offset_in_queue(), self.max_offset_in_queue());
-        if max == 0 {
-            return Ok(0);
-        }
         let mut times = StoreTimes::new(self, log.records());
-        match boundary {
-            Boundary::Lower => times.first_at(min, max, timestamp),
+        let index = match boundary {
+            _ if max == 0 => 0,
+            Boundary::Lower => times.first_at(min, max, timestamp)?,
             Boundary::Upper => {
                 let behind = times.first_at(min, max, timestamp.saturating_add(1))?;
-                Ok(behind.saturating_sub(1).max(min))
+                behind.saturating_sub(1).max(min)
             }
-            Boundary::Nearest => {
-                let right = times.first_at(min, max, timestamp)?;
-                if right == min {
-                    return Ok(right);
-                }
-                let behind = if right < max { times.of(right)? } else { None };
-                let Some(before) = times.of(right - 1)? else {
-                    return Ok(right.min(max - 1));
-                };
-                match behind {
-                    Some(behind) if timestamp - before > behind - timestamp => Ok(right),
-                    _ => times.first_at(min, right, before),
-                }
-            }
-        }
+            Boundary::Nearest => nearest(&mut times, min, max, timestamp)?,
+        };
+        Ok(FoundByTime { index, is_whole: times.were_there() })
     }
 
     /// 4.9.3's answer: it looks in the first file that was changed at the time or later, and there
@@ -195,6 +190,22 @@ impl ConsumeQueue {
         let units = self.raw_units(start, in_file)?;
         let found = units.iter().position(|unit| unit.physical_offset >= min_phy_offset);
         Ok(found.map(|at| start + num::offset(at)))
+    }
+}
+
+/// The index in a range whose time is nearest.
+fn nearest(times: &mut StoreTimes<'_>, min: u64, max: u64, timestamp: i64) -> Result<u64> {
+    let right = times.first_at(min, max, timestamp)?;
+    if right == min {
+        return Ok(right);
+    }
+    let behind = if right < max { times.of(right)? } else { None };
+    let Some(before) = times.of(right - 1)? else {
+        return Ok(right.min(max - 1));
+    };
+    match behind {
+        Some(behind) if timestamp - before > behind - timestamp => Ok(right),
+        _ => times.first_at(min, right, before),
     }
 }
 

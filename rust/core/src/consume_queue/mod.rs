@@ -24,7 +24,7 @@ use crate::mmap::mapped_file::MappedFile;
 use crate::num;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering};
 
-pub use lookup::Boundary;
+pub use lookup::{Boundary, FoundByTime};
 pub(crate) use place::{PlaceRule, UnitPlace};
 
 use ext::ConsumeQueueExt;

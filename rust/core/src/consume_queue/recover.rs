@@ -182,7 +182,8 @@ impl ConsumeQueue {
         Ok(start)
     }
 
-    /// Cuts off units of records at or behind the log's end, in memory. Gives whether there were any.
+    /// Cuts off units of records at or behind the log's end, in memory, and at the end those that cannot be read, whose
+    /// file a writer has removed. Gives whether there were any.
     ///
     /// # Errors
     /// Where a file can't be read.
@@ -192,8 +193,8 @@ impl ConsumeQueue {
         }
         let (start, mut end) = self.bounds();
         while end > start {
-            let Some(last) = self.unit(end - 1)? else { break };
-            if last.place().is_some() && last.end() <= num::java_long(log_end) {
+            let last = self.unit(end - 1)?.filter(|last| last.place().is_some());
+            if last.is_some_and(|last| last.end() <= num::java_long(log_end)) {
                 break;
             }
             end -= 1;

@@ -70,11 +70,12 @@ pub(super) struct StoreTimes<'a> {
     queue: &'a ConsumeQueue,
     units: UnitReader<'a>,
     records: RecordReader<'a>,
+    has_met_none: bool,
 }
 
 impl<'a> StoreTimes<'a> {
     pub(super) const fn new(queue: &'a ConsumeQueue, records: RecordReader<'a>) -> Self {
-        Self { queue, units: UnitReader::new(queue), records }
+        Self { queue, units: UnitReader::new(queue), records, has_met_none: false }
     }
 
     /// The first index in a range whose message was stored at a time or later, else the range's end.
@@ -99,10 +100,16 @@ impl<'a> StoreTimes<'a> {
     /// Where queue or log can't be read.
     pub(super) fn of(&mut self, index: u64) -> Result<Option<i64>> {
         let Some((offset, size)) = self.units.unit(index)?.and_then(|unit| unit.place()) else {
+            self.has_met_none = true;
             return Ok(None);
         };
         let time = self.records.store_timestamp(offset, size)?;
         Ok(time.filter(|&time| time >= 0))
+    }
+
+    /// Whether all units whose times were read so far have messages.
+    pub(super) const fn were_there(&self) -> bool {
+        !self.has_met_none
     }
 
     /// A part of a range that the samples say holds what is looked for, its end included.

@@ -130,7 +130,8 @@ impl Cursor {
         }
         let search =
             Search { store: &self.store, selection: &self.selection, bodies: self.bodies, bad: &self.bad };
-        let part = self.plan.take_part(max_count, max_bytes, |span| search.pass_over_missing(span))?;
+        let part =
+            self.plan.take_part(&self.store, max_count, max_bytes, |span| search.pass_over_missing(span))?;
         Ok(part.map(|PlanPart { plan, count, bytes }| {
             let (store, selection, bad) = (Arc::clone(&self.store), self.selection.clone(), self.bad.clone());
             let cursor = Self { store, selection, bodies: self.bodies, plan, left: u64::MAX, bad };

@@ -52,8 +52,7 @@ impl Plan {
             return Ok(Self::Offsets(by_keys(selection, keys, index, store)?.into_iter()));
         }
         if let Some(queues) = &selection.queues {
-            let spans = spans(selection, queues, store)?.into_iter();
-            return Ok(Self::Units(spans, None));
+            return Ok(Self::Units(spans(selection, queues, store)?.into_iter(), None));
         }
         let (from, to) = log_range(selection, store)?;
         Ok(Self::Log { next: from, end: to })
@@ -72,6 +71,7 @@ impl Plan {
     /// `None` where it does not go by units.
     pub(super) fn take_part(
         &mut self,
+        store: &Store,
         max_count: usize,
         max_bytes: u64,
         mut pass_over_missing: impl FnMut(&mut Span),
@@ -88,7 +88,7 @@ impl Plan {
                 continue;
             };
             let wanted = num::index(span.end - span.next).min(UNITS_OF_A_PART).min(max_count - count);
-            let units = span.queue.units(span.next, wanted)?;
+            let units = store.units(&span.queue, span.next, wanted)?;
             if units.is_empty() {
                 pass_over_missing(span);
                 continue;
@@ -153,17 +153,22 @@ pub(super) fn places_of_keys(selection: &Selection, store: &Store) -> Result<Vec
 
 /// The queues' units that can be selected: offsets and times are known to the queue.
 fn spans(selection: &Selection, queues: &[QueueRange], store: &Store) -> Result<Vec<Span>> {
+    // Units of a part were planned by who knows them.
+    store.beside_openings(|| spans_now(selection, queues, store), |_| store.is_part())
+}
+
+fn spans_now(selection: &Selection, queues: &[QueueRange], store: &Store) -> Result<Vec<Span>> {
     let mut found = Vec::new();
     for range in queues {
         for queue in queues_of(range, store) {
             let mut next = range.from.unwrap_or(0).max(queue.min_offset_in_queue());
             let mut end = range.to.unwrap_or(u64::MAX).min(queue.max_offset_in_queue());
             if let Some(begin) = selection.begin_timestamp {
-                next = next.max(queue.offset_by_time(store.log(), begin, Boundary::Lower)?);
+                next = next.max(queue.offset_by_time(store.log(), begin, Boundary::Lower)?.index);
             }
             if let Some(last) = selection.end_timestamp {
                 let behind = last.saturating_add(1);
-                end = end.min(queue.offset_by_time(store.log(), behind, Boundary::Lower)?);
+                end = end.min(queue.offset_by_time(store.log(), behind, Boundary::Lower)?.index);
             }
             if let Some(from) = selection.from_phy_offset {
                 next = next.max(queue.first_unit_at(from)?);
@@ -235,7 +240,7 @@ pub(super) fn count_units(selection: &Selection, store: &Store) -> Result<Option
         let mut next = span.next;
         while next < span.end {
             let wanted = num::index(span.end - next).min(UNITS_AT_ONCE);
-            let units = span.queue.units(next, wanted)?;
+            let units = store.units(&span.queue, next, wanted)?;
             if units.is_empty() {
                 next = span.queue.next_behind_missing(next);
                 continue;

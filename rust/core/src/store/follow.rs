@@ -13,7 +13,7 @@ use super::{Mode, Store};
 use crate::checkpoint::StoreCheckpoint;
 use crate::commit_log::scan;
 use crate::config::StoreConfig;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::message::{Check, Record};
 use crate::fs::FileSystem;
 use crate::lock::{self, Progress};
@@ -52,6 +52,11 @@ impl Seen {
     /// Where what they publish can't be read.
     pub(super) fn now(fs: &dyn FileSystem, config: &StoreConfig) -> Result<Self> {
         Ok(Self { openings: openings_of(fs, config)?, is_recovering: false })
+    }
+
+    /// Those that were known when there were so many.
+    pub(super) fn when_they_were(self, count: u64) -> Self {
+        Self { openings: self.openings.when_they_were(count), ..self }
     }
 }
 
@@ -98,36 +103,80 @@ impl Store {
         Ok((openings, writer.map_or(Progress::Untold, |writer| writer.progress)))
     }
 
-    /// In a store that is only read: sees what writers have changed that have opened it since, if there are any. Units of
-    /// which the queues' files are missing some now are in memory then.
+    /// What a look at queues' units gives. In a store that is only read a writer that opens it makes units anew
+    /// meanwhile, which are missing for a moment: where a look that is not whole may have met those it is repeated.
     ///
     /// # Errors
-    /// As for [`Store::refresh`].
-    pub(super) fn follow_openings(&self) -> Result<()> {
-        if self.is_part {
-            return Ok(());
+    /// Those of the look; as for [`Store::refresh`]; of a part [`Error::MadeAnew`].
+    pub(crate) fn beside_openings<T>(
+        &self,
+        look: impl Fn() -> Result<T>,
+        is_whole: impl Fn(&T) -> bool,
+    ) -> Result<T> {
+        loop {
+            let outcome = look()?;
+            if self.mode == Mode::ReadWrite || is_whole(&outcome) || !self.follow_openings()? {
+                return Ok(outcome);
+            }
         }
+    }
+
+    /// In a store that is only read: sees what writers have changed that have opened it since. Units of which the queues'
+    /// files are missing some now are in memory then. Gives whether there was such a writer.
+    fn follow_openings(&self) -> Result<bool> {
         let (openings, progress) = self.look_at_writers()?;
         let is_recovering = progress == Progress::Recovering;
-        if *self.follow.seen.lock() != (Seen { openings, is_recovering }) {
-            self.refresh()?;
+        if *self.follow.seen.lock() == (Seen { openings, is_recovering }) {
+            return Ok(false);
         }
-        Ok(())
+        if self.is_part {
+            // It makes no units, and ends where it did.
+            return self
+                .made_anew_from()?
+                .map_or(Ok(false), |from| Err(Error::MadeAnew { path: self.path().into(), from }));
+        }
+        self.refresh()?;
+        Ok(true)
+    }
+
+    /// From which offset of the log on units were made anew by writers that opened the store since it was opened to read,
+    /// or are just now; `None` where all that it has is as it was.
+    ///
+    /// # Errors
+    /// Where what writers publish can't be read.
+    pub fn made_anew_from(&self) -> Result<Option<u64>> {
+        let (openings, progress) = self.look_at_writers()?;
+        let seen = self.follow.seen.lock();
+        let unchanged = self.unchanged_since(&seen, &openings, progress == Progress::Recovering)?;
+        let from = unchanged.queues.min(unchanged.log);
+        Ok((from < self.log.max_offset()).then_some(from))
+    }
+
+    /// What is as it was when others were the last writers to be seen.
+    fn unchanged_since(&self, seen: &Seen, openings: &Openings, is_recovering: bool) -> Result<Unchanged> {
+        let unchanged = openings.unchanged_since(&seen.openings);
+        if !is_recovering || seen.is_recovering {
+            return Ok(unchanged);
+        }
+        // It leaves alone what is known to be on the disk. What it cuts it tells once it has.
+        let own_dir = self.config.own_dir();
+        let (_, positions) =
+            StoreCheckpoint::load(Arc::clone(&self.fs), self.config.store_checkpoint(), &own_dir)?;
+        let queues = positions.known().map_or(0, |known| known.queues);
+        Ok(unchanged.and(Unchanged { queues, ..Unchanged::ALL }))
+    }
+
+    /// How many openings of the store by writers it has seen.
+    #[must_use]
+    pub fn openings_seen(&self) -> u64 {
+        self.follow.seen.lock().openings.count()
     }
 
     /// Lets go of what writers have changed that have opened the store since.
     fn forget_changed(&self, openings: Openings, progress: Progress) -> Result<()> {
         let mut seen = self.follow.seen.lock();
-        let mut unchanged = openings.unchanged_since(&seen.openings);
         let is_recovering = progress == Progress::Recovering;
-        if is_recovering && !seen.is_recovering {
-            // It leaves alone what is known to be on the disk. What it cuts it tells once it has.
-            let own_dir = self.config.own_dir();
-            let (_, positions) =
-                StoreCheckpoint::load(Arc::clone(&self.fs), self.config.store_checkpoint(), &own_dir)?;
-            let queues = positions.known().map_or(0, |known| known.queues);
-            unchanged = unchanged.and(Unchanged { queues, ..Unchanged::ALL });
-        }
+        let unchanged = self.unchanged_since(&seen, &openings, is_recovering)?;
         if unchanged != Unchanged::ALL {
             let wrote = match progress {
                 Progress::Published(published) => published.wrote,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::query::decode_record;
-use super::{GotMessages, Mode, Store};
+use super::{GotMessages, Store};
 use crate::commit_log::Bodies;
 use crate::commit_log::read::RecordReader;
 use crate::commit_log::topic_queue::QueueRef;
@@ -306,14 +306,12 @@ impl Store {
 
     /// As [`ConsumeQueue::units`]; of a store that is only read also those that its writer, which has opened it since,
     /// makes anew just now.
-    pub(crate) fn units(&self, queue: &ConsumeQueue, from: u64, count: usize) -> Result<Vec<CqUnit>> {
-        let units = queue.units(from, count)?;
-        let is_whole = || !units.is_empty() && units.iter().all(CqUnit::is_written);
-        if self.mode == Mode::ReadWrite || is_whole() {
-            return Ok(units);
-        }
-        self.follow_openings()?;
-        queue.units(from, count)
+    ///
+    /// # Errors
+    /// As for [`ConsumeQueue::units`]; of a part of a store [`Error::MadeAnew`](crate::error::Error::MadeAnew).
+    pub fn units(&self, queue: &ConsumeQueue, from: u64, count: usize) -> Result<Vec<CqUnit>> {
+        let is_whole = |units: &Vec<CqUnit>| !units.is_empty() && units.iter().all(CqUnit::is_written);
+        self.beside_openings(|| queue.units(from, count), is_whole)
     }
 
     /// Before which offset a message lies too far behind the log's end to be in memory still.

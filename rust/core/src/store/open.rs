@@ -47,6 +47,9 @@ pub struct Part {
     pub log_end: Option<u64>,
     /// The topics whose queues are opened; `None` for all.
     pub topics: Option<Vec<String>>,
+    /// How many openings by writers who planned the piece had seen: what later ones changed may not be as it was planned.
+    /// `None` for all that there are.
+    pub openings: Option<u64>,
 }
 
 /// The parts of a store before it is known what they hold.
@@ -98,6 +101,7 @@ impl Store {
         config.validate()?;
         let config = without_index(config);
         let seen = Seen::now(&*fs, &config)?;
+        let seen = part.openings.into_iter().fold(seen, Seen::when_they_were);
         let live = match part.log_end {
             Some(_) => None,
             None => LiveWriter::find(&config, &fs, &clock)?,

@@ -168,7 +168,8 @@ impl Store {
         self.catch_up()?;
         let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(0) };
         if !self.config.compat || boundary != Boundary::Nearest {
-            return queue.offset_by_time(&self.log, timestamp, boundary);
+            let look = || queue.offset_by_time(&self.log, timestamp, boundary);
+            return Ok(self.beside_openings(look, |found| found.is_whole)?.index);
         }
         if self.mode == Mode::ReadWrite {
             // It goes by the times of files.
