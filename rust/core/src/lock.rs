@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::fs::{FileHandle, FileSystem, LockOutcome, OpenMode};
-use crate::published::{PublishedPositions, Withheld};
+use crate::published::Progress;
 
 /// What RocketMQ writes into the file.
 const CONTENT: &[u8] = b"lock";
@@ -76,8 +76,8 @@ fn holder(fs: &dyn FileSystem, own_dir: &Path, pid: Option<i32>) -> String {
     if let Some(pid) = pid {
         return format!("process {pid} (a Java broker, or another that locks like one)");
     }
-    match PublishedPositions::read(fs, own_dir) {
-        Ok(Some(published)) => format!("mqstore in process {}", published.pid),
+    match Progress::read(fs, own_dir) {
+        Ok(Progress::Published(published)) => format!("mqstore in process {}", published.pid),
         _ => "another process".into(),
     }
 }
@@ -89,17 +89,6 @@ pub struct Writer {
     pub holder: String,
     /// How far it is.
     pub progress: Progress,
-}
-
-/// How far a writer is, as far as it tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// It tells nothing, as a Java writer.
-    Untold,
-    /// An mqstore writer that recovers the store, and changes what is behind what is known to be on the disk.
-    Recovering,
-    /// An mqstore writer.
-    Published(PublishedPositions),
 }
 
 /// Who has a store open for writing; `None` where nobody has.
@@ -117,14 +106,6 @@ pub fn writer(fs: &dyn FileSystem, path: &Path, own_dir: &Path) -> Result<Option
         return Ok(None);
     };
     // A POSIX lock names its process, and is not the kind that an mqstore writer takes.
-    let progress = if pid.is_none() { progress(fs, own_dir)? } else { Progress::Untold };
+    let progress = if pid.is_none() { Progress::read(fs, own_dir)? } else { Progress::Untold };
     Ok(Some(Writer { holder: holder(fs, own_dir, pid), progress }))
-}
-
-fn progress(fs: &dyn FileSystem, own_dir: &Path) -> Result<Progress> {
-    Ok(match PublishedPositions::read(fs, own_dir)? {
-        Some(published) => Progress::Published(published),
-        None if Withheld::is_by_writer(fs, own_dir)? => Progress::Recovering,
-        None => Progress::Untold,
-    })
 }

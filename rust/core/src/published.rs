@@ -61,6 +61,17 @@ pub struct PublishedPositions {
     pub dispatched: u64,
 }
 
+/// How far a store's writer is, as far as it tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// It tells nothing, as a Java writer.
+    Untold,
+    /// An mqstore writer that recovers the store, and changes what is behind what is known to be on the disk.
+    Recovering,
+    /// An mqstore writer.
+    Published(PublishedPositions),
+}
+
 /// Where the file is.
 #[must_use]
 pub fn path(own_dir: &Path) -> PathBuf {
@@ -115,19 +126,11 @@ impl Withheld {
     /// # Errors
     /// Where the file is there and can't be written.
     pub fn begin(fs: &dyn FileSystem, own_dir: &Path) -> Result<Self> {
-        let is_there = PublishedPositions::read(fs, own_dir)?.is_some();
+        let is_there = Progress::read(fs, own_dir)?.published().is_some();
         if is_there {
             write_magic(fs, own_dir, [0; MAGIC.len()])?;
         }
         Ok(Self(is_there))
-    }
-
-    /// Whether a writer withholds it.
-    ///
-    /// # Errors
-    /// Where the file is there and can't be read.
-    pub(crate) fn is_by_writer(fs: &dyn FileSystem, own_dir: &Path) -> Result<bool> {
-        Ok(read_at::<{ MAGIC.len() }>(fs, own_dir, 0)?.is_some_and(|magic| magic == [0; MAGIC.len()]))
     }
 
     /// Leaves the file as it was: the store is not opened.
@@ -202,25 +205,34 @@ impl Published {
     }
 }
 
-impl PublishedPositions {
-    /// Reads what a writer published; `None` where it published nothing.
+impl Progress {
+    /// Reads what the one that has the store's lock tells.
     ///
     /// # Errors
     /// Where the file is there and can't be read.
-    pub fn read(fs: &dyn FileSystem, own_dir: &Path) -> Result<Option<Self>> {
-        let Some(bytes) = read_at::<OPENINGS_AT>(fs, own_dir, 0)?.filter(|bytes| bytes.starts_with(&MAGIC))
-        else {
-            return Ok(None);
-        };
+    pub fn read(fs: &dyn FileSystem, own_dir: &Path) -> Result<Self> {
+        let Some(bytes) = read_at::<OPENINGS_AT>(fs, own_dir, 0)? else { return Ok(Self::Untold) };
+        if bytes.starts_with(&[0; MAGIC.len()]) {
+            return Ok(Self::Recovering);
+        }
+        if !bytes.starts_with(&MAGIC) {
+            return Ok(Self::Untold);
+        }
         let field = |at| i64_at(&bytes, at).unwrap_or(0);
         let offset = |at| num::from_java_long(field(at)).unwrap_or(0);
-        Ok(Some(Self {
+        Ok(Self::Published(PublishedPositions {
             pid: field(PID_AT),
             opened_ms: field(OPENED_AT),
             wrote: offset(WROTE_AT),
             flushed: offset(FLUSHED_AT),
             dispatched: offset(DISPATCHED_AT),
         }))
+    }
+
+    /// What it published, if it did.
+    #[must_use]
+    pub const fn published(self) -> Option<PublishedPositions> {
+        if let Self::Published(positions) = self { Some(positions) } else { None }
     }
 }
 

@@ -16,11 +16,11 @@ use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::format::message::{Check, Record};
 use crate::fs::FileSystem;
-use crate::lock::{self, Progress};
+use crate::lock;
 use crate::mmap::file_queue::{FileQueue, Listing};
 use crate::mmap::mapped_file::MappedFile;
 use crate::num;
-use crate::published::{Openings, PublishedPositions, Unchanged};
+use crate::published::{Openings, Progress, PublishedPositions, Unchanged};
 use crate::recovery::log_end::ends_in_zeros;
 use crate::sync::Mutex;
 

@@ -15,12 +15,12 @@ use crate::dispatch::Dispatcher;
 use crate::error::{Error, Result};
 use crate::fs::{FileSystem, OpenMode, make_folder};
 use crate::index::IndexService;
-use crate::lock::{self, Progress, StoreLock, Writer};
+use crate::lock::{self, StoreLock, Writer};
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions};
 use crate::mmap::mapped_file::Access;
 use crate::num;
 use crate::poison::Poison;
-use crate::published::{Published, PublishedPositions, Unchanged, Withheld};
+use crate::published::{Progress, Published, PublishedPositions, Unchanged, Withheld};
 use crate::recovery::layout::Layout;
 use crate::recovery::{self, Recovered, Recovery, StoreState};
 use crate::removed_queues;
@@ -338,24 +338,19 @@ fn open_for_writing(
     make_folder(&*fs, root)?;
     let own_dir = config.own_dir();
     let lock = StoreLock::take(&*fs, &config.lock_file(), &own_dir)?;
-    let withheld = match Withheld::begin(&*fs, &own_dir) {
-        Ok(withheld) => withheld,
-        Err(error) => {
-            lock.undo(&*fs);
-            return Err(error);
-        }
-    };
     // Only with the lock is certain that nobody writes: what was looked at before is looked at again.
-    let opened = Layout::read(&*fs, &config).and_then(|layout| {
+    let find_out = || {
+        let layout = Layout::read(&*fs, &config)?;
         layout.check_for_writing(&*fs, &config)?;
         let parts = load(&config, &fs, &clock, &layout, Access::MapWrite, false)?;
         let recovery = recovery::recover(recovered(&config, &parts, None, true))?;
         Ok((parts, recovery))
-    });
+    };
+    let opened = Withheld::begin(&*fs, &own_dir)
+        .and_then(|withheld| find_out().inspect_err(|_| withheld.undo(&*fs, &own_dir)));
     let (parts, recovery) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            withheld.undo(&*fs, &own_dir);
             lock.undo(&*fs);
             return Err(error);
         }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use mqstore_core::error::Error;
 use mqstore_core::fs::{DirEntry, FileHandle, FileSystem, Metadata, OpenMode, OsFileSystem, Space};
-use mqstore_core::lock::{Progress, StoreLock, writer};
+use mqstore_core::lock::{StoreLock, writer};
+use mqstore_core::published::Progress;
 use mqstore_core::store::Mode;
 
 use crate::stores::{config, fs, numbers, open, put, read, tree, try_open};

@@ -1,6 +1,6 @@
 //! What a writer lets followers see.
 
-use mqstore_core::published::{Openings, Published, PublishedPositions, Unchanged, Withheld, path};
+use mqstore_core::published::{Openings, Progress, Published, PublishedPositions, Unchanged, Withheld, path};
 
 use crate::stores::fs;
 
@@ -19,18 +19,18 @@ fn openings(own_dir: &std::path::Path) -> Openings {
 #[test]
 fn followers_read_what_the_writer_set() {
     let root = tempfile::tempdir().unwrap();
-    assert_eq!(PublishedPositions::read(&*fs(), root.path()).unwrap(), None);
+    assert_eq!(Progress::read(&*fs(), root.path()).unwrap().published(), None);
     let published = open(root.path(), 1000, 30, 30);
-    assert_eq!(PublishedPositions::read(&*fs(), root.path()).unwrap(), Some(FIRST));
+    assert_eq!(Progress::read(&*fs(), root.path()).unwrap().published(), Some(FIRST));
     published.set_wrote(300);
     published.set_flushed(200);
     published.set_dispatched(100);
     let expected = PublishedPositions { wrote: 300, flushed: 200, dispatched: 100, ..FIRST };
-    assert_eq!(PublishedPositions::read(&*fs(), root.path()).unwrap(), Some(expected));
+    assert_eq!(Progress::read(&*fs(), root.path()).unwrap().published(), Some(expected));
     let again = open(root.path(), 2000, 300, 300);
     again.set_wrote(900);
     let expected = PublishedPositions { opened_ms: 2000, wrote: 900, ..FIRST };
-    assert_eq!(PublishedPositions::read(&*fs(), root.path()).unwrap(), Some(expected));
+    assert_eq!(Progress::read(&*fs(), root.path()).unwrap().published(), Some(expected));
 }
 
 #[test]
@@ -38,12 +38,12 @@ fn files_of_something_else_publish_nothing() {
     let root = tempfile::tempdir().unwrap();
     for content in [&b""[..], b"mqstpub1", &[0xff; 4096]] {
         std::fs::write(path(root.path()), content).unwrap();
-        assert_eq!(PublishedPositions::read(&*fs(), root.path()).unwrap(), None);
+        assert_eq!(Progress::read(&*fs(), root.path()).unwrap().published(), None);
         assert_eq!(openings(root.path()), Openings::default());
     }
     let negative = [&b"mqstpub1"[..], &[0xff; 4000]].concat();
     std::fs::write(path(root.path()), &negative).unwrap();
-    let found = PublishedPositions::read(&*fs(), root.path()).unwrap().unwrap();
+    let found = Progress::read(&*fs(), root.path()).unwrap().published().unwrap();
     assert_eq!((found.wrote, found.flushed, found.dispatched), (0, 0, 0), "a negative position is none");
     for count in [[0xff; 8], [0x7f; 8]] {
         let mut openings_of = negative.clone();
@@ -64,7 +64,7 @@ fn a_new_writer_withholds_what_the_one_before_it_published() {
     drop(open(root.path(), 1000, 30, 30));
     let before = std::fs::read(path(root.path())).unwrap();
     let withheld = Withheld::begin(&*fs(), root.path()).unwrap();
-    assert_eq!(PublishedPositions::read(&*fs(), root.path()).unwrap(), None);
+    assert_eq!(Progress::read(&*fs(), root.path()).unwrap().published(), None);
     withheld.undo(&*fs(), root.path());
     assert_eq!(std::fs::read(path(root.path())).unwrap(), before);
 }
