@@ -186,6 +186,28 @@ def test_listeners_see_what_arrived(store: mqstore.MessageStore) -> None:
     assert len(seen) == 5
 
 
+def test_a_listener_that_comes_while_the_last_one_goes_is_told(
+    store: mqstore.MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = threading.Event()
+    coming = threading.Thread(target=store.add_listener, args=(lambda _arrivals: told.set(),))
+    set_listening = store._set_listening
+
+    def set_once_another_has_come(*, listening: bool) -> None:
+        if not listening:
+            coming.start()
+            # It comes in between, or has to wait until this is done.
+            coming.join(0.2)
+        set_listening(listening=listening)
+
+    remove = store.add_listener(lambda _arrivals: None)
+    monkeypatch.setattr(store, "_set_listening", set_once_another_has_come)
+    remove()
+    coming.join()
+    store.put("t", b"", queue_id=0)
+    assert told.wait(30)
+
+
 def test_a_listener_is_a_function(store: mqstore.MessageStore) -> None:
     wrong: Any = 5
     with pytest.raises(TypeError, match="listener=5: expected a function of arrivals"):

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -114,6 +115,8 @@ class MessageStore(StoreOperations):
         """Starts the services: those without which nothing works, and those that are asked for."""
         self._begin(ConsumerManager(self))
         self._listeners: list[Callable[[list[Arrival]], None]] = []
+        self._changing_listeners = threading.RLock()
+        """Held while the engine is told whether there are any: told late, it would tell nobody of what comes."""
         self._topics: TopicConfigManager | None = None
         self._check_listener = check_listener
         self._transactions = TransactionalMessages(weakref.proxy(self))
@@ -472,14 +475,15 @@ class MessageStore(StoreOperations):
             TypeError: it is no function.
         """
         check_function("listener", listener, "a function of arrivals")
-        self._listeners.append(listener)
-        self._set_listening(listening=True)
+        with self._changing_listeners:
+            self._listeners.append(listener)
+            self._set_listening(listening=True)
 
         def remove() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-            if not self._listeners:
-                self._set_listening(listening=False)
+            with self._changing_listeners:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+                self._set_listening(listening=bool(self._listeners))
 
         return remove
 
