@@ -97,10 +97,16 @@ impl Store {
 
     /// The store's openings, and how far its writer is.
     fn look_at_writers(&self) -> Result<(Openings, Progress)> {
-        // What it publishes is read behind them: it may be newer than they are, and is never older.
-        let openings = openings_of(&*self.fs, &self.config)?;
-        let writer = lock::writer(&*self.fs, &self.config.lock_file(), &self.config.own_dir())?;
-        Ok((openings, writer.map_or(Progress::Untold, |writer| writer.progress)))
+        let mut openings = openings_of(&*self.fs, &self.config)?;
+        loop {
+            let writer = lock::writer(&*self.fs, &self.config.lock_file(), &self.config.own_dir())?;
+            let since = openings_of(&*self.fs, &self.config)?;
+            if since == openings {
+                return Ok((openings, writer.map_or(Progress::Untold, |writer| writer.progress)));
+            }
+            // How far a writer is says nothing to who does not know yet what its opening changed.
+            openings = since;
+        }
     }
 
     /// What a look at queues' units gives. In a store that is only read a writer that opens it makes units anew
@@ -122,8 +128,11 @@ impl Store {
     }
 
     /// In a store that is only read: sees what writers have changed that have opened it since. Units of which the queues'
-    /// files are missing some now are in memory then. Gives whether there was such a writer.
+    /// files are missing some now are in memory then. Gives whether there was such a writer; one elsewhere is read as it was.
     fn follow_openings(&self) -> Result<bool> {
+        if self.fs.is_remote() {
+            return Ok(false);
+        }
         let (openings, progress) = self.look_at_writers()?;
         let is_recovering = progress == Progress::Recovering;
         if *self.follow.seen.lock() == (Seen { openings, is_recovering }) {
