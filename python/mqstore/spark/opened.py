@@ -36,7 +36,7 @@ def expand(paths: Sequence[str]) -> list[str]:
     """The stores that paths, URIs and globs of both name, each once, in order.
 
     Raises:
-        OptionError: a glob finds nothing.
+        OptionError: a glob finds nothing, or two URIs differ in what is not shown of them alone.
     """
     found: dict[str, None] = {}
     for path in paths:
@@ -52,6 +52,9 @@ def expand(paths: Sequence[str]) -> list[str]:
         if not names:
             raise bad_option("path", path, "it names no folder with a commitlog in it")
         found.update(dict.fromkeys(names))
+    names = [byte_ranges.shown(path) for path in found]
+    for name in {name for name in names if names.count(name) > 1}:
+        raise bad_option("paths", name, "what is not shown of a URI tells no stores apart")
     return list(found)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from mqstore._native import SqlFilter
 from mqstore.option_error import bad_argument, bad_option
-from mqstore.store.byte_ranges import is_remote, shown, with_parameters
+from mqstore.store.byte_ranges import is_remote, with_parameters
 
 __all__ = ["EARLIEST", "LATEST", "Bounds", "ReadOptions", "names_option"]
 
@@ -192,9 +192,6 @@ def _paths(values: _Values) -> tuple[str, ...]:
     if parameters and not any(is_remote(str(each)) for each in found):
         name = f"{_PARAMETER}{next(iter(parameters))}"
         raise bad_option(name, "***", "it goes with a path that is a URI, like s3://bucket/store")
-    names = [shown(str(each)) for each in found]
-    for each in {name for name in names if is_remote(name) and names.count(name) > 1}:
-        raise bad_option("paths", each, "it is there twice: what is not shown of a URI tells no stores apart")
     return tuple(with_parameters(str(each), parameters) if is_remote(str(each)) else str(each) for each in found)
 
 
