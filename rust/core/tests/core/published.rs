@@ -57,6 +57,14 @@ fn files_of_something_else_publish_nothing() {
 }
 
 #[test]
+fn what_cannot_be_read_is_an_error() {
+    let root = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(path(root.path()), path(root.path())).unwrap();
+    assert!(Progress::read(&*fs(), root.path()).is_err());
+    assert!(Openings::read(&*fs(), root.path()).is_err());
+}
+
+#[test]
 fn a_new_writer_withholds_what_the_one_before_it_published() {
     let root = tempfile::tempdir().unwrap();
     Withheld::begin(&*fs(), root.path()).unwrap().undo(&*fs(), root.path());

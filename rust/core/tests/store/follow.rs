@@ -74,6 +74,8 @@ fn a_reader_lets_go_of_files_that_retention_took() {
     reader.refresh().unwrap();
     let found = numbers(&reader);
     assert!(found.len() < 60 && found.last() == Some(&59));
+    let queue = reader.find_consume_queue("t", 0).unwrap();
+    assert_eq!(queue.min_offset_in_queue(), found[0] as u64);
     assert_eq!(crate::stores::bodies_of(&kept), [format!("{:0>80}", 0)]);
 }
 
