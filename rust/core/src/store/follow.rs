@@ -222,22 +222,6 @@ impl Store {
         })
     }
 
-    /// Goes over the log; anew by the files that are there then, where the writer removes one before it is opened.
-    pub(super) fn beside_removal<T>(&self, walk: impl Fn() -> Result<T>) -> Result<T> {
-        loop {
-            let min_before = self.log.min_offset();
-            match walk() {
-                Err(error) if self.mode == Mode::Read && error.is_removed(&*self.fs) => {
-                    self.list_log()?;
-                    if self.log.min_offset() == min_before {
-                        return Err(error);
-                    }
-                }
-                outcome => return outcome,
-            }
-        }
-    }
-
     /// Goes by the log's files that are there now. Where the writer has removed what was never seen of them, the queues
     /// go on behind it.
     fn list_log(&self) -> Result<()> {

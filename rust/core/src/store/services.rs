@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Store;
+use super::{Mode, Store};
 use crate::bell::Bell;
 use crate::commit_log::{FlushOutcome, GroupCommit};
 use crate::error::Result;
@@ -19,7 +19,7 @@ impl Store {
     /// Where log, queues or index can't be read or written. Nothing is lost: the next pass goes on
     /// where this one stopped.
     pub fn reput(&self) -> Result<u64> {
-        let dispatched = self.beside_removal(|| self.dispatcher.pass(self.targets()))?;
+        let dispatched = self.dispatcher.pass(self.targets())?;
         if self.config.is_slave {
             self.log.saw_store_timestamp(self.dispatcher.store_timestamp());
         }
@@ -29,10 +29,12 @@ impl Store {
     /// A reader that asks for what is not dispatched yet dispatches it, so that what was put is
     /// found at once.
     pub(crate) fn catch_up(&self) -> Result<()> {
-        if self.dispatch_behind_bytes() > 0 && !self.is_closed() {
-            self.reput()?;
+        if self.dispatch_behind_bytes() == 0 || self.is_closed() {
+            return Ok(());
         }
-        Ok(())
+        // Beside a writer, which may remove files meanwhile.
+        let caught_up = if self.mode == Mode::Read { self.refresh() } else { self.reput() };
+        caught_up.map(drop)
     }
 
     /// A flush pass over the log, and with it the checkpoint's physic time.

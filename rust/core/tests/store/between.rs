@@ -13,7 +13,7 @@ use mqstore_core::config::StoreConfig;
 use mqstore_core::store::{Mode, PutStep, Store};
 
 use crate::hooked::{Call, Hook, HookedFileSystem};
-use crate::stores::{bodies, config, message, numbers, open, put, tree};
+use crate::stores::{LOG_FILE_SIZE, bodies, config, fill, log_file, message, numbers, open, put, tree};
 
 /// How long a step waits for the other thread, which may have to wait for this one.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
@@ -114,13 +114,13 @@ fn a_flush_beside_dispatch_that_writes_units_claims_what_is_in_the_files() {
     store.flush_everything().unwrap();
     for number in 0..60 {
         clock.set(1_000_000 + 10_000 * i64::try_from(number).unwrap());
-        crate::stores::fill(&store, number..number + 1);
+        fill(&store, number..number + 1);
     }
     store.reput().unwrap();
     // As if as much was in memory as may be: the next unit has dispatch write all of them.
     let queue = store.find_consume_queue("t", 0).unwrap();
     (0..(64 << 20) / 20 - 59).for_each(|_| store.queues().list(&queue).unwrap());
-    crate::stores::fill(&store, 60..61);
+    fill(&store, 60..61);
     turn.is_due_now();
     let dispatch = std::thread::spawn({
         let store = Arc::clone(&store);
@@ -323,4 +323,31 @@ fn a_removal_that_fails_at_its_last_step_has_not_happened() {
 
 fn numbers_of(bodies: &[String]) -> Vec<usize> {
     bodies.iter().map(|body| body.parse().unwrap()).collect()
+}
+
+/// Retention takes a file that a reader's refresh has listed, and not opened yet.
+#[test]
+fn a_refresh_goes_on_behind_files_that_go_meanwhile() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    fill(&writer, 0..5);
+    let is_due = Arc::new(AtomicBool::new(false));
+    let taken = Arc::clone(&is_due);
+    let third = log_file(root.path(), 2 * LOG_FILE_SIZE);
+    let before: Vec<_> = (0..3).map(|number| log_file(root.path(), number * LOG_FILE_SIZE)).collect();
+    let hook = move |call, path: &Path| {
+        if matches!(call, Call::Open) && path == third && taken.swap(false, Ordering::SeqCst) {
+            before.iter().try_for_each(std::fs::remove_file)?;
+        }
+        Ok(())
+    };
+    let (reader, _) = open_hooked(config(root.path()), Mode::Read, Box::new(hook));
+    fill(&writer, 5..80);
+    is_due.store(true, Ordering::SeqCst);
+    reader.refresh().unwrap();
+    assert!(!is_due.load(Ordering::SeqCst));
+    assert_eq!(reader.first_offset(), 3 * LOG_FILE_SIZE);
+    let found = numbers(&reader);
+    assert!(found.len() < 40 && found.last() == Some(&79), "{found:?}");
+    assert_eq!((reader.gaps(), reader.rejected_count()), (Vec::new(), 0));
 }

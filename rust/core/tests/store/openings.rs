@@ -87,6 +87,8 @@ fn a_reader_follows_a_log_that_was_cut_and_goes_on_otherwise() {
         let damaged = 30;
         let file = log_file(root.path(), LOG_FILE_SIZE);
         patch(&file, (damaged % 20) * 200 + 150, |bytes| bytes[0] ^= 0xff);
+        assert!(Selection::default().count(Arc::clone(&reader.store)).unwrap() < 60);
+        assert_ne!(reader.gaps(), [], "it has seen the damage that is cut now");
         let cutting = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
         let writer = open_with(cutting);
         let kept = numbers(&writer).len();
