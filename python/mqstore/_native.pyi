@@ -963,6 +963,8 @@ class Store:
         """The first place at or behind an offset of the log at which it can be divided."""
     def _made_anew_from(self) -> int | None:
         """From which offset of the log on units were made anew since the store was opened to read."""
+    def _check_not_made_anew(self) -> None:
+        """Raises `StoreChangedError` where there is such an offset."""
     def _openings_seen(self) -> int:
         """How many openings of the store by writers it has seen."""
     def _first_unit_at(self, topic: str, queue_id: int, offset: int) -> int:

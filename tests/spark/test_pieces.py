@@ -298,6 +298,20 @@ def test_units_that_a_writer_makes_anew_are_not_passed_over(tmp_path: Path) -> N
     assert list(read()) == known
 
 
+def test_queue_files_that_a_writer_has_not_made_again_yet_are_no_loss(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    fill(path, 900, topics=1)
+    options = ReadOptions.of({"path": str(path), "assign": '{"topic-0": [0]}'})
+    (piece,) = plan(options, Narrowing(), has_bodies=False)
+    for file in (path / "consumequeue/topic-0/0").iterdir():
+        file.unlink()
+    with pytest.raises(DataLossError, match="shorter"):
+        list(read_piece(piece, schema("queue_offset"), options))
+    note_opening(path)
+    with pytest.raises(StoreChangedError, match="read again"):
+        list(read_piece(piece, schema("queue_offset"), options))
+
+
 @pytest.mark.parametrize("options", [{}, {"subscribe": "topic-0,topic-1,topic-2"}], ids=["log", "queues"])
 def test_damaged_records_with_keys(tmp_path: Path, options: dict[str, Any]) -> None:
     """Whether a damaged record is meant nobody knows: where the index leads to it, it is told."""

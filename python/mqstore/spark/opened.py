@@ -52,9 +52,11 @@ def expand(paths: Sequence[str]) -> list[str]:
         if not names:
             raise bad_option("path", path, "it names no folder with a commitlog in it")
         found.update(dict.fromkeys(names))
-    names = [byte_ranges.shown(path) for path in found]
-    for name in {name for name in names if names.count(name) > 1}:
-        raise bad_option("paths", name, "what is not shown of a URI tells no stores apart")
+    shown: set[str] = set()
+    for name in map(byte_ranges.shown, found):
+        if name in shown:
+            raise bad_option("paths", name, "what is not shown of a URI tells no stores apart")
+        shown.add(name)
     return list(found)
 
 
@@ -63,7 +65,7 @@ def check_stores(paths: Sequence[str]) -> None:
 
     Raises:
         MQStoreError: as :func:`mqstore.open` does.
-        OptionError: a glob finds nothing.
+        OptionError: as for :func:`expand`.
     """
     for path in expand(paths):
         _open_part(path, None, None, None, pread=None)
@@ -132,7 +134,7 @@ def _can_go_on(path: str, identity: _Identity, store: "mqstore.MessageStore | _n
 
 def _is_as_opened(path: str, identity: _Identity, part: _native.Store) -> bool:
     """Whether a part is as it was, which is read and not refreshed."""
-    return byte_ranges.is_remote(path) or (_is_still(path, identity, part) and part._made_anew_from() is None)
+    return _is_still(path, identity, part) and part._made_anew_from() is None
 
 
 def _is_still(path: str, identity: _Identity, store: "mqstore.MessageStore | _native.Store") -> bool:

@@ -102,6 +102,7 @@ def _open(piece: Piece, options: ReadOptions) -> "_native.Store":
         forget_part(piece.path, piece.topics, piece.openings, pread=options.pread, run=piece.run)
         store = part_of(piece.path, piece.topics, piece.log_end, piece.openings, pread=options.pread, run=piece.run)
         if not _has_units(store, piece):
+            store._check_not_made_anew()
             raise DataLossError(
                 f"option path={piece.store}: its queue files are shorter than when the read was planned"
             )

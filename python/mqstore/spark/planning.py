@@ -138,7 +138,6 @@ def _piece_size(options: ReadOptions, total: float, *, has_bodies: bool) -> floa
 
 
 def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRange | None) -> _Share:
-    keys = narrowing.keys_of(options.keys)
     spec = narrowing.apply(
         SelectionSpec(
             tags=options.tags,
@@ -150,18 +149,32 @@ def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRan
     if of_log is not None:
         begin = max(of_log.begin, spec.from_phy_offset or 0)
         spec = replace(spec, from_phy_offset=begin, to_phy_offset=min(of_log.end, spec.to_phy_offset or of_log.end))
-    if keys is None and not options.has_topics and narrowing.topics is None:
+    if not options.has_topics and narrowing.topics is None and narrowing.keys_of(options.keys) is None:
         return _share_of_log(path, options, spec, is_stream=of_log is not None)
+    share = None
+    while share is None:
+        share = _share_of_units(path, options, narrowing, spec, of_log)
+    return share
+
+
+def _share_of_units(
+    path: str, options: ReadOptions, narrowing: Narrowing, spec: SelectionSpec, of_log: LogRange | None
+) -> _Share | None:
+    """`None` where a writer opened the store meanwhile: what that makes anew was missing for a moment."""
     store = followed(path, pread=options.pread)
+    openings = store._openings_seen()
     log_end = store.get_max_phy_offset() if of_log is None else of_log.end
     queues = _queue_bounds(store, options, narrowing, is_stream=of_log is not None)
+    keys = narrowing.keys_of(options.keys)
     if keys is not None:
         ranges: list[QueueRow] = [(topic, queue_id, begin, end) for topic, queue_id, begin, end, _ in queues]
         spec = replace(spec, keys=keys, queues=ranges if options.has_topics or narrowing.topics is not None else None)
         # Which of them are meant, and which are damaged, is for the piece to tell.
         places = [place for place in store._places_of_keys(spec) if place < log_end]
-        return _Share(path, log_end, spec, store._openings_seen(), places=tuple(places))
-    return _share_of_queues(store, path, log_end, spec, queues)
+        share = _Share(path, log_end, spec, openings, places=tuple(places))
+    else:
+        share = _share_of_queues(store, path, log_end, spec, queues)
+    return share if store._openings_seen() == openings and store._made_anew_from() is None else None
 
 
 def _share_of_log(path: str, options: ReadOptions, spec: SelectionSpec, *, is_stream: bool) -> _Share:

@@ -96,10 +96,12 @@ pub struct Writer {
 /// # Errors
 /// Where the file is there and can't be asked.
 pub fn writer(fs: &dyn FileSystem, path: &Path, own_dir: &Path) -> Result<Option<Writer>> {
-    if fs.metadata(path).map_err(Error::io("look at", path))?.is_none() {
-        return Ok(None);
-    }
-    let handle = fs.open(path, OpenMode::Read).map_err(Error::io("open", path))?;
+    let handle = match fs.open(path, OpenMode::Read) {
+        Ok(handle) => handle,
+        // No store, or one of which a writer has removed it whose opening failed.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("open", path)(error)),
+    };
     let Some(LockOutcome::Held(pid)) =
         handle.lock_holder().map_err(Error::io("ask for the lock of", path))?
     else {

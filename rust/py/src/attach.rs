@@ -4,6 +4,9 @@
 //! collection of garbage, a callback or a generator, can be Python code that calls pyarrow, which lets go of the GIL by its own
 //! means and calls what this module gave it: a stream's next batch, or its release.
 
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -34,4 +37,29 @@ impl Drop for Held {
 pub fn try_attached<T>(run: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     let _held = Held::take()?;
     Python::try_attach(run)
+}
+
+/// An object of Python's that is let go of with the GIL, whoever drops it; at the interpreter's end it goes with that.
+pub struct Kept<T>(ManuallyDrop<Py<T>>);
+
+impl<T> Kept<T> {
+    pub const fn new(object: Py<T>) -> Self {
+        Self(ManuallyDrop::new(object))
+    }
+}
+
+impl<T> Deref for Kept<T> {
+    type Target = Py<T>;
+
+    fn deref(&self) -> &Py<T> {
+        &self.0
+    }
+}
+
+impl<T> Drop for Kept<T> {
+    #[allow(unsafe_code)] // when it is dropped is the point
+    fn drop(&mut self) {
+        // SAFETY: nobody has it any more, and it is dropped this once.
+        try_attached(|_| unsafe { ManuallyDrop::drop(&mut self.0) });
+    }
 }

@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use mqstore_core::clock::Clock;
 use pyo3::prelude::*;
 
-use crate::attach::try_attached;
+use crate::attach::{Kept, try_attached};
 
 /// Calls a Python function for the time. Where it fails the last time it gave stands, and the
 /// failure is reported as Python reports what cannot be raised.
 pub struct PyClock {
-    now_ms: Py<PyAny>,
+    now_ms: Kept<PyAny>,
     last: AtomicI64,
 }
 
 impl PyClock {
     pub const fn new(now_ms: Py<PyAny>) -> Self {
-        Self { now_ms, last: AtomicI64::new(0) }
+        Self { now_ms: Kept::new(now_ms), last: AtomicI64::new(0) }
     }
 }
 

@@ -7,11 +7,11 @@ use std::sync::{Arc, LazyLock};
 
 use mqstore_core::fs::{FileSystem, OsFileSystem};
 use mqstore_core::ranges::{BlockCache, Listed, RangeFileSystem, Source, SourceFile};
-use pyo3::exceptions::{PyException, PyFileNotFoundError, PyPermissionError};
+use pyo3::exceptions::{PyBaseException, PyException, PyFileNotFoundError, PyPermissionError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::attach::try_attached;
+use crate::attach::{Kept, try_attached};
 
 /// Bytes that this process keeps of files that are read by ranges, of all stores together.
 const CACHE_SIZE: usize = 128 << 20;
@@ -23,17 +23,17 @@ pub fn file_system(ranges: Option<Py<PyAny>>, root: &Path) -> Arc<dyn FileSystem
     match ranges {
         None => Arc::new(OsFileSystem),
         Some(object) => {
-            let source: Arc<dyn Source> = Arc::new(PySource(object));
+            let source: Arc<dyn Source> = Arc::new(PySource(Kept::new(object)));
             Arc::new(RangeFileSystem::new(source, root.into(), Arc::clone(&CACHE)))
         }
     }
 }
 
 /// A `mqstore.store.byte_ranges.ByteRanges`.
-struct PySource(Py<PyAny>);
+struct PySource(Kept<PyAny>);
 
 /// A `mqstore.store.byte_ranges.RangeReader`.
-struct PySourceFile(Py<PyAny>);
+struct PySourceFile(Kept<PyAny>);
 
 /// Path, whether it is a folder, bytes, when it changed last in milliseconds.
 type Row = (String, bool, Option<u64>, i64);
@@ -49,9 +49,10 @@ impl Source for PySource {
     }
 
     fn open(&self, path: &str) -> Result<Arc<dyn SourceFile>> {
-        call(
-            |py| Ok(Arc::new(PySourceFile(self.0.call_method1(py, "open", (path,))?)) as Arc<dyn SourceFile>),
-        )
+        call(|py| {
+            let file = self.0.call_method1(py, "open", (path,))?;
+            Ok(Arc::new(PySourceFile(Kept::new(file))) as Arc<dyn SourceFile>)
+        })
     }
 }
 
@@ -86,7 +87,7 @@ fn call<T>(run: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T> {
             };
             let is_exit = !error.is_instance_of::<PyException>(py);
             let text = error.value(py).to_string();
-            Error::new(kind, Raised { text, exit: is_exit.then_some(error) })
+            Error::new(kind, Raised { text, exit: is_exit.then(|| Kept::new(error.into_value(py))) })
         })
     });
     called.unwrap_or_else(|| Err(Error::other("the interpreter has ended")))
@@ -96,7 +97,7 @@ fn call<T>(run: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T> {
 struct Raised {
     text: String,
     /// An interrupt or another end of the program, which is no failure of the call.
-    exit: Option<PyErr>,
+    exit: Option<Kept<PyBaseException>>,
 }
 
 impl fmt::Display for Raised {
@@ -118,7 +119,7 @@ pub fn exit_of(py: Python<'_>, error: &Error) -> Option<PyErr> {
     let mut inner = error.get_ref()? as &(dyn std::error::Error + 'static);
     loop {
         if let Some(raised) = inner.downcast_ref::<Raised>() {
-            return raised.exit.as_ref().map(|exit| exit.clone_ref(py));
+            return raised.exit.as_ref().map(|exit| PyErr::from_value(exit.bind(py).clone().into_any()));
         }
         inner = match inner.downcast_ref::<Error>().and_then(Error::get_ref) {
             Some(wrapped) => wrapped,

@@ -17,7 +17,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::attach::try_attached;
+use crate::attach::Kept;
 use crate::errors::{self, detached};
 use crate::message::Message;
 use crate::reading::boundary_of;
@@ -115,24 +115,17 @@ fn columns_of(columns: Option<Vec<String>>, body: &str) -> PyResult<Columns> {
 
 /// A reader that keeps its store, which would be closed with whoever has it.
 struct KeptReader {
-    kept: Option<(MessageReader, Py<Store>)>,
+    reader: MessageReader,
     schema: SchemaRef,
     /// The engine's error that ended it.
     error: Arc<Mutex<Option<Error>>>,
+    _store: Kept<Store>,
 }
 
 impl KeptReader {
     fn new(store: &Bound<'_, Store>, reader: MessageReader) -> Box<Self> {
         let schema = reader.schema();
-        Box::new(Self { kept: Some((reader, store.clone().unbind())), schema, error: Arc::default() })
-    }
-}
-
-impl Drop for KeptReader {
-    fn drop(&mut self) {
-        // Who releases a stream need not have the GIL, and what reads a store can have objects of Python too.
-        let kept = self.kept.take();
-        let _at_the_interpreters_end_it_goes_with_that = try_attached(|_| drop(kept));
+        Box::new(Self { reader, schema, error: Arc::default(), _store: Kept::new(store.clone().unbind()) })
     }
 }
 
@@ -140,8 +133,7 @@ impl Iterator for KeptReader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (reader, _) = self.kept.as_mut()?;
-        let batch = broken_off(|| reader.next())?;
+        let batch = broken_off(|| self.reader.next())?;
         Some(batch.map_err(|error| match error {
             ArrowError::ExternalError(source) => {
                 ArrowError::ExternalError(match source.downcast::<Error>() {
@@ -248,6 +240,11 @@ impl Store {
     /// From which offset of the log on units were made anew since the store was opened to read; `None` where none were.
     fn _made_anew_from(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         detached(py, || self.core.made_anew_from())
+    }
+
+    /// Raises where there is such an offset.
+    fn _check_not_made_anew(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.core.check_not_made_anew())
     }
 
     /// How many openings of the store by writers it has seen.

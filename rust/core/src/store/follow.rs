@@ -140,25 +140,36 @@ impl Store {
         }
         if self.is_part {
             // It makes no units, and ends where it did.
-            return self
-                .made_anew_from()?
-                .map_or(Ok(false), |from| Err(Error::MadeAnew { path: self.path().into(), from }));
+            return self.check_not_made_anew().map(|()| false);
         }
         self.refresh()?;
         Ok(true)
     }
 
     /// From which offset of the log on units were made anew by writers that opened the store since it was opened to read,
-    /// or are just now; `None` where all that it has is as it was.
+    /// or are just now; `None` where all that it has is as it was, and of one elsewhere, which is read as it was first.
     ///
     /// # Errors
     /// Where what writers publish can't be read.
     pub fn made_anew_from(&self) -> Result<Option<u64>> {
-        let (openings, progress) = self.look_at_writers()?;
+        if self.fs.is_remote() {
+            return Ok(None);
+        }
+        // First: what is seen must not be newer than what is looked at.
         let seen = self.follow.seen.lock();
+        let (openings, progress) = self.look_at_writers()?;
         let unchanged = self.unchanged_since(&seen, &openings, progress == Progress::Recovering)?;
         let from = unchanged.queues.min(unchanged.log);
         Ok((from < self.log.max_offset()).then_some(from))
+    }
+
+    /// Whether all that a part has is as it was.
+    ///
+    /// # Errors
+    /// [`Error::MadeAnew`] where units were made anew; as for [`Store::made_anew_from`].
+    pub fn check_not_made_anew(&self) -> Result<()> {
+        let made_anew = |from| Err(Error::MadeAnew { path: self.path().into(), from });
+        self.made_anew_from()?.map_or(Ok(()), made_anew)
     }
 
     /// What is as it was when others were the last writers to be seen.
@@ -213,12 +224,13 @@ impl Store {
             let log_end = end.min(wrote.max(min_offset));
             let from = self.index.as_ref().map_or(log_end, |index| index.forget_behind(unchanged.log));
             self.dispatcher.go_back(offset.min(from));
-            self.log.set_end(log_end, self.log.last_store_timestamp());
-            if self.is_part {
-                return Ok(());
+            if !self.is_part {
+                self.damaged.lock().retain(|gap| gap.from < offset);
+                self.queues.all().iter().try_for_each(|queue| queue.cut_behind(offset).map(drop))?;
             }
-            self.damaged.lock().retain(|gap| gap.from < offset);
-            self.queues.all().iter().try_for_each(|queue| queue.cut_behind(offset).map(drop))
+            // Last: who could not read a queue finds by it that there is something to cut still.
+            self.log.set_end(log_end, self.log.last_store_timestamp());
+            Ok(())
         })
     }
 
