@@ -1,7 +1,9 @@
 //! A reader beside one writer after the other: what the next one cuts or makes anew.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mqstore_core::clock::ManualClock;
 use mqstore_core::config::{OnDamage, StoreConfig};
@@ -13,6 +15,7 @@ use mqstore_core::published::Withheld;
 use mqstore_core::selection::{QueueRange, Selection};
 use mqstore_core::store::{Mode, Part, Store};
 
+use crate::hooked::{Call, Hook, HookedFileSystem};
 use crate::stores::{
     LOG_FILE_SIZE, Opened, config, crash, fill, fs, log_file, numbers, open, open_with, patch, put, read,
     try_open,
@@ -124,6 +127,37 @@ fn a_torn_record_is_not_there_for_a_reader_either() {
     let writer = open(root.path());
     assert_eq!(numbers(&writer), [0, 1, 2, 3, 4]);
     fill(&writer, 7..9);
+    assert_as_opened_now(&reader, root.path());
+}
+
+/// A reader that cannot read a queue when it goes back cuts it the next time.
+#[test]
+fn a_queue_that_could_not_be_cut_is_cut_later() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    fill(&writer, 0..60);
+    writer.reput().unwrap();
+    writer.flush_consume_queues(0).unwrap();
+    let refuses = Arc::new(AtomicBool::new(false));
+    let is_refused = Arc::clone(&refuses);
+    let hook: Hook = Box::new(move |call, path| {
+        let is_queue = path.components().any(|part| part.as_os_str() == "consumequeue");
+        if is_queue && matches!(call, Call::Open) && is_refused.load(Ordering::Relaxed) {
+            return Err(io::Error::from(io::ErrorKind::PermissionDenied));
+        }
+        Ok(())
+    });
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let fs = Arc::new(HookedFileSystem::new(hook));
+    let store = Store::open(config(root.path()), fs, Arc::<ManualClock>::clone(&clock), Mode::Read).unwrap();
+    let reader = Opened { store, clock };
+    crash(writer);
+    patch(&log_file(root.path(), LOG_FILE_SIZE), 10 * 200 + 150, |bytes| bytes[0] ^= 0xff);
+    let writer = open_with(StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) });
+    fill(&writer, 100..110);
+    refuses.store(true, Ordering::Relaxed);
+    assert!(matches!(reader.refresh(), Err(Error::Io { .. })));
+    refuses.store(false, Ordering::Relaxed);
     assert_as_opened_now(&reader, root.path());
 }
 
