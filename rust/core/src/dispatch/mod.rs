@@ -407,3 +407,27 @@ impl LastQueue {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::cq_unit::CqUnit;
+
+    #[test]
+    fn arrivals_that_nobody_fetches_go_the_oldest_first() {
+        let dispatcher = Dispatcher::default();
+        dispatcher.set_listening(true);
+        let count = (1 << 20) + 3;
+        for cq_offset in 0..num::java_long(num::offset(count)) {
+            let unit = CqUnit { physical_offset: 0, size: 100, tags_code: 0 };
+            let new = NewUnit { unit, cq_offset, store_timestamp: 0, filter_bit_map: None };
+            dispatcher.arrived(b"t", 0, new);
+        }
+        let arrivals = dispatcher.take_arrivals();
+        assert_eq!(arrivals.len(), (1 << 19) + 3);
+        let begin = 1 << 19;
+        let expected = begin + 1..=num::java_long(num::offset(count));
+        assert!(arrivals.iter().map(|arrival| arrival.max_offset).eq(expected));
+        assert_eq!(dispatcher.take_arrivals(), []);
+    }
+}

@@ -161,6 +161,37 @@ fn a_queue_that_could_not_be_cut_is_cut_later() {
     assert_as_opened_now(&reader, root.path());
 }
 
+/// What a reader's dispatch had to pass over it says once, whether it goes back before that or not.
+#[test]
+fn gaps_are_told_once_where_a_reader_goes_back() {
+    for is_known in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let writer = open(root.path());
+        fill(&writer, 0..1);
+        let sixth = writer.max_phy_offset() * 5;
+        let reader = read(root.path());
+        fill(&writer, 1..100);
+        writer.clock.set(2_000_000);
+        fill(&writer, 100..200);
+        patch(&log_file(root.path(), 0), sixth + 4, |bytes| bytes[0] ^= 0xff);
+        reader.refresh().unwrap();
+        let gaps = |store: &Store| store.gaps().iter().map(|gap| (gap.from, gap.to)).collect::<Vec<_>>();
+        let told = gaps(&reader);
+        assert_eq!(told.len(), 1);
+        if is_known {
+            writer.reput().unwrap();
+            writer.flush_everything().unwrap();
+        }
+        fill(&writer, 200..210);
+        reader.refresh().unwrap();
+        crash(writer);
+        let writer = open_with(StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) });
+        fill(&writer, 300..305);
+        reader.refresh().unwrap();
+        assert_eq!(gaps(&reader), if is_known { told } else { Vec::new() });
+    }
+}
+
 /// Fifty messages, the nth stored at the time n, of whose units the first thirteen are known to be on the disk.
 fn write_fifty(root: &Path) -> Opened {
     let writer = open(root);
