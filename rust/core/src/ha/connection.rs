@@ -119,16 +119,15 @@ impl Connection {
         }
     }
 
-    /// Reads what the slave has reported. Gives what it has confirmed.
-    pub(super) fn read_reports(&mut self, log: &CommitLog, options: &MasterOptions) -> Result<u64, Ended> {
+    /// Reads what the slave has reported.
+    pub(super) fn read_reports(&mut self, log: &CommitLog, options: &MasterOptions) -> Result<(), Ended> {
         let mut buffer = [0; READ_SIZE];
         for _ in 0..TURN_READS {
             let Some(count) = read_some(&mut self.stream, &mut buffer)? else { break };
             self.last_read = Instant::now();
             self.take_bytes(buffer.get(..count).unwrap_or_default(), log)?;
         }
-        check_silence(self.last_read, options.housekeeping_interval)?;
-        Ok(self.ack_offset)
+        check_silence(self.last_read, options.housekeeping_interval)
     }
 
     fn take_bytes(&mut self, mut bytes: &[u8], log: &CommitLog) -> Result<(), Ended> {

@@ -199,15 +199,21 @@ impl Master {
         events: &mut Vec<Event>,
     ) -> Result<Turn, Ended> {
         let had_asked = connection.has_asked();
-        let confirmed = connection.read_reports(log, &self.options)?;
-        if let ConnectionStatus { address, request_offset: Some(request), transferred_offset: from, .. } =
-            connection.status()
+        let read = connection.read_reports(log, &self.options);
+        if let ConnectionStatus {
+            address,
+            request_offset: Some(request),
+            transferred_offset: from,
+            ack_offset,
+        } = connection.status()
         {
             if !had_asked {
                 events.push(Event::SlaveAsked { address, request, from });
             }
-            self.group.notify_transfer_some(confirmed);
+            // Also of one that has gone since.
+            self.group.notify_transfer_some(ack_offset);
         }
+        read?;
         connection.transfer(log, &self.options)
     }
 

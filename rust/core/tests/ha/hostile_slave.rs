@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use mqstore_core::ha::MasterOptions;
-use mqstore_core::ha::wire::{HEADER_SIZE, Header};
+use mqstore_core::ha::wire::{HEADER_SIZE, Header, encode_report};
 use mqstore_core::store::Store;
 use proptest::prelude::*;
 
@@ -103,4 +103,21 @@ proptest! {
     ) {
         attack(&reports.concat(), piece_size);
     }
+}
+
+/// A slave that has confirmed has it, however soon it goes.
+#[test]
+fn what_a_slave_confirms_last_counts() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..3);
+    store.listen_for_slaves(options()).unwrap();
+    let master = store.ha_master().unwrap();
+    let mut slave = TcpStream::connect(master.address()).unwrap();
+    slave.write_all(&encode_report(store.max_phy_offset())).unwrap();
+    drop(slave);
+    store.serve_slaves(LONG).unwrap();
+    assert_eq!(master.connections(), []);
+    assert_eq!(master.push2_slave_max_offset(), store.max_phy_offset());
+    store.close().unwrap();
 }
