@@ -140,6 +140,7 @@ def _piece_size(options: ReadOptions, total: float, *, has_bodies: bool) -> floa
 def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRange | None) -> _Share:
     spec = narrowing.apply(
         SelectionSpec(
+            keys=narrowing.keys_of(options.keys),
             tags=options.tags,
             sql=options.sql,
             begin_timestamp=None if options.starting is None else options.starting.timestamp,
@@ -149,7 +150,7 @@ def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRan
     if of_log is not None:
         begin = max(of_log.begin, spec.from_phy_offset or 0)
         spec = replace(spec, from_phy_offset=begin, to_phy_offset=min(of_log.end, spec.to_phy_offset or of_log.end))
-    if not options.has_topics and narrowing.topics is None and narrowing.keys_of(options.keys) is None:
+    if spec.keys is None and not options.has_topics and narrowing.topics is None:
         return _share_of_log(path, options, spec, is_stream=of_log is not None)
     share = None
     while share is None:
@@ -165,10 +166,9 @@ def _share_of_units(
     openings = store._openings_seen()
     log_end = store.get_max_phy_offset() if of_log is None else of_log.end
     queues = _queue_bounds(store, options, narrowing, is_stream=of_log is not None)
-    keys = narrowing.keys_of(options.keys)
-    if keys is not None:
+    if spec.keys is not None:
         ranges: list[QueueRow] = [(topic, queue_id, begin, end) for topic, queue_id, begin, end, _ in queues]
-        spec = replace(spec, keys=keys, queues=ranges if options.has_topics or narrowing.topics is not None else None)
+        spec = replace(spec, queues=ranges if options.has_topics or narrowing.topics is not None else None)
         # Which of them are meant, and which are damaged, is for the piece to tell.
         places = [place for place in store._places_of_keys(spec) if place < log_end]
         share = _Share(path, log_end, spec, openings, places=tuple(places))

@@ -9,7 +9,7 @@ use crate::config_file;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{CHECKPOINT_FIELDS_SIZE, CHECKPOINT_FILE_SIZE, CheckpointTimes};
 use crate::format::positions::{DurablePositions, POSITIONS_FILE_SIZE};
-use crate::fs::{FileSystem, OpenMode};
+use crate::fs::{FileSystem, OpenMode, open_if_there};
 use crate::num;
 use crate::published;
 use crate::sync::Mutex;
@@ -149,11 +149,7 @@ fn is_there(fs: &dyn FileSystem, path: &Path) -> Result<bool> {
 }
 
 fn read<const N: usize>(fs: &dyn FileSystem, path: &Path) -> Result<Option<[u8; N]>> {
-    let handle = match fs.open(path, OpenMode::Read) {
-        Ok(handle) => handle,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::io("open", path)(error)),
-    };
+    let Some(handle) = open_if_there(fs, path)? else { return Ok(None) };
     let mut bytes = [0; N];
     let count = handle.read_at(&mut bytes, 0).map_err(Error::io("read", path))?;
     Ok((count == N).then_some(bytes))

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::fs::{FileSystem, OpenMode, make_folder};
+use crate::fs::{FileSystem, OpenMode, make_folder, open_if_there};
 use crate::num;
 
 /// Replaces a file's content.
@@ -45,11 +45,7 @@ pub fn swap(fs: &dyn FileSystem, path: &Path, content: &[u8]) -> Result<()> {
 /// # Errors
 /// Where it is there and can't be read.
 pub fn read(fs: &dyn FileSystem, path: &Path) -> Result<Option<Vec<u8>>> {
-    let handle = match fs.open(path, OpenMode::Read) {
-        Ok(handle) => handle,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::io("open", path)(error)),
-    };
+    let Some(handle) = open_if_there(fs, path)? else { return Ok(None) };
     let found = handle.metadata().map_err(Error::io("look at", path))?;
     let mut content = vec![0; num::index(found.len)];
     let count = handle.read_at(&mut content, 0).map_err(Error::io("read", path))?;

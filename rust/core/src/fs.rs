@@ -172,6 +172,17 @@ fn metadata_of(found: &std::fs::Metadata) -> Metadata {
     }
 }
 
+/// Opens a file to read it; `None` where there is none.
+///
+/// # Errors
+/// Where it is there and can't be opened.
+pub(crate) fn open_if_there(fs: &dyn FileSystem, path: &Path) -> Result<Option<Arc<dyn FileHandle>>> {
+    match fs.open(path, OpenMode::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        outcome => outcome.map(Some).map_err(Error::io("open", path)),
+    }
+}
+
 impl FileSystem for OsFileSystem {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn FileHandle>> {
         let mut options = OpenOptions::new();

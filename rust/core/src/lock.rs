@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::fs::{FileHandle, FileSystem, LockOutcome, OpenMode};
+use crate::fs::{FileHandle, FileSystem, LockOutcome, OpenMode, open_if_there};
 use crate::published::Progress;
 
 /// What RocketMQ writes into the file.
@@ -96,12 +96,8 @@ pub struct Writer {
 /// # Errors
 /// Where the file is there and can't be asked.
 pub fn writer(fs: &dyn FileSystem, path: &Path, own_dir: &Path) -> Result<Option<Writer>> {
-    let handle = match fs.open(path, OpenMode::Read) {
-        Ok(handle) => handle,
-        // No store, or one of which a writer has removed it whose opening failed.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::io("open", path)(error)),
-    };
+    // It is gone where there is no store, or where a writer's opening failed, which removes it.
+    let Some(handle) = open_if_there(fs, path)? else { return Ok(None) };
     let Some(LockOutcome::Held(pid)) =
         handle.lock_holder().map_err(Error::io("ask for the lock of", path))?
     else {

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::format::be::i64_at;
-use crate::fs::{FileSystem, OpenMode};
+use crate::fs::{FileSystem, OpenMode, open_if_there};
 use crate::mmap::region::Region;
 use crate::num;
 use crate::sync::{Ordering, before_visible_change};
@@ -325,11 +325,7 @@ const fn slot_of(number: u64) -> u64 {
 /// Bytes of the file; `None` where it is not there or has fewer.
 fn read_at<const SIZE: usize>(fs: &dyn FileSystem, own_dir: &Path, at: u64) -> Result<Option<[u8; SIZE]>> {
     let path = path(own_dir);
-    let handle = match fs.open(&path, OpenMode::Read) {
-        Ok(handle) => handle,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::io("open", &path)(error)),
-    };
+    let Some(handle) = open_if_there(fs, &path)? else { return Ok(None) };
     let mut bytes = [0; SIZE];
     let count = handle.read_at(&mut bytes, at).map_err(Error::io("read", &path))?;
     Ok((count == SIZE).then_some(bytes))

@@ -7,22 +7,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use mqstore_core::clock::ManualClock;
 use mqstore_core::commit_log::Wait;
 use mqstore_core::config::StoreConfig;
 use mqstore_core::store::{Mode, PutStep, Store};
 
-use crate::hooked::{Call, Hook, HookedFileSystem};
+use crate::hooked::{Call, Hook, open_hooked};
 use crate::stores::{LOG_FILE_SIZE, bodies, config, fill, log_file, message, numbers, open, put, tree};
 
 /// How long a step waits for the other thread, which may have to wait for this one.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
-
-fn open_hooked(config: StoreConfig, mode: Mode, hook: Hook) -> (Arc<Store>, Arc<ManualClock>) {
-    let clock = Arc::new(ManualClock::at(1_000_000));
-    let fs = Arc::new(HookedFileSystem::new(hook));
-    (Store::open(config, fs, Arc::<ManualClock>::clone(&clock), mode).unwrap(), clock)
-}
 
 /// A place in a thread's work at which another one has its turn, once.
 struct Turn {

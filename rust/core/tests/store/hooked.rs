@@ -4,10 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use mqstore_core::clock::ManualClock;
+use mqstore_core::config::StoreConfig;
 use mqstore_core::fs::{
     DirEntry, FileHandle, FileSystem, LockOutcome, Metadata, OpenMode, OsFileSystem, Space,
 };
 use mqstore_core::mmap::region::Region;
+use mqstore_core::store::{Mode, Store};
 
 /// A call.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +36,13 @@ struct HookedFile {
     file: Arc<dyn FileHandle>,
     hook: Arc<Hook>,
     path: PathBuf,
+}
+
+/// A store with a clock that stands at 1,000,000 ms.
+pub fn open_hooked(config: StoreConfig, mode: Mode, hook: Hook) -> (Arc<Store>, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let fs = Arc::new(HookedFileSystem::new(hook));
+    (Store::open(config, fs, Arc::<ManualClock>::clone(&clock), mode).unwrap(), clock)
 }
 
 impl HookedFileSystem {

@@ -15,7 +15,7 @@ use mqstore_core::published::Withheld;
 use mqstore_core::selection::{QueueRange, Selection};
 use mqstore_core::store::{Mode, Part, Store};
 
-use crate::hooked::{Call, Hook, HookedFileSystem};
+use crate::hooked::{Call, Hook, open_hooked};
 use crate::stores::{
     LOG_FILE_SIZE, Opened, config, crash, fill, fs, log_file, numbers, open, open_with, patch, put, read,
     try_open,
@@ -36,6 +36,11 @@ fn keys(store: &Store, count: usize) -> Vec<usize> {
     (0..count).map(found).collect()
 }
 
+/// Where the parts of the log are that a store had to pass over.
+fn gaps(store: &Store) -> Vec<(u64, u64)> {
+    store.gaps().iter().map(|gap| (gap.from, gap.to)).collect()
+}
+
 fn assert_as_opened_now(reader: &Opened, root: &Path) {
     reader.refresh().unwrap();
     let fresh = read(root);
@@ -44,7 +49,6 @@ fn assert_as_opened_now(reader: &Opened, root: &Path) {
     assert_eq!(reader.max_phy_offset(), fresh.max_phy_offset());
     let count = found.iter().max().map_or(0, |last| last + 1);
     assert_eq!(keys(reader, count), keys(&fresh, count));
-    let gaps = |store: &Store| store.gaps().iter().map(|gap| (gap.from, gap.to)).collect::<Vec<_>>();
     assert_eq!(gaps(reader), gaps(&fresh));
 }
 
@@ -147,9 +151,7 @@ fn a_queue_that_could_not_be_cut_is_cut_later() {
         }
         Ok(())
     });
-    let clock = Arc::new(ManualClock::at(1_000_000));
-    let fs = Arc::new(HookedFileSystem::new(hook));
-    let store = Store::open(config(root.path()), fs, Arc::<ManualClock>::clone(&clock), Mode::Read).unwrap();
+    let (store, clock) = open_hooked(config(root.path()), Mode::Read, hook);
     let reader = Opened { store, clock };
     crash(writer);
     patch(&log_file(root.path(), LOG_FILE_SIZE), 10 * 200 + 150, |bytes| bytes[0] ^= 0xff);
@@ -175,7 +177,6 @@ fn gaps_are_told_once_where_a_reader_goes_back() {
         fill(&writer, 100..200);
         patch(&log_file(root.path(), 0), sixth + 4, |bytes| bytes[0] ^= 0xff);
         reader.refresh().unwrap();
-        let gaps = |store: &Store| store.gaps().iter().map(|gap| (gap.from, gap.to)).collect::<Vec<_>>();
         let told = gaps(&reader);
         assert_eq!(told.len(), 1);
         if is_known {
