@@ -11,6 +11,7 @@ import pytest
 
 import mqstore
 from tests.store.conftest import SMALL
+from tests.waiting import wait_until
 
 
 def tree(folder: Path) -> dict[Path, bytes | None]:
@@ -33,6 +34,7 @@ def test_a_read_only_disk(folder: Path, tmp_path: Path, how: str) -> None:
         for number in range(100):
             store.put("t", b"%d" % number, queue_id=0, keys=f"key-{number}")
         store.flush()
+        wait_until(lambda: not store.dispatch_behind_bytes())
         if how != "closed":
             shutil.copytree(tmp_path / "store", folder)
     if how == "closed":

@@ -99,6 +99,36 @@ fn depth_is_bounded() {
     assert!(SqlFilter::compile(&closed, false).is_err());
 }
 
+/// What nests as deep as it may is compiled, evaluated and dropped on the smallest stack that threads get by default.
+#[test]
+fn the_deepest_expression_needs_little_stack() {
+    let small = std::thread::Builder::new().stack_size(128 << 10);
+    let deepest = small.spawn(|| {
+        for (open, close) in [("(", ")"), ("NOT ", ""), ("a = 1 AND (", ")"), ("a = 2 OR NOT (", ")")] {
+            let nested = |depth| format!("{}a = 1{}", open.repeat(depth), close.repeat(depth));
+            let depth =
+                (1..=200).rev().find(|&depth| SqlFilter::compile(&nested(depth), false).is_ok()).unwrap();
+            assert!(depth >= 99, "{open} {depth}");
+            let filter = SqlFilter::compile(&nested(depth), false).unwrap();
+            let passes = !open.contains("NOT") || depth % 2 == 0;
+            assert_eq!(filter.clone().matches(b"a\x011\x02"), passes, "{open} {depth}");
+        }
+    });
+    deepest.unwrap().join().unwrap();
+}
+
+/// As the grammar has it: equality binds weaker than comparison, behind `IS NULL` too.
+#[test]
+fn no_comparison_binds_what_asked_for_null() {
+    for behind in ["> 1", "BETWEEN 1 AND 2", "IN ('x')", "NOT IN ('x')"] {
+        let text = format!("b IS NULL {behind}");
+        assert!(SqlFilter::compile(&text, false).is_err(), "{text}");
+        assert!(SqlFilter::compile(&format!("({text})"), true).is_err(), "{text}");
+        assert!(SqlFilter::compile(&text, true).is_ok_and(|filter| filter.matches(b"a\x011\x02")), "{text}");
+    }
+    assert!(SqlFilter::compile("b IS NULL = TRUE AND b IS NULL", false).unwrap().matches(b"a\x011\x02"));
+}
+
 /// What stands twice in 4.9.3's comparisons does not double with each level.
 #[test]
 fn a_value_between_two_others_stands_once() {
