@@ -46,8 +46,8 @@ def store(request: pytest.FixtureRequest, left: Left, tmp_path: Path) -> Path:
 
 
 def newest(folder: Path) -> Path:
-    """The newest file of a folder."""
-    return max(folder.iterdir())
+    """The newest file of a folder that holds something: a kill can have left the next one without its size."""
+    return max(file for file in folder.iterdir() if file.stat().st_size)
 
 
 def behind(folder: Path, file_size: int) -> Path:
@@ -56,9 +56,10 @@ def behind(folder: Path, file_size: int) -> Path:
 
 
 def make(path: Path, size: int) -> None:
-    """Makes a file of zeros."""
-    with path.open("xb") as file:
-        file.truncate(size)
+    """Makes a file of zeros, or goes on where a kill left one without its size."""
+    path.touch()
+    assert not path.stat().st_size
+    cut(path, size)
 
 
 def cut(path: Path, size: int) -> None:
