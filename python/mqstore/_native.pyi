@@ -967,6 +967,11 @@ class Store:
         """Raises `StoreChangedError` where there is such an offset."""
     def _openings_seen(self) -> int:
         """How many openings of the store by writers it has seen."""
+    def _changes(self) -> int:
+        """How often what a reader has has changed otherwise than by growing.
+
+        What was found out in several calls holds together if this is the same before and after.
+        """
     def _first_unit_at(self, topic: str, queue_id: int, offset: int) -> int:
         """The number of a queue's first unit whose message stands at an offset of the log or behind it."""
 

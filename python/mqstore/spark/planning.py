@@ -163,7 +163,7 @@ def _share_of_units(
 ) -> _Share | None:
     """`None` where a writer opened the store meanwhile: what that makes anew was missing for a moment."""
     store = followed(path, pread=options.pread)
-    openings = store._openings_seen()
+    changes, openings = store._changes(), store._openings_seen()
     log_end = store.get_max_phy_offset() if of_log is None else of_log.end
     queues = _queue_bounds(store, options, narrowing, is_stream=of_log is not None)
     if spec.keys is not None:
@@ -174,7 +174,9 @@ def _share_of_units(
         share = _Share(path, log_end, spec, openings, places=tuple(places))
     else:
         share = _share_of_queues(store, path, log_end, spec, queues)
-    return share if store._openings_seen() == openings and store._made_anew_from() is None else None
+    # In this order: another query of this process may let go of what was made anew between the two.
+    is_as_it_was = store._made_anew_from() is None and store._changes() == changes
+    return share if is_as_it_was else None
 
 
 def _share_of_log(path: str, options: ReadOptions, spec: SelectionSpec, *, is_stream: bool) -> _Share:

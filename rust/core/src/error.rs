@@ -200,11 +200,12 @@ impl Error {
         move |source| Self::Socket { operation, address, source }
     }
 
-    /// Whether a file of this machine was to be opened that is not there any more.
+    /// Whether a file of this machine was to be opened that was not there any more: a writer that recovers its store may
+    /// have made it again since.
     #[must_use]
     pub(crate) fn is_removed(&self, fs: &dyn FileSystem) -> bool {
-        let Self::Io { operation: "open", path, source } = self else { return false };
-        source.kind() == io::ErrorKind::NotFound && !fs.is_remote() && matches!(fs.metadata(path), Ok(None))
+        let Self::Io { operation: "open", source, .. } = self else { return false };
+        source.kind() == io::ErrorKind::NotFound && !fs.is_remote()
     }
 
     /// Whether the disk, or the user's share of it, is full.

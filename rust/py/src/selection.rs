@@ -248,8 +248,13 @@ impl Store {
     }
 
     /// How many openings of the store by writers it has seen.
-    fn _openings_seen(&self) -> u64 {
-        self.core.openings_seen()
+    fn _openings_seen(&self, py: Python<'_>) -> PyResult<u64> {
+        detached(py, || Ok(self.core.openings_seen()))
+    }
+
+    /// How often what it has has changed otherwise than by growing.
+    fn _changes(&self) -> u64 {
+        self.core.changes()
     }
 
     /// The number of a queue's first unit whose message stands at an offset of the log or behind it.

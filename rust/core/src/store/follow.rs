@@ -16,27 +16,30 @@ use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::format::message::{Check, Record};
 use crate::fs::FileSystem;
-use crate::lock;
+use crate::lock::{self, Writer};
 use crate::mmap::file_queue::{FileQueue, Listing};
 use crate::mmap::mapped_file::MappedFile;
 use crate::num;
 use crate::published::{Openings, Progress, PublishedPositions, Unchanged};
 use crate::recovery::log_end::ends_in_zeros;
-use crate::sync::Mutex;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// What following needs.
 #[derive(Debug, Default)]
 pub(super) struct Follow {
     pub(super) refreshing: Mutex<()>,
     seen: Mutex<Seen>,
+    /// How often a reader has let go of something that it has, and how often that was there again: a look beside it may
+    /// have met neither.
+    changes: AtomicU64,
 }
 
 /// Which writers a reader knows of.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     openings: Openings,
-    /// Whether one behind those has begun to recover the store.
-    is_recovering: bool,
+    /// Up to where one that has begun to recover the store since then leaves the queues as they are.
+    recovering: Option<u64>,
 }
 
 impl Follow {
@@ -51,7 +54,7 @@ impl Seen {
     /// # Errors
     /// Where what they publish can't be read.
     pub(super) fn now(fs: &dyn FileSystem, config: &StoreConfig) -> Result<Self> {
-        Ok(Self { openings: openings_of(fs, config)?, is_recovering: false })
+        Ok(Self { openings: openings_of(fs, config)?, recovering: None })
     }
 
     /// Those that were known when there were so many.
@@ -68,8 +71,7 @@ fn openings_of(fs: &dyn FileSystem, config: &StoreConfig) -> Result<Openings> {
 impl Store {
     /// Moves the log's end to where the writer has got. Gives whether its files are to be gone by: not while it recovers.
     pub(super) fn follow_writer(&self) -> Result<bool> {
-        let (openings, progress) = self.look_at_writers()?;
-        self.forget_changed(openings, progress)?;
+        let progress = self.forget_changed()?;
         if progress == Progress::Recovering {
             return Ok(false);
         }
@@ -95,18 +97,37 @@ impl Store {
         Ok(true)
     }
 
-    /// The store's openings, and how far its writer is.
-    fn look_at_writers(&self) -> Result<(Openings, Progress)> {
+    /// The store's openings with what one that recovers it leaves alone, and how far its writer is.
+    fn look_at_writers(&self) -> Result<(Seen, Progress)> {
         let mut openings = openings_of(&*self.fs, &self.config)?;
         loop {
             let writer = lock::writer(&*self.fs, &self.config.lock_file(), &self.config.own_dir())?;
+            let recovering = self.left_by_recovery(writer.as_ref())?;
             let since = openings_of(&*self.fs, &self.config)?;
             if since == openings {
-                return Ok((openings, writer.map_or(Progress::Untold, |writer| writer.progress)));
+                let progress = writer.map_or(Progress::Untold, |writer| writer.progress);
+                return Ok((Seen { openings, recovering }, progress));
             }
             // How far a writer is says nothing to who does not know yet what its opening changed.
             openings = since;
         }
+    }
+
+    /// Up to where the queues are left alone by a writer that recovers the store: by what is known to be on the disk, which
+    /// it lowers before it takes any units away. One that was killed in the middle has left the store so.
+    fn left_by_recovery(&self, writer: Option<&Writer>) -> Result<Option<u64>> {
+        let own_dir = self.config.own_dir();
+        let progress = match writer {
+            Some(writer) => writer.progress,
+            None if self.fs.is_remote() => return Ok(None),
+            None => Progress::read(&*self.fs, &own_dir)?,
+        };
+        if progress != Progress::Recovering {
+            return Ok(None);
+        }
+        let (_, positions) =
+            StoreCheckpoint::load(Arc::clone(&self.fs), self.config.store_checkpoint(), &own_dir)?;
+        Ok(Some(positions.known().map_or(0, |known| known.queues)))
     }
 
     /// What a look at queues' units gives. In a store that is only read a writer that opens it makes units anew
@@ -120,30 +141,35 @@ impl Store {
         is_whole: impl Fn(&T) -> bool,
     ) -> Result<T> {
         loop {
+            let before = self.changes();
             let outcome = look()?;
-            if self.mode == Mode::ReadWrite || is_whole(&outcome) || !self.follow_openings()? {
+            if self.mode == Mode::ReadWrite || is_whole(&outcome) {
+                return Ok(outcome);
+            }
+            self.follow_openings()?;
+            if self.changes() == before {
                 return Ok(outcome);
             }
         }
     }
 
     /// In a store that is only read: sees what writers have changed that have opened it since. Units of which the queues'
-    /// files are missing some now are in memory then. Gives whether there was such a writer; one elsewhere is read as it was.
-    fn follow_openings(&self) -> Result<bool> {
+    /// files are missing some now are in memory then. One elsewhere is read as it was.
+    fn follow_openings(&self) -> Result<()> {
         if self.fs.is_remote() {
-            return Ok(false);
-        }
-        let (openings, progress) = self.look_at_writers()?;
-        let is_recovering = progress == Progress::Recovering;
-        if *self.follow.seen.lock() == (Seen { openings, is_recovering }) {
-            return Ok(false);
+            return Ok(());
         }
         if self.is_part {
             // It makes no units, and ends where it did.
-            return self.check_not_made_anew().map(|()| false);
+            return self.check_not_made_anew();
         }
-        self.refresh()?;
-        Ok(true)
+        // Another thread that lets go of something just now has it again then.
+        let one_at_a_time = self.follow.refreshing.lock();
+        let (now, _) = self.look_at_writers()?;
+        if *self.follow.seen.lock() == now {
+            return Ok(());
+        }
+        self.refresh_alone(&one_at_a_time).map(drop)
     }
 
     /// From which offset of the log on units were made anew by writers that opened the store since it was opened to read,
@@ -157,8 +183,8 @@ impl Store {
         }
         // First: what is seen must not be newer than what is looked at.
         let seen = self.follow.seen.lock();
-        let (openings, progress) = self.look_at_writers()?;
-        let unchanged = self.unchanged_since(&seen, &openings, progress == Progress::Recovering)?;
+        let (now, _) = self.look_at_writers()?;
+        let unchanged = unchanged_since(&seen, &now);
         let from = unchanged.queues.min(unchanged.log);
         Ok((from < self.log.max_offset()).then_some(from))
     }
@@ -172,40 +198,44 @@ impl Store {
         self.made_anew_from()?.map_or(Ok(()), made_anew)
     }
 
-    /// What is as it was when others were the last writers to be seen.
-    fn unchanged_since(&self, seen: &Seen, openings: &Openings, is_recovering: bool) -> Result<Unchanged> {
-        let unchanged = openings.unchanged_since(&seen.openings);
-        if !is_recovering || seen.is_recovering {
-            return Ok(unchanged);
-        }
-        // It leaves alone what is known to be on the disk. What it cuts it tells once it has.
-        let own_dir = self.config.own_dir();
-        let (_, positions) =
-            StoreCheckpoint::load(Arc::clone(&self.fs), self.config.store_checkpoint(), &own_dir)?;
-        let queues = positions.known().map_or(0, |known| known.queues);
-        Ok(unchanged.and(Unchanged { queues, ..Unchanged::ALL }))
-    }
-
     /// How many openings of the store by writers it has seen.
     #[must_use]
     pub fn openings_seen(&self) -> u64 {
         self.follow.seen.lock().openings.count()
     }
 
-    /// Lets go of what writers have changed that have opened the store since.
-    fn forget_changed(&self, openings: Openings, progress: Progress) -> Result<()> {
+    /// Lets go of what writers have changed that have opened the store since. Gives how far the writer is.
+    fn forget_changed(&self) -> Result<Progress> {
         let mut seen = self.follow.seen.lock();
-        let is_recovering = progress == Progress::Recovering;
-        let unchanged = self.unchanged_since(&seen, &openings, is_recovering)?;
-        if unchanged != Unchanged::ALL {
-            let wrote = match progress {
-                Progress::Published(published) => published.wrote,
-                Progress::Recovering | Progress::Untold => unchanged.log,
-            };
-            self.go_back(unchanged, wrote)?;
+        loop {
+            let (now, progress) = self.look_at_writers()?;
+            if *seen == now {
+                return Ok(progress);
+            }
+            let unchanged = unchanged_since(&seen, &now);
+            if unchanged != Unchanged::ALL {
+                let wrote = match progress {
+                    Progress::Published(published) => published.wrote,
+                    Progress::Recovering | Progress::Untold => unchanged.log,
+                };
+                self.go_back(unchanged, wrote)?;
+            }
+            *seen = now;
+            self.tell_changed();
+            // Again: the writer may have begun to take units away from further back before the queues were cut, which
+            // then end there.
         }
-        *seen = Seen { openings, is_recovering };
-        Ok(())
+    }
+
+    /// How often what a reader has has changed otherwise than by growing: what was found out in several looks holds
+    /// together if this is the same before and after.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.follow.changes.load(Ordering::Acquire)
+    }
+
+    pub(super) fn tell_changed(&self) {
+        self.follow.changes.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Lets go of what a reader has of changed parts. Where the log is still there it is dispatched again before anybody is
@@ -283,6 +313,17 @@ impl Store {
             end = end.max(offset);
         }
         Ok((end, timestamp))
+    }
+}
+
+/// What is as it was when others were the last writers to be seen.
+fn unchanged_since(seen: &Seen, now: &Seen) -> Unchanged {
+    let unchanged = now.openings.unchanged_since(&seen.openings);
+    match now.recovering {
+        Some(queues) if seen.recovering.is_none_or(|known| queues < known) => {
+            unchanged.and(Unchanged { queues, ..Unchanged::ALL })
+        }
+        _ => unchanged,
     }
 }
 

@@ -170,7 +170,13 @@ impl Store {
         subscription: Option<&Subscription>,
     ) -> Result<GetMessageResult> {
         let begin = Instant::now();
-        let found = self.find_messages(topic, queue_id, offset, max_msg_nums, subscription)?;
+        let look = || self.find_messages(topic, queue_id, offset, max_msg_nums, subscription);
+        // A reader's queue ends early for a moment where another thread goes back behind an opening.
+        let has_queue = |found: &GetMessageResult| {
+            use GetMessageStatus::{NoMessageInQueue, OffsetOverflowBadly};
+            !matches!(found.status, NoMessageInQueue | OffsetOverflowBadly)
+        };
+        let found = self.beside_openings(look, has_queue)?;
         self.stats.get(begin, num::offset(found.messages.len()));
         Ok(found)
     }
@@ -327,7 +333,7 @@ impl Store {
     /// Where the queue can't be read.
     pub fn check_in_disk_by_consume_offset(&self, topic: &str, queue_id: i32, offset: u64) -> Result<bool> {
         let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(false) };
-        let unit = queue.units(offset, 1)?;
+        let unit = self.units(&queue, offset, 1)?;
         let place = unit.first().and_then(CqUnit::place);
         Ok(place.is_some_and(|(offset, _)| offset < self.in_memory_from(self.log.max_offset())))
     }

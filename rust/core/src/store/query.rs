@@ -215,7 +215,7 @@ impl Store {
     /// Where queue or log can't be read.
     pub fn get_message_store_timestamp(&self, topic: &str, queue_id: i32, offset: u64) -> Result<i64> {
         let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(-1) };
-        let units = queue.units(offset, 1)?;
+        let units = self.units(&queue, offset, 1)?;
         match units.first().and_then(CqUnit::place) {
             Some((offset, size)) => self.log.pickup_store_timestamp(offset, size),
             None => Ok(-1),
@@ -255,7 +255,7 @@ impl Store {
     /// Where the queue can't be read.
     pub fn get_commit_log_offset_in_queue(&self, topic: &str, queue_id: i32, offset: u64) -> Result<i64> {
         let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(0) };
-        Ok(queue.units(offset, 1)?.first().map_or(0, |unit| unit.physical_offset))
+        Ok(self.units(&queue, offset, 1)?.first().map_or(0, |unit| unit.physical_offset))
     }
 
     /// Bytes of the log from an offset on, to the end of its file. Source: `getCommitLogData`.

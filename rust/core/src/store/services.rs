@@ -11,6 +11,10 @@ use crate::format::index::IndexHeader;
 use crate::format::positions::DurablePositions;
 use crate::index::IndexService;
 use crate::num;
+use crate::sync::MutexGuard;
+
+/// For how long a reader waits before it looks again where a file went that it was about to open.
+const PAUSE_BESIDE_REMOVAL: Duration = Duration::from_millis(1);
 
 impl Store {
     /// Dispatches everything that can be read. Gives how many messages.
@@ -144,16 +148,26 @@ impl Store {
     /// # Errors
     /// Where the store's folders or files can't be read.
     pub fn refresh(&self) -> Result<u64> {
-        let _one_at_a_time = self.follow.refreshing.lock();
-        loop {
+        self.refresh_alone(&self.follow.refreshing.lock())
+    }
+
+    /// As [`Store::refresh`], for who holds its lock.
+    pub(super) fn refresh_alone(&self, _one_at_a_time: &MutexGuard<'_, ()>) -> Result<u64> {
+        let before = self.changes();
+        let outcome = loop {
             self.check_open()?;
             match self.look_again() {
-                // A writer that recovers the store has removed a file since it was listed, which the next listing does
-                // not have.
-                Err(error) if error.is_removed(&*self.fs) => {}
-                outcome => return outcome,
+                // A writer that recovers the store has removed a file since it was listed, which a listing does not have
+                // once that is over.
+                Err(error) if error.is_removed(&*self.fs) => std::thread::sleep(PAUSE_BESIDE_REMOVAL),
+                outcome => break outcome,
             }
+        };
+        if self.changes() != before {
+            // What was let go of is there again.
+            self.tell_changed();
         }
+        outcome
     }
 
     fn look_again(&self) -> Result<u64> {

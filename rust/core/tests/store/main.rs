@@ -12,6 +12,7 @@ mod follow;
 mod get;
 mod hooked;
 mod live_writer;
+mod made_anew;
 mod open;
 mod openings;
 mod put;

@@ -5,19 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mqstore_core::clock::ManualClock;
 use mqstore_core::config::{OnDamage, StoreConfig};
-use mqstore_core::consume_queue::Boundary;
-use mqstore_core::error::{Error, Result};
+use mqstore_core::error::Error;
 use mqstore_core::index::KeyQuery;
-use mqstore_core::lock::StoreLock;
-use mqstore_core::published::Withheld;
-use mqstore_core::selection::{QueueRange, Selection};
-use mqstore_core::store::{Mode, Part, Store};
+use mqstore_core::selection::Selection;
+use mqstore_core::store::{Mode, Store};
 
 use crate::hooked::{Call, Hook, open_hooked};
 use crate::stores::{
-    LOG_FILE_SIZE, Opened, config, crash, fill, fs, log_file, numbers, open, open_with, patch, put, read,
+    LOG_FILE_SIZE, Opened, config, crash, fill, log_file, numbers, open, open_with, patch, put, read,
     try_open,
 };
 
@@ -41,7 +37,7 @@ fn gaps(store: &Store) -> Vec<(u64, u64)> {
     store.gaps().iter().map(|gap| (gap.from, gap.to)).collect()
 }
 
-fn assert_as_opened_now(reader: &Opened, root: &Path) {
+pub fn assert_as_opened_now(reader: &Opened, root: &Path) {
     reader.refresh().unwrap();
     let fresh = read(root);
     let found = numbers(&fresh);
@@ -191,151 +187,6 @@ fn gaps_are_told_once_where_a_reader_goes_back() {
         reader.refresh().unwrap();
         assert_eq!(gaps(&reader), if is_known { told } else { Vec::new() });
     }
-}
-
-/// Fifty messages, the nth stored at the time n, of whose units the first thirteen are known to be on the disk.
-fn write_fifty(root: &Path) -> Opened {
-    let writer = open(root);
-    for number in 0..50 {
-        if number == 13 {
-            writer.reput().unwrap();
-            writer.flush_everything().unwrap();
-        }
-        writer.clock.set(number);
-        let number = usize::try_from(number).unwrap();
-        fill(&writer, number..number + 1);
-    }
-    writer.reput().unwrap();
-    writer.flush_consume_queues(0).unwrap();
-    writer
-}
-
-/// What a writer is about to do with [`write_fifty`]'s store: it has zeroed the units that were not known to be on the
-/// disk, and makes them anew next.
-fn begin_recovery(root: &Path) -> (StoreLock, Withheld) {
-    let own_dir = root.join("mqstore");
-    let lock = StoreLock::take(&*fs(), &root.join("lock"), &own_dir).unwrap();
-    let withheld = Withheld::begin(&*fs(), &own_dir).unwrap();
-    let queue = root.join("consumequeue/t/0");
-    patch(&queue.join("00000000000000000200"), 60, |bytes| bytes.fill(0));
-    for later in [400, 600, 800] {
-        std::fs::remove_file(queue.join(format!("{later:020}"))).unwrap();
-    }
-    (lock, withheld)
-}
-
-/// A writer zeroes units that were not known to be on the disk before it makes them anew.
-#[test]
-fn units_that_are_made_anew_are_not_passed_over() {
-    let root = tempfile::tempdir().unwrap();
-    let writer = write_fifty(root.path());
-    let readers = [read(root.path()), read(root.path())];
-    for reader in &readers {
-        reader.refresh().unwrap();
-        assert_eq!(numbers(reader).len(), 50);
-    }
-    crash(writer);
-    let (lock, withheld) = begin_recovery(root.path());
-    assert_eq!(numbers(&readers[0]), (0..50).collect::<Vec<_>>());
-    readers[1].refresh().unwrap();
-    let late = read(root.path());
-    assert!(late.notes().writer.is_some());
-    for reader in readers.iter().chain([&late]) {
-        assert_eq!(numbers(reader), (0..50).collect::<Vec<_>>());
-        reader.refresh().unwrap();
-    }
-    withheld.undo(&*fs(), &root.path().join("mqstore"));
-    drop(lock);
-    let writer = open(root.path());
-    fill(&writer, 50..90);
-    for reader in readers.iter().chain([&late]) {
-        assert_as_opened_now(reader, root.path());
-        assert_eq!(numbers(reader), (0..90).collect::<Vec<_>>());
-    }
-}
-
-#[test]
-fn look_ups_by_time_and_selections_do_not_go_by_units_that_are_made_anew() {
-    let by_time = |reader: &Opened, time: i64, boundary| {
-        reader.get_offset_in_queue_by_time("t", 0, time, boundary).unwrap()
-    };
-    let of_t = |range: QueueRange| Selection { queues: Some(vec![range]), ..Selection::default() };
-    let all = || QueueRange { topic: "t".into(), queue_id: None, from: None, to: None };
-    type Look<'a> = (&'static str, Box<dyn Fn(&Opened) + 'a>);
-    let looks: [Look<'_>; 6] = [
-        ("lower", Box::new(|reader| assert_eq!(by_time(reader, 31, Boundary::Lower), 31))),
-        ("upper", Box::new(|reader| assert_eq!(by_time(reader, 31, Boundary::Upper), 31))),
-        ("nearest", Box::new(|reader| assert_eq!(by_time(reader, 31, Boundary::Nearest), 31))),
-        ("count", Box::new(|reader| assert_eq!(of_t(all()).count(Arc::clone(&reader.store)).unwrap(), 50))),
-        (
-            "count from a time on",
-            Box::new(|reader| {
-                let selection = Selection { begin_timestamp: Some(31), ..of_t(all()) };
-                assert_eq!(selection.count(Arc::clone(&reader.store)).unwrap(), 19);
-            }),
-        ),
-        (
-            "a part of a cursor",
-            Box::new(|reader| {
-                let mut cursor = of_t(all()).cursor(Arc::clone(&reader.store)).unwrap();
-                assert_eq!(cursor.take_part(100, u64::MAX).unwrap().unwrap().count, 50);
-                assert!(cursor.bad_ranges().take().is_empty());
-            }),
-        ),
-    ];
-    for (name, look) in looks {
-        println!("{name}");
-        let root = tempfile::tempdir().unwrap();
-        let writer = write_fifty(root.path());
-        let reader = read(root.path());
-        reader.refresh().unwrap();
-        crash(writer);
-        let _recovering = begin_recovery(root.path());
-        look(&reader);
-    }
-}
-
-/// Who reads a part of a store was told which units there are.
-#[test]
-fn a_part_does_not_pass_over_units_that_are_made_anew() {
-    let root = tempfile::tempdir().unwrap();
-    let writer = write_fifty(root.path());
-    let log_end = writer.max_phy_offset();
-    crash(writer);
-    let open_part = |openings| {
-        let part = Part { log_end: Some(log_end), topics: Some(vec!["t".into()]), openings: Some(openings) };
-        Store::open_part(config(root.path()), fs(), Arc::new(ManualClock::at(0)), &part).unwrap()
-    };
-    let units = |part: &Store| -> Result<usize> {
-        let queue = part.find_consume_queue("t", 0).unwrap();
-        let chunks = (0..50).step_by(10).map(|from| part.units(&queue, from, 10));
-        chunks.map(|units| Ok(units?.iter().filter(|unit| unit.is_written()).count())).sum()
-    };
-    let part = open_part(1);
-    assert_eq!((units(&part).unwrap(), part.made_anew_from().unwrap()), (50, None));
-    let part = open_part(1);
-    let (lock, withheld) = begin_recovery(root.path());
-    let known = 13 * (log_end / 50);
-    assert!(
-        matches!(units(&part), Err(Error::MadeAnew { from, .. }) if from.abs_diff(known) < LOG_FILE_SIZE)
-    );
-    assert!(part.made_anew_from().unwrap().is_some());
-    let late = open_part(1);
-    assert!(matches!(units(&late), Err(Error::MadeAnew { .. })));
-    withheld.undo(&*fs(), &root.path().join("mqstore"));
-    drop(lock);
-    let writer = open(root.path());
-    assert_eq!(units(&open_part(1)).unwrap(), 50);
-    let fresh = read(root.path());
-    assert_eq!((part.openings_seen(), late.openings_seen(), fresh.openings_seen()), (1, 1, 2));
-    writer.close().unwrap();
-    drop(open(root.path()));
-    // Nothing was made anew then; one that is planned now has nothing to fear of those before.
-    assert_eq!(fresh.made_anew_from().unwrap(), None);
-    let blank = |bytes: &mut [u8]| bytes.fill(0);
-    patch(&root.path().join("consumequeue/t/0/00000000000000000200"), 60, blank);
-    assert!(matches!(units(&open_part(1)), Err(Error::MadeAnew { .. })));
-    assert_eq!(units(&open_part(2)).unwrap(), 43);
 }
 
 #[test]

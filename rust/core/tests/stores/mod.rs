@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test crate takes what it needs of this
 
+pub mod recovering;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
