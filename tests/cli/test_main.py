@@ -66,10 +66,14 @@ def test_what_goes_to_a_closed_standard_error_goes_into_no_file_of_the_store(tmp
         store.put("t", b"1", queue_id=0)
     command = ["/bin/sh", "-c", 'exec "$@" t --json 2>&-', "sh", *mqstore_command("tail", tmp_path / "s", SMALL)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        standard_error = Path(f"/proc/{process.pid}/fd/2").readlink()
-        process.send_signal(signal.SIGINT)
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            standard_error = Path(f"/proc/{process.pid}/fd/2").readlink()
+            process.send_signal(signal.SIGINT)
+            process.wait()
+        finally:
+            process.kill()
     assert json.loads(line)["topic"] == "t"
     assert standard_error == Path(os.devnull)
 

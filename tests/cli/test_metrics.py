@@ -38,8 +38,12 @@ def test_an_ipv6_address_stands_in_brackets(tmp_path: Path) -> None:
     mqstore.open(tmp_path, "rw", **SMALL).close()
     command = [*mqstore_command("metrics", tmp_path, SMALL), "--port", "0", "--address", "::1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
-        assert process.stdout is not None
-        told = process.stdout.readline()
-        process.send_signal(signal.SIGINT)
+        try:
+            assert process.stdout is not None
+            told = process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            process.wait()
+        finally:
+            process.kill()
     assert told.startswith("http://[::1]:")
     assert process.returncode == 0

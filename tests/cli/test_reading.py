@@ -164,16 +164,19 @@ def test_tail_follows_until_it_is_interrupted(tmp_path: Path) -> None:
         store.put("t", b"first", queue_id=0)
         command = [sys.executable, "-m", "mqstore.cli", "tail", str(path), "t", "--json", *SMALL]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            assert json.loads(process.stdout.readline())["queueOffset"] == 0
-            store.put("t", b"second", queue_id=1)
-            assert json.loads(process.stdout.readline())["queueId"] == 1
-            # Removed, and filled again as far as it was and further.
-            assert store.clean_unused_topic(["other"]) == 2
-            store.put_many("t", [b"new", b"newer"], queue_id=0)
-            assert [json.loads(process.stdout.readline())["queueOffset"] for _ in range(2)] == [0, 1]
-            process.send_signal(signal.SIGINT)
-            assert process.wait() == 0
+            try:
+                assert process.stdout is not None
+                assert json.loads(process.stdout.readline())["queueOffset"] == 0
+                store.put("t", b"second", queue_id=1)
+                assert json.loads(process.stdout.readline())["queueId"] == 1
+                # Removed, and filled again as far as it was and further.
+                assert store.clean_unused_topic(["other"]) == 2
+                store.put_many("t", [b"new", b"newer"], queue_id=0)
+                assert [json.loads(process.stdout.readline())["queueOffset"] for _ in range(2)] == [0, 1]
+                process.send_signal(signal.SIGINT)
+                assert process.wait() == 0
+            finally:
+                process.kill()
 
 
 def test_what_a_message_says_is_no_markup_and_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,7 +111,7 @@ def test_each_reads_what_either_wrote(
     ("given", "ours_alone"),
     [
         ({"enableConsumeQueueExt": "true", "mappedFileSizeConsumeQueueExt": "4096"}, {}),
-        ({"flushDiskType": "SYNC_FLUSH"}, {}),
+        ({"flushDiskType": "SYNC_FLUSH", "syncFlushTimeout": "60000"}, {}),
         ({}, {"transientStorePoolEnable": "true"}),
     ],
     ids=["extension", "synchronous flush", "transient store pool"],

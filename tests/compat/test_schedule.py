@@ -34,6 +34,12 @@ def lines(first: int = 0) -> list[str]:
     return [json.dumps({"topic": "orders", "bornTimestamp": first + at} | item) for at, item in enumerate(fields)]
 
 
+def until_delivered(ends: dict[int, int]) -> list[str]:
+    """Steps with which the real store waits until the topic's queues are so far."""
+    wanted = [{"topic": "orders", "queueId": queue_id, "offset": end} for queue_id, end in ends.items()]
+    return [json.dumps({"await": it}) for it in wanted]
+
+
 def records(store: Path) -> dict[tuple[str, int], list[bytes]]:
     """The records of each queue, without what hangs on when and in which order they were delivered."""
     found: dict[tuple[str, int], list[bytes]] = {}
@@ -59,7 +65,7 @@ def deliver_ours(store: Path, given: Iterable[str], count: int, options: dict[st
 
 
 def test_delivered_records_are_the_real_stores(java: JavaStore, tmp_path: Path) -> None:
-    put = java.start("put", tmp_path / "java", OPTIONS, [*lines(), '{"sleep": 4000}'])
+    put = java.start("put", tmp_path / "java", OPTIONS, [*lines(), *until_delivered({0: 4, 2: 1})])
     deliver_ours(tmp_path / "ours", lines(), 5)
     put.lines()
     assert records(tmp_path / "ours") == records(tmp_path / "java")
@@ -78,7 +84,7 @@ def test_a_restart_of_4_9_3_repeats_a_batch(java: JavaStore, tmp_path: Path) -> 
     java.run("put", tmp_path / "java", OPTIONS | {"messageDelayLevel": "1h 1h"}, [lines()[0]] * 3)
     shutil.copytree(tmp_path / "java", tmp_path / "ours")
     at_once = OPTIONS | {"messageDelayLevel": "0s 0s"}
-    java.run("put", tmp_path / "java", at_once, ['{"sleep": 2500}'])
+    java.run("put", tmp_path / "java", at_once, until_delivered({0: 3}))
     assert offsets(tmp_path / "java") == {1: 1}
     deliver_ours(tmp_path / "java", [], 5, at_once)
     deliver_ours(tmp_path / "ours", [], 3, at_once)
@@ -91,7 +97,7 @@ def test_a_restart_of_4_9_3_repeats_a_batch(java: JavaStore, tmp_path: Path) -> 
 def test_each_goes_on_where_the_other_stopped(java: JavaStore, tmp_path: Path) -> None:
     store = tmp_path / "store"
     deliver_ours(store, lines(), 5)
-    java.run("put", store, OPTIONS, [*lines(10), '{"sleep": 4000}'])
+    java.run("put", store, OPTIONS, [*lines(10), *until_delivered({0: 8, 2: 2})])
     with mqstore.open(store, **OPTIONS) as opened:
         assert len(opened.topic("orders")) == 10
     # What 4.9.3 delivered in one batch behind its first message.
@@ -107,7 +113,7 @@ def test_further_queues_of_delivered_messages(java: JavaStore, tmp_path: Path) -
     options = OPTIONS | LIGHT
     properties = {"INNER_MULTI_DISPATCH": "%LMQ%a,other"}
     given = [json.dumps({"topic": "orders", "bornTimestamp": 1, "delayTimeLevel": 1, "properties": properties})]
-    put = java.start("put", tmp_path / "java", options, [*given, '{"sleep": 3500}'])
+    put = java.start("put", tmp_path / "java", options, [*given, *until_delivered({0: 1})])
     deliver_ours(tmp_path / "ours", given, 1, options)
     put.lines()
     assert records(tmp_path / "ours") == records(tmp_path / "java")

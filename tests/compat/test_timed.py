@@ -12,6 +12,7 @@ from mqstore.verify import verify
 from tests.compat.java_store import JavaStore
 from tests.compat.naive_model import NaiveModel
 from tests.compat.streams import SMALL_FILES
+from tests.services.conftest import HandClock
 from tests.waiting import wait_until
 
 OPTIONS: dict[str, Any] = SMALL_FILES
@@ -26,11 +27,14 @@ def bodies(store: mqstore.MessageStore) -> list[bytes]:
 
 def test_the_real_store_holds_timed_messages_undelivered(java: JavaStore, tmp_path: Path) -> None:
     store = tmp_path / "store"
-    with mqstore.open(store, "rw", schedule_messages=True, **OPTIONS) as ours:
-        now_ms = time.time_ns() // 1_000_000
+    # In the test's hand: what is soon due here may not be delivered before the real store has looked.
+    clock = HandClock()
+    clock.now_ms = now_ms = time.time_ns() // 1_000_000
+    with mqstore.open(store, "rw", schedule_messages=True, clock=clock, **OPTIONS) as ours:
         ours.put("orders", b"delivered", queue_id=0, deliver_at=now_ms + 300)
         ours.put("orders", b"soon", queue_id=0, tags="T", deliver_at=now_ms + AHEAD_MS)
         ours.put("orders", b"later", queue_id=0, deliver_at=now_ms + HOUR)
+        clock.now_ms += 300
         wait_until(lambda: bodies(ours) == [b"delivered"])
     # It looks at the store for longer than one of them waits, recovers it after a crash, and makes the queues anew.
     java.run("put", store, OPTIONS | {"crash": "true"}, [json.dumps({"topic": "others"}), '{"sleep": 3000}'])

@@ -216,7 +216,7 @@ def test_asyncio(store: mqstore.MessageStore) -> None:
 
     async def read() -> list[int]:
         found = []
-        async for message in open_consumer(store, timeout=5):
+        async for message in open_consumer(store, timeout=60):
             found.append(int(bytes(message.body)))
             if len(found) == 10:
                 put(store, [10], queue_id=2)
@@ -401,7 +401,12 @@ def test_offsets_that_are_set_by_hand_are_written_at_the_end(open_store: Opener)
 
 def test_offsets_are_written_behind_the_flush_of_what_they_say(open_store: Opener) -> None:
     # The log is flushed by nobody else.
-    store = open_store(flush_interval_commit_log=600_000, flush_interval_consume_queue=600_000)
+    intervals = (
+        "flush_interval_commit_log",
+        "flush_commit_log_thorough_interval",
+        "flush_interval_consume_queue",
+    )
+    store = open_store(**dict.fromkeys(intervals, 600_000))
     put(store, range(3), queue_id=0)
     with open_consumer(store) as consumer:
         assert numbers(consumer) == [0, 1, 2]

@@ -44,7 +44,8 @@ def make_images(folder: Path, seed: int) -> None:
     runs = -(-IMAGES // 100)
     environment = {
         "MQSTORE_IMAGES": str(folder),
-        "MQSTORE_IMAGES_ONE_IN": str(max(1, IMAGES_OF_RUN * runs // IMAGES)),
+        # Three times as many: none, or few, of some case are as good as impossible.
+        "MQSTORE_IMAGES_ONE_IN": str(max(1, IMAGES_OF_RUN * runs // (3 * IMAGES))),
         "MQSTORE_SEED": str(seed),
         "MQSTORE_RUNS": str(runs),
     }

@@ -1,6 +1,7 @@
 """A store that is dropped without being closed, and what keeps one."""
 
 import gc
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -11,8 +12,14 @@ import pytest
 
 import mqstore
 from mqstore import _native
-from mqstore.services import ServiceThread
+from mqstore.services import (
+    CleanFilesService,
+    ServiceThread,
+    StoreStatsService,
+    TransactionalMessageCheckService,
+)
 from tests.store.conftest import SMALL
+from tests.waiting import wait_until
 
 NOT_CLOSED = r"<MessageStore .* was not closed"
 EVERYTHING: dict[str, Any] = {
@@ -24,6 +31,8 @@ EVERYTHING: dict[str, Any] = {
     "transientStorePoolEnable": True,
     "transientStorePoolSize": 2,
 }
+LOOK_AT_THE_STORE = (CleanFilesService, StoreStatsService, TransactionalMessageCheckService)
+HAVE_LOOKED: "weakref.WeakSet[ServiceThread]" = weakref.WeakSet()
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +42,28 @@ def without_collector() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def services_look_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some services have the store for a moment, now and then: it would be dropped by them, and later."""
+
+    def wait_for_the_end(service: ServiceThread, _milliseconds: int) -> None:
+        HAVE_LOOKED.add(service)
+        service._stopping.wait()
+
+    for kind in LOOK_AT_THE_STORE:
+        monkeypatch.setattr(kind, "wait", wait_for_the_end)
+
+
+def wait_until_alone(store: "weakref.ref[mqstore.MessageStore]") -> None:
+    """Waits until no service has the store of a test any more, which has it by one name alone."""
+    known = store()
+    assert known is not None
+    services = [service for service in known._services if isinstance(service, LOOK_AT_THE_STORE)]
+    del known
+    # The test's, and that of this look.
+    wait_until(lambda: all(service in HAVE_LOOKED for service in services) and sys.getrefcount(store()) == 2)
 
 
 def service_threads() -> set[threading.Thread]:
@@ -50,6 +81,7 @@ def test_a_dropped_store_is_closed_at_once(tmp_path: Path, given: dict[str, Any]
     store.put("t", b"kept", queue_id=0, keys="k")
     assert store.wait_for_message("t", 0, 0, timeout=30)
     assert is_locked(tmp_path / "store")
+    wait_until_alone(weakref.ref(store))
     with pytest.warns(ResourceWarning, match=NOT_CLOSED):
         del store
     assert not is_locked(tmp_path / "store")
@@ -61,8 +93,10 @@ def test_a_dropped_store_is_closed_at_once(tmp_path: Path, given: dict[str, Any]
 
 def test_what_was_asked_of_it_keeps_no_store(tmp_path: Path) -> None:
     store = mqstore.open(tmp_path / "store", "rw", **SMALL)
-    store.add_listener(lambda _arrivals: None)
+    told = threading.Event()
+    store.add_listener(lambda _arrivals: told.set())
     store.put("t", b"1", queue_id=0)
+    assert told.wait(60)
     message = store.get_message("t", 0, 0).messages[0]
     body = message.body
     asked = [store.aio, store.replication, store.consumers.groups, store.consumers.offsets, store.consumers.filters]
@@ -71,6 +105,7 @@ def test_what_was_asked_of_it_keeps_no_store(tmp_path: Path) -> None:
         assert consumer.poll(30) is not None
     del consumer
     known = weakref.ref(store)
+    wait_until_alone(known)
     with pytest.warns(ResourceWarning, match=NOT_CLOSED):
         del store
     assert known() is None
@@ -80,6 +115,9 @@ def test_what_was_asked_of_it_keeps_no_store(tmp_path: Path) -> None:
 def test_what_reads_a_store_keeps_it(tmp_path: Path) -> None:
     store = mqstore.open(tmp_path / "store", "rw", **SMALL)
     store.put_many("t", [b"1", b"2"], queue_id=0)
+    # Dispatched before somebody listens: nobody is told of it later.
+    assert store.wait_for_message("t", 0, 1, timeout=60)
+    wait_until_alone(weakref.ref(store))
     messages = iter(store.topic("t"))
     consumer = store.consumer("g", "t", from_where="first")
     del store
@@ -102,8 +140,12 @@ def test_a_dropped_reader_says_so(tmp_path: Path) -> None:
 
 
 def test_a_store_in_a_cycle_is_closed_by_the_collector(tmp_path: Path) -> None:
-    store = mqstore.open(tmp_path / "store", "rw", **SMALL, schedule_messages=True)
+    # The clock stands still, so that nothing is delivered of which the consumer is told.
+    given: dict[str, Any] = {"schedule_messages": True, "clock": lambda: 1_700_000_000_000}
+    store = mqstore.open(tmp_path / "store", "rw", **SMALL, **given)
     store.put("t", b"kept", queue_id=0, delay_time_level=1)
+    assert store.wait_for_message("SCHEDULE_TOPIC_XXXX", 0, 0, timeout=60)
+    wait_until_alone(weakref.ref(store))
     holder: list[Any] = [store, store.consumer("g", "t")]
     holder.append(holder)
     del store, holder
@@ -126,6 +168,7 @@ def test_a_store_that_could_not_be_set_up_is_let_go(tmp_path: Path) -> None:
 def test_an_arrow_stream_keeps_its_store(tmp_path: Path) -> None:
     store = mqstore.open(tmp_path / "store", "rw", **SMALL)
     store.put_many("t", [b"%d" % number for number in range(1000)], queue_id=0)
+    wait_until_alone(weakref.ref(store))
     reader = store.select("t").to_arrow(max_messages=10)
     del store
     assert sum(batch.num_rows for batch in reader) == 1000
@@ -140,6 +183,7 @@ def test_an_arrow_stream_goes_while_the_engine_makes_an_object(tmp_path: Path) -
     store = mqstore.open(tmp_path / "store", "rw", **SMALL, clock=lambda: 1_700_000_000_000)
     store.put_many("t", [b"%d" % number for number in range(100)], queue_id=0)
     message = store.get_message("t", 0, 7).messages[0]
+    wait_until_alone(weakref.ref(store))
     reader = store.select("t").to_arrow(max_messages=10)
     reader.read_next_batch()
     holder: list[Any] = [reader]

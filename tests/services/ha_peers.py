@@ -12,9 +12,17 @@ from tests.waiting import wait_until
 
 __all__ = ["HEADER", "REPORT", "Pair", "RawMaster", "RawSlave", "put_some", "records", "wait_equal"]
 
-FAST: dict[str, Any] = {"haListenPort": 0, "haSendHeartbeatInterval": 50, "replication": True}
+FAST: dict[str, Any] = {
+    "haListenPort": 0,
+    "haSendHeartbeatInterval": 50,
+    "replication": True,
+    # However long a slave takes on a busy machine.
+    "slaveTimeout": 60_000,
+}
 HEADER = struct.Struct(">qi")
 REPORT = struct.Struct(">q")
+_TIMEOUT_S = 60
+"""A slave waits ever longer, for seconds at last, before it connects again."""
 
 
 class Pair:
@@ -45,7 +53,7 @@ class Pair:
     def slave_of(self, master: mqstore.MessageStore | str, name: str = "slave", **given: Any) -> mqstore.MessageStore:
         """Opens a slave of what listens at an address, or of a master, whose log it has asked for then."""
         if isinstance(master, str):
-            return self.open(name, brokerRole="SLAVE", haMasterAddress=master, **given)
+            return self.open(name, **({"brokerRole": "SLAVE", "haMasterAddress": master} | given))
         slave = self.slave_of(str(master.replication.listen_address), name, **given)
         wait_until(lambda: any(it.request_offset is not None for it in master.replication.slaves))
         return slave
@@ -92,7 +100,7 @@ class RawSlave:
     def __init__(self, master: mqstore.MessageStore) -> None:
         """Connects."""
         host, _, port = str(master.replication.listen_address).rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=10)
+        self.socket = socket.create_connection((host, int(port)), timeout=_TIMEOUT_S)
 
     def report(self, offset: int) -> None:
         """Sends an offset."""
@@ -130,7 +138,7 @@ class RawMaster:
     def __init__(self) -> None:
         """Listens."""
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(10)
+        self._listener.settimeout(_TIMEOUT_S)
         self.address = "{}:{}".format(*self._listener.getsockname())
         self.socket: socket.socket | None = None
 
@@ -139,7 +147,7 @@ class RawMaster:
         if self.socket is not None:
             self.socket.close()
         self.socket, _ = self._listener.accept()
-        self.socket.settimeout(10)
+        self.socket.settimeout(_TIMEOUT_S)
         return self.reported()
 
     def reported(self) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,15 @@ import pytest
 
 import mqstore
 from mqstore import MessageExtBrokerInner, PutMessageStatus
+from tests.compat.cutter import Cutter
 from tests.services.conftest import HandClock
 from tests.services.ha_peers import Pair, put_some, records, wait_equal
 from tests.store.conftest import SMALL
 from tests.store_files import log_contents
 from tests.waiting import wait_until
+
+NOBODY = "127.0.0.1:1"
+"""Where nobody listens."""
 
 
 def test_a_slave_becomes_its_masters_copy(pair: Pair) -> None:
@@ -24,12 +29,12 @@ def test_a_slave_becomes_its_masters_copy(pair: Pair) -> None:
     bodies = [bytes(message.body) for message in master.topic("topic-1")]
     assert [bytes(message.body) for message in slave.topic("topic-1")] == bodies
     assert slave.query_message("topic-2", "key-440")[0].tags == "tag-0"
-    assert master.replication.wait_for_slave()
+    assert master.replication.wait_for_slave(timeout=60)
     assert master.slave_fall_behind_much() == 0
     (connection,) = master.replication.slaves
     assert connection.transferred_offset == master.get_max_phy_offset()
     put_some(master, 100)
-    assert master.replication.wait_for_slave()
+    assert master.replication.wait_for_slave(timeout=60)
     wait_equal(master, slave)
     pair.check_equal("master", "slave")
 
@@ -52,20 +57,23 @@ def test_records_are_cut_anywhere(pair: Pair, batch_size: int) -> None:
 
 def test_restarts_on_either_side_change_nothing(pair: Pair) -> None:
     master = pair.open("master")
-    slave = pair.slave_of(master)
-    put_some(master, 200)
-    wait_equal(master, slave)
-    slave.close()
-    put_some(master, 200)
-    slave = pair.slave_of(master)
-    wait_equal(master, slave)
-    port = int(str(master.replication.listen_address).rpartition(":")[2])
-    master.close()
-    wait_until(lambda: not slave.replication.is_connected)
-    master = pair.open("master", haListenPort=port)
-    put_some(master, 200)
-    wait_equal(master, slave)
-    pair.check_equal("master", "slave")
+    # A master that is opened again has another port: somebody else may have taken the one that it gave back.
+    with closing(Cutter(str(master.replication.listen_address))) as wire:
+        slave = pair.slave_of(master, haMasterAddress=wire.address)
+        put_some(master, 200)
+        wait_equal(master, slave)
+        slave.close()
+        put_some(master, 200)
+        slave = pair.slave_of(master, haMasterAddress=wire.address)
+        wait_equal(master, slave)
+        wire.lead_to(NOBODY)
+        master.close()
+        wait_until(lambda: not slave.replication.is_connected)
+        master = pair.open("master")
+        wire.lead_to(str(master.replication.listen_address))
+        put_some(master, 200)
+        wait_equal(master, slave)
+        pair.check_equal("master", "slave")
 
 
 def test_an_empty_slave_gets_the_newest_file_alone(pair: Pair) -> None:
@@ -152,7 +160,7 @@ def test_a_slave_follows_another_master_when_told(pair: Pair) -> None:
     slave.update_ha_master_address(str(master.replication.listen_address))
     wait_equal(master, slave)
     with pytest.raises(mqstore.OptionError, match="only a SLAVE"):
-        master.update_ha_master_address("127.0.0.1:1")
+        master.update_ha_master_address(NOBODY)
 
 
 # ---- SYNC_MASTER ---------------------------------------------------------------------------------
@@ -170,7 +178,7 @@ def test_a_synchronous_master_waits_for_its_slave(pair: Pair) -> None:
         master.put("orders", b"stored all the same", queue_id=0)
     assert raised.value.result.logics_offset == 1
     slave = pair.slave_of(master)
-    assert master.replication.wait_for_slave()
+    assert master.replication.wait_for_slave(timeout=60)
     for _ in range(50):
         assert status_of(master) is PutMessageStatus.PUT_OK
         assert slave.get_max_phy_offset() == master.get_max_phy_offset()
@@ -197,7 +205,7 @@ def test_a_slave_that_confirms_nothing_is_waited_for_in_vain(pair: Pair) -> None
         asyncio.run(master.aio.put("orders", b"stored"))
     offset, body = slave.frame()
     slave.report(offset + len(body))
-    assert master.replication.wait_for_slave(offset + len(body))
+    assert master.replication.wait_for_slave(offset + len(body), timeout=60)
 
 
 def test_a_task_that_waits_for_a_slave_at_a_close_is_told_that_its_message_is_stored(pair: Pair) -> None:

@@ -284,7 +284,7 @@ def test_what_a_store_makes_of_messages_is_not_taken_for_rows(tmp_path: Path, mo
         with pytest.raises(ZeroDivisionError):
             commit()
     with mqstore.open(path, "rw", schedule_messages=True, messageDelayLevel=levels) as store:
-        with store.consumer("g", "t", timeout=5, from_where="first") as consumer:
+        with store.consumer("g", "t", timeout=60, from_where="first") as consumer:
             for number, message in enumerate(consumer):
                 if number < 5:
                     consumer.reconsume_later(message)

@@ -28,6 +28,7 @@ from mqstore.spark.source import MQStoreDataSource
 from mqstore.spark.stream import MessageStreamReader
 from tests.compat.java_store import JavaStore
 from tests.spark.made import SMALL, START_MS, fill
+from tests.waiting import wait_until
 
 COLUMNS = ("topic", "queue_id", "queue_offset", "commit_log_offset", "body")
 
@@ -261,10 +262,18 @@ def test_a_live_java_writer(java: JavaStore, tmp_path: Path) -> None:
     lines: list[str] = []
     for number in range(400):
         body = base64.b64encode(b"%08d" % number * 40).decode()
-        lines.append(json.dumps({"topic": f"t{number % 3}", "queueId": number % 2, "body": body}))
-        if number % 20 == 19:
-            lines.append(json.dumps({"sleep": 40}))
-    run = java.start("put", path, options, lines)
+        lines.append(json.dumps({"topic": f"t{number % 3}", "queueId": number % 2, "body": body}) + "\n")
+    run = java.start_live("put", path, options)
+    written = 0
+
+    def write_on() -> None:
+        nonlocal written
+        assert run.process.stdin is not None
+        run.process.stdin.write("".join(lines[written : written + 20]).encode())
+        run.process.stdin.flush()
+        written += 20
+
+    write_on()
     while not list((path / "commitlog").glob("0*")):
         assert run.process.poll() is None, run.errors()
         time.sleep(0.01)
@@ -272,20 +281,25 @@ def test_a_live_java_writer(java: JavaStore, tmp_path: Path) -> None:
     readers = [stream_reader(str(path), startingOffsets="earliest", **options) for options in topics]
     positions = [reader.initialOffset() for reader in readers]
     seen: list[list[int]] = [[], []]
-    batches = 0
-    while True:
-        is_over = run.process.poll() is not None
+
+    def read_on() -> bool:
+        """Reads what is there; gives whether both have all that was written."""
         for number, reader in enumerate(readers):
             end = reader.latestOffset(positions[number], ReadAllAvailable())
-            batches += end != positions[number]
             seen[number].extend(offsets_between(reader, positions[number], end))
             positions[number] = end
-        if is_over:
-            break
-    known = [json.loads(line)["wroteOffset"] for line in run.lines() if "wroteOffset" in line]
+        return min(map(len, seen)) >= written
+
+    # The writer goes on once both have read the last ones: they read what is written while its store is open.
+    wait_until(read_on)
+    while written < len(lines):
+        write_on()
+        wait_until(read_on)
+    run.stop()
+    assert read_on()
+    known = [result["wroteOffset"] for result in run.results()]
     assert sorted(seen[0]) == sorted(seen[1]) == known
     assert len(known) == 400
-    assert batches > 4, "it was read once it was written, not while it was"
 
 
 _JOB = """

@@ -13,6 +13,8 @@ SMALL: dict[str, Any] = {
     "mappedFileSizeConsumeQueue": 1000,
     "maxHashSlotNum": 97,
     "maxIndexNum": 400,
+    # However long a disk takes that others use.
+    "syncFlushTimeout": 60_000,
 }
 
 Opener = Callable[..., mqstore.MessageStore]

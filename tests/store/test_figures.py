@@ -55,7 +55,8 @@ def test_rates_are_differences_a_second(store: mqstore.MessageStore) -> None:
 
 
 def test_how_far_the_disk_and_the_queues_are_behind(open_store: Opener) -> None:
-    store = open_store(flushIntervalCommitLog=1_000_000, flushConsumeQueueThoroughInterval=1_000_000)
+    intervals = ("flushIntervalCommitLog", "flushCommitLogThoroughInterval", "flushConsumeQueueThoroughInterval")
+    store = open_store(**dict.fromkeys(intervals, 1_000_000))
     store.put("orders", b"body")
     wait_until(lambda: store.figures().dispatch_behind_bytes == 0)
     assert store.figures().remain_how_many_data_to_flush == store.get_max_phy_offset()

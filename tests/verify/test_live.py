@@ -28,7 +28,7 @@ def test_nothing_is_wrong_with_a_store_that_is_open(tmp_path: Path) -> None:
         # What was flushed counts as ever.
         done, _ = verify(path, **OPTIONS)
         assert done.unit_count >= 900
-        queue = next((path / "consumequeue" / "t0" / "0").iterdir())
+        queue = min((path / "consumequeue" / "t0" / "0").iterdir())
         with queue.open("r+b") as file:
             file.write(bytes(20))
         done, _ = verify(path, **OPTIONS)
