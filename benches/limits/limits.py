@@ -1,7 +1,9 @@
 """What calls from Python, memory, processor, disk and asyncio allow at the best, and how near mqstore comes.
 
 Each limit is the least that any store has to do for the same call: take its arguments, encode a record, wait for memory
-as often as the data's layout asks for, flush. Nothing is checked, dispatched or found by it. Both are timed in turns.
+as often as the data's layout asks for, flush. Nothing is checked or found by it. Puts have two limits: the call alone,
+and with what goes on beside it: fresh pages, writing back, units and entries made of the records. Limit and mqstore are
+timed in turns.
 """
 
 import argparse
@@ -19,9 +21,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rich.console import Console
 from rich.table import Table
@@ -35,8 +38,14 @@ RECORD_SIZE = 1024 + 128
 """Bytes of a record with a body of 1 KiB, about."""
 KEY_STEPS = 4
 """Slot, entry, and a record's begin and end: each in a page of its own."""
+_BESIDE_BODY = 256
+"""At least as many bytes as a record of these benches has beside its body."""
 TIME_STEPS = 6
 """Unit and record of the last three steps; the ones before stay in the cache."""
+
+
+Load: TypeAlias = Callable[[Callable[..., object], int, int], float]
+"""Puts bodies of a size so many times, and gives seconds for one."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +143,12 @@ class Stores:
         self._opened.append(store)
         return store
 
+    def remove(self, store: mqstore.MessageStore) -> None:
+        """Closes one, and removes it."""
+        self._opened.remove(store)
+        store.close()
+        shutil.rmtree(store.path)
+
     def close(self) -> None:
         """Closes all, and removes them."""
         for store in self._opened:
@@ -142,26 +157,51 @@ class Stores:
 
 
 def puts(stores: Stores) -> Iterator[Limit]:
-    """Limits of puts: into a file whose pages are ready, as if another core had nothing else to do."""
+    """Limits of puts: into a file whose pages are ready, as if nothing else were to do, and into a log that grows."""
     for size, name in ((100, "100 B"), (1024, "1 KiB")):
         for load, what in ((_one_by_one, "put"), (_in_calls, f"put_many of {BATCH}")):
-            store = stores.fresh()
-            yield Limit(
-                f"{what}, {name}",
-                functools.partial(_into_a_file, stores, size, load),
-                functools.partial(_put_and_dispatched, store, size, stores.count, in_calls=load is _in_calls),
-            )
+            for into, how in ((_into_a_file, "the call alone"), (_into_a_log, "with what goes on beside it")):
+                yield Limit(
+                    f"{what}, {name}: {how}",
+                    functools.partial(into, stores, size, load),
+                    functools.partial(_put_to_fresh, stores, size, in_calls=load is _in_calls),
+                )
 
 
-def _into_a_file(stores: Stores, size: int, load: Callable[[Callable[..., object], int, int], float]) -> float:
+def _put_to_fresh(stores: Stores, size: int, *, in_calls: bool) -> float:
+    store = stores.fresh()
+    try:
+        return _put_and_dispatched(store, size, stores.count, in_calls=in_calls)
+    finally:
+        stores.remove(store)
+
+
+def _into_a_file(stores: Stores, size: int, load: Load) -> float:
     file = stores.folder / "limit"
-    memory = stores.limits.Memory.of_new_file(file, stores.count * (size + 128))
+    memory = stores.limits.Memory.of_new_file(file, stores.count * (size + _BESIDE_BODY))
     put = memory.put if load is _one_by_one else memory.put_many
     try:
         return load(put, size, stores.count)
     finally:
         del put, memory
         file.unlink()
+
+
+def _into_a_log(stores: Stores, size: int, load: Load) -> float:
+    folder = stores.folder / "limit"
+    folder.mkdir()
+
+    def all_of_it() -> float:
+        log = stores.limits.Memory.of_growing_file(folder, stores.count * (size + _BESIDE_BODY))
+        begin = time.perf_counter()
+        load(log.put if load is _one_by_one else log.put_many, size, stores.count)
+        log.finish()
+        return (time.perf_counter() - begin) / stores.count
+
+    try:
+        return all_of_it()
+    finally:
+        shutil.rmtree(folder)
 
 
 def look_ups(stores: Stores) -> Iterator[Limit]:
@@ -202,20 +242,30 @@ def reading(stores: Stores) -> Iterator[Limit]:
     )
 
 
-def _flushed(folder: Path, count: int) -> float:
-    """Records of four threads, each flush of which is for all four."""
+def _flushed(folder: Path, count: int, *, by_each: bool) -> float:
+    """Records of four threads: each flush is for all four, without anybody to wait for it, or each flushes its own."""
     path = folder / "flushed"
     file = os.open(path, os.O_RDWR | os.O_CREAT)
-    record = _body(RECORD_SIZE) * 4
+    numbers = iter(range(count))
+
+    def load(size: int) -> None:
+        record = _body(size)
+        for number in numbers:
+            os.pwrite(file, record, number * size)
+            os.fdatasync(file)
+
+    def in_threads() -> None:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(load, [RECORD_SIZE] * 4))
+
+    def by_one() -> None:
+        nonlocal numbers
+        numbers = iter(range(count // 4))
+        load(4 * RECORD_SIZE)
+
     try:
         os.posix_fallocate(file, 0, count * RECORD_SIZE)
-
-        def load() -> None:
-            for at in range(0, count * RECORD_SIZE, len(record)):
-                os.pwrite(file, record, at)
-                os.fdatasync(file)
-
-        return _each(count, load)
+        return _each(count, in_threads if by_each else by_one)
     finally:
         os.close(file)
         path.unlink()
@@ -270,11 +320,12 @@ def flushes(stores: Stores) -> Iterator[Limit]:
     """Limits of what waits for the disk."""
     count = max(400, stores.count // 20)
     store = stores.fresh(flush_disk_type="SYNC_FLUSH")
-    yield Limit(
-        "put, synchronous flush, 4 threads",
-        lambda: _flushed(stores.folder, count),
-        lambda: _in_threads(store.put, count),
-    )
+    for how, by_each in (("one flushes for all", False), ("each flushes", True)):
+        yield Limit(
+            f"put, synchronous flush, 4 threads: {how}",
+            functools.partial(_flushed, stores.folder, count, by_each=by_each),
+            functools.partial(_in_threads, store.put, count),
+        )
     many = 5 * count
     yield Limit(
         f"put, synchronous flush, {IN_FLIGHT} in flight",

@@ -3,11 +3,16 @@
 
 #![allow(unsafe_code)] // a mapping of a file: every block says why it holds
 
+mod beside;
+
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{io, ptr, thread};
+
+use beside::Beside;
 
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
 use mqstore_core::clock::{Clock, SystemClock};
@@ -29,12 +34,14 @@ const COPIED_SIZE: usize = 8 << 20;
 /// Memory: a file's, or nobody's whose pages were all touched.
 #[pyclass]
 struct Memory {
-    map: MmapRaw,
+    map: Arc<MmapRaw>,
     /// Where the next record goes.
     at: usize,
     properties: Vec<u8>,
     host: Host,
     hasher: RandomState,
+    /// What goes on beside the writer.
+    beside: Option<Beside>,
 }
 
 /// Where a record is, as a put tells it.
@@ -89,6 +96,9 @@ impl Memory {
             next += bytes.len();
         });
         self.at = next;
+        if let Some(beside) = &self.beside {
+            beside.wrote(next);
+        }
         Some(at)
     }
 
@@ -99,7 +109,8 @@ impl Memory {
 
     fn of(map: MmapRaw) -> PyResult<Self> {
         let host = "127.0.0.1:10911".parse().map_err(|_| PyValueError::new_err("no host"))?;
-        Ok(Self { map, at: 0, properties: Vec::new(), host, hasher: RandomState::new() })
+        let (map, properties, hasher) = (Arc::new(map), Vec::new(), RandomState::new());
+        Ok(Self { map, at: 0, properties, host, hasher, beside: None })
     }
 
     /// Reads at so many random places, each of which is known when the one before it was read.
@@ -125,11 +136,25 @@ impl Memory {
     /// A new file's, of which all is ready: blocks, and pages of zeros.
     #[staticmethod]
     fn of_new_file(path: PathBuf, size: usize) -> PyResult<Self> {
-        let file = File::options().read(true).write(true).create_new(true).open(path)?;
-        fallocate(&file, FallocateFlags::empty(), 0, num::java_long(size as u64)).map_err(io::Error::from)?;
-        let new = Self::of(MmapOptions::new().len(size).map_raw(&file)?)?;
+        let new = Self::of(map_new_file(path, size)?)?;
         new.map.advise_range(Advice::PopulateWrite, 0, size)?;
         Ok(new)
+    }
+
+    /// A new file's, in a folder, whose blocks are ready: threads beside the writer have its pages ready, write them to the
+    /// disk, and dispatch its records.
+    #[staticmethod]
+    #[allow(clippy::needless_pass_by_value)] // Python's, made for the call
+    fn of_growing_file(folder: PathBuf, size: usize) -> PyResult<Self> {
+        let mut new = Self::of(map_new_file(folder.join("log"), size)?)?;
+        new.beside = Some(Beside::begin(&new.map, &folder)?);
+        Ok(new)
+    }
+
+    /// Waits until all records are dispatched, and ends what goes on beside the writer.
+    fn finish(&mut self, py: Python<'_>) -> PyResult<()> {
+        let beside = self.beside.take();
+        Ok(py.detach(|| beside.map_or(Ok(()), Beside::finish))?)
     }
 
     /// The arguments of a put, a record, its place: no queue, no index, no check, nothing for another thread.
@@ -217,6 +242,12 @@ impl Memory {
         });
         count
     }
+}
+
+fn map_new_file(path: PathBuf, size: usize) -> io::Result<MmapRaw> {
+    let file = File::options().read(true).write(true).create_new(true).open(path)?;
+    fallocate(&file, FallocateFlags::empty(), 0, num::java_long(size as u64))?;
+    MmapOptions::new().len(size).map_raw(&file)
 }
 
 #[pymodule]

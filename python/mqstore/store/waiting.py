@@ -6,15 +6,18 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mqstore._native import Arrival, Bell, Message, PutMessageResult
 from mqstore.errors import FlushDiskTimeoutError, FlushSlaveTimeoutError, SlaveNotAvailableError
 from mqstore.store.arguments import check_timeout
 from mqstore.store.follower import Follower
+from mqstore.store.times import Time
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from mqstore.store.message_store import MessageStore
 
 __all__ = ["AsyncStore", "MessageWaiters", "OffsetWaiters", "Wanted", "wait_in_thread"]
@@ -244,7 +247,23 @@ class AsyncStore:
         self._disk = store._flush_waiters
         self._awaits_slave = store.options.broker_role == "SYNC_MASTER"
 
-    async def put(self, topic: str, body: bytes, **given: Any) -> PutMessageResult:
+    async def put(
+        self,
+        topic: str,
+        body: "ReadableBuffer",
+        *,
+        keys: str | Iterable[str] | None = None,
+        tags: str | None = None,
+        queue_id: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        sys_flag: int = 0,
+        delay_time_level: int = 0,
+        deliver_at: Time | None = None,
+        born_timestamp: int | None = None,
+        wait_store_msg_ok: bool = True,
+        unique_key: bool = True,
+    ) -> PutMessageResult:
         """As :meth:`MessageStore.put`; with synchronous flush it awaits the disk, as ``SYNC_MASTER`` a slave.
 
         Many can be under way at once: one flush serves all that came in meanwhile.
@@ -255,7 +274,22 @@ class AsyncStore:
             SlaveNotAvailableError: stored, but no slave is near enough to confirm it.
             PutError: not stored.
         """
-        result, wait_for = self._put_begin(topic, body, **given)
+        # By position: names take a fifth longer.
+        result, wait_for = self._put_begin(
+            topic,
+            body,
+            keys,
+            tags,
+            queue_id,
+            properties,
+            flag,
+            sys_flag,
+            delay_time_level,
+            deliver_at,
+            born_timestamp,
+            wait_store_msg_ok,
+            unique_key,
+        )
         if wait_for is None:
             return result
         if self._awaits_slave:
@@ -265,7 +299,21 @@ class AsyncStore:
             raise self._late_on_disk(result)
         return result
 
-    async def put_many(self, topic: str, bodies: list[bytes], **given: Any) -> PutMessageResult:
+    async def put_many(
+        self,
+        topic: str,
+        bodies: "Sequence[ReadableBuffer]",
+        *,
+        keys: Sequence[str | Iterable[str] | None] | None = None,
+        tags: str | Sequence[str | None] | None = None,
+        queue_id: int | None = None,
+        properties: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
+        flag: int = 0,
+        deliver_at: Time | Sequence[Time | None] | None = None,
+        born_timestamp: int | None = None,
+        wait_store_msg_ok: bool = True,
+        unique_key: bool = True,
+    ) -> PutMessageResult:
         """As :meth:`MessageStore.put_many`; awaits what :meth:`put` does.
 
         Raises:
@@ -274,7 +322,19 @@ class AsyncStore:
             SlaveNotAvailableError: stored, but no slave is near enough to confirm it.
             PutError: not stored from some message on.
         """
-        result, wait_for = self._store._put_many_begin(topic, bodies, **given)
+        result, wait_for = self._store._put_many_begin(
+            topic,
+            bodies,
+            keys,
+            tags,
+            queue_id,
+            properties,
+            flag,
+            deliver_at,
+            born_timestamp,
+            wait_store_msg_ok,
+            unique_key,
+        )
         if wait_for is not None:
             await self._confirmed(wait_for, result)
         return result

@@ -242,9 +242,10 @@ impl Store {
         slf.get().confirmed(slf.py(), result, wait_for)
     }
 
-    /// As `put`, without waiting for the disk: gives the offset that has to get there too.
+    /// As `put`, without waiting for the disk: gives the offset that has to get there too. Also by position, which takes
+    /// less time than names.
     #[pyo3(signature = (
-        topic, body, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, sys_flag=0,
+        topic, body, keys=None, tags=None, queue_id=None, properties=None, flag=0, sys_flag=0,
         delay_time_level=0, deliver_at=None, born_timestamp=None, wait_store_msg_ok=true, unique_key=true
     ))]
     #[allow(clippy::too_many_arguments)] // as `put`

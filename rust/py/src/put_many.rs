@@ -146,7 +146,7 @@ impl Store {
 
     /// As `put_many`, without waiting for the disk: gives the offset that has to get there too.
     #[pyo3(signature = (
-        topic, bodies, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, deliver_at=None,
+        topic, bodies, keys=None, tags=None, queue_id=None, properties=None, flag=0, deliver_at=None,
         born_timestamp=None, wait_store_msg_ok=true, unique_key=true
     ))]
     #[allow(clippy::too_many_arguments)] // as `put_many`
