@@ -193,3 +193,34 @@ def test_many_threads_close(open_store: Opener) -> None:
         assert not thread.is_alive()
     assert not failed
     assert open_store(mode="r").report().closed_cleanly
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_who_waits_for_a_message_is_told_that_dispatch_died(
+    open_store: Opener,
+    monkeypatch: pytest.MonkeyPatch,
+    is_async: bool,  # noqa: FBT001 (a case)
+) -> None:
+    store = open_store()
+    store.put("t", b"1", queue_id=0)
+    outcome: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            if is_async:
+                asyncio.run(store.aio.wait_for_message("t", 0, 1))
+            else:
+                store.wait_for_message("t", 0, 1)
+        except mqstore.ServiceNotAvailableError as error:
+            outcome.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    wait_until(lambda: bool(store._message_waiters._waiting))
+    kill(store, ReputMessageService, monkeypatch)
+    waiting.join(60)
+    assert "ReputMessageService died" in str(outcome[0])
+    # What is there is found, and who comes later is told at once.
+    assert store.wait_for_message("t", 0, 0)
+    with pytest.raises(mqstore.ServiceNotAvailableError):
+        store.wait_for_message("t", 0, 1)

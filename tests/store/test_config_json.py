@@ -41,3 +41,7 @@ def test_a_string_without_an_end_is_looked_at_once(end: str) -> None:
     """Were the end looked for behind each of its quotes, this would take hours."""
     with pytest.raises(ValueError, match=r"line 1 column|control character"):
         config_json.loads('{"a":"' + '\\"' * 1_000_000 + end)
+
+
+def test_numbers_of_a_file_are_kept_as_they_stand() -> None:
+    assert config_json.dumps(config_json.loads('{"a":1e999,"b":1.50}')) == '{\n\t"a":1e999,\n\t"b":1.50\n}'

@@ -98,3 +98,13 @@ def test_a_follower_goes_on_where_a_log_was_cut(open_store: Opener, tmp_path: Pa
     writer.put_many("t", [b"a", b"b"], queue_id=0)
     reader.refresh()
     assert [bytes(message.body) for message in follower.take()] == [b"a", b"b"]
+
+
+def test_a_follower_of_a_queue_whose_first_message_is_the_logs(open_store: Opener) -> None:
+    store = open_store()
+    store.put("t", b"old", queue_id=0)
+    follower = Follower(store.topic("t").queue(0), 0)
+    assert [bytes(message.body) for message in follower.take()] == [b"old"]
+    store.clean_unused_topic(set())
+    store.put_many("t", [b"new", b"newer"], queue_id=0)
+    assert [bytes(message.body) for message in follower.take()] == [b"new", b"newer"]

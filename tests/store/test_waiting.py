@@ -355,3 +355,21 @@ def test_a_follower_on_a_slave_goes_on_behind_what_retention_took(open_store: Op
     assert first > 32
     offsets = [message.queue_offset for message in following]
     assert offsets == [*range(1, 32), *range(first, 300)]
+
+
+def test_a_loop_that_does_not_run_is_told_once(open_store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(flushDiskType="SYNC_FLUSH")
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(store.aio.put("t", b"1"))
+    reached, told = OffsetWaiters.reached, 0
+
+    def counted(self: OffsetWaiters, offset: int) -> None:
+        nonlocal told
+        reached(self, offset)
+        told += 1
+
+    monkeypatch.setattr(OffsetWaiters, "reached", counted)
+    wait_until(lambda: told > 20)
+    assert len(loop._ready) <= 2  # type: ignore[attr-defined]
+    assert loop.run_until_complete(store.aio.put("t", b"1")).is_ok
+    loop.close()

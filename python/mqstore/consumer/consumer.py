@@ -7,13 +7,14 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from mqstore._native import Message
-from mqstore.consumer.hold import Held, PullHold
+from mqstore.consumer.hold import Held, PullHold, Waking
 from mqstore.consumer.membership import Membership
-from mqstore.consumer.process_queue import ProcessQueue
+from mqstore.consumer.process_queue import Place, ProcessQueue
 from mqstore.consumer.rebalance import Rebalance
 from mqstore.consumer.send_back import send_message_back
 from mqstore.consumer.settings import ConsumerSettings, Subscription, retry_topic
@@ -21,6 +22,7 @@ from mqstore.errors import MQStoreError, PutError, StoreClosedError
 from mqstore.option_error import bad_argument
 from mqstore.options import parse_delay_levels
 from mqstore.store.arguments import check_timeout
+from mqstore.store.follower import place_in_log
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -31,6 +33,15 @@ _log = logging.getLogger("mqstore")
 _PERSIST_INTERVAL = 5.0
 _AGAIN_AFTER_FAILED_PUT = 5.0
 _FIRST_DELAY_LEVEL = 3
+
+
+@dataclass(frozen=True, eq=False)
+class _Hand:
+    """A message that the user was given once; given again it is another of these."""
+
+    message: Message
+    queue: ProcessQueue
+    place: Place
 
 
 class Consumer:
@@ -60,7 +71,7 @@ class Consumer:
         if not settings.is_clustering and not self._group.consume_broadcast_enable:
             raise bad_argument("message_model", "broadcasting", f"consumeBroadcastEnable of {settings.group} is false")
         self._lock = threading.RLock()
-        self._woken = threading.Event()
+        self._woken = Waking()
         self._hold = PullHold(store)
         self._offsets = self._manager.offset_store(settings)
         self._membership = Membership(self._manager.folder(settings.group), settings.consumer_id)
@@ -68,7 +79,7 @@ class Consumer:
         self._subscriptions = settings.subscriptions
         if settings.is_clustering:
             self._subscriptions += (Subscription(retry_topic(settings.group)),)
-        self._handed: dict[int, tuple[ProcessQueue, int]] = {}
+        self._handed: dict[int, _Hand] = {}
         self._next_persist = time.monotonic() + _PERSIST_INTERVAL
         self._turn = 0
         self._changes = 0
@@ -107,6 +118,7 @@ class Consumer:
         self._is_closed = True
         # Who holds it may be a thread of the other process alone.
         self._lock = threading.RLock()
+        self._handed = {}
 
     def __enter__(self) -> Self:
         """The consumer itself."""
@@ -132,31 +144,31 @@ class Consumer:
 
     def __iter__(self) -> Iterator[Message]:
         """Message after message; one is consumed when the next is asked for."""
-        message = None
+        hand = None
         try:
-            while (message := self._next(message)) is not None:
-                yield message
+            while (hand := self._next(hand)) is not None:
+                yield hand.message
         finally:
-            self._give_back(message)
+            self._give_back(hand)
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         """As ``for``, without holding up the loop."""
-        message = None
+        hand = None
         try:
             while True:
-                if message is not None:
-                    self._ack_if_handed(message)
-                message = await self._poll_async(self.settings.timeout)
-                if message is None:
+                if hand is not None:
+                    self._ack_if_handed(hand)
+                hand = await self._poll_async(self.settings.timeout)
+                if hand is None:
                     return
-                yield message
+                yield hand.message
         finally:
-            self._give_back(message)
+            self._give_back(hand)
 
-    def _next(self, done: Message | None) -> Message | None:
+    def _next(self, done: _Hand | None) -> _Hand | None:
         if done is not None:
             self._ack_if_handed(done)
-        return self.poll(self.settings.timeout)
+        return self._poll(self.settings.timeout)
 
     def poll(self, timeout: float | None = None) -> Message | None:
         """The next message, which is consumed when it is acked.
@@ -173,7 +185,11 @@ class Consumer:
             OptionError: the timeout is NaN, which would never be up.
         """
         check_timeout(timeout)
-        given: list[Message] = []
+        hand = self._poll(timeout)
+        return None if hand is None else hand.message
+
+    def _poll(self, timeout: float | None) -> _Hand | None:
+        given: list[_Hand] = []
         polling = self._polling(timeout, given)
         try:
             held, left = next(polling)
@@ -182,12 +198,12 @@ class Consumer:
         except StopIteration:
             return given[0] if given else None
         except BaseException:  # Ctrl-C came before the user had it
-            for message in given:
-                self._give_back(message)
+            for hand in given:
+                self._give_back(hand)
             raise
 
-    async def _poll_async(self, timeout: float | None) -> Message | None:
-        given: list[Message] = []
+    async def _poll_async(self, timeout: float | None) -> _Hand | None:
+        given: list[_Hand] = []
         polling = self._polling(timeout, given)
         try:
             held, left = next(polling)
@@ -196,7 +212,7 @@ class Consumer:
         except StopIteration:
             return given[0] if given else None
 
-    def _polling(self, timeout: float | None, given: list[Message]) -> Generator[tuple[Held, float], bool, None]:
+    def _polling(self, timeout: float | None, given: list[_Hand]) -> Generator[tuple[Held, float], bool, None]:
         """A poll: gives what to wait for and how long at most, and is told whether it came.
 
         It ends with the message in the list, or without one when the time is up.
@@ -222,9 +238,9 @@ class Consumer:
             ValueError: it is not in hand: it was acked or given back, or another consumer gave it.
         """
         with self._lock:
-            queue, offset = self._taken(message)
+            queue, place = self._taken(message)
             self._manager.figures_of(self.settings.group, queue.topic).ack_nums += 1
-            self._done(queue, offset)
+            self._done(queue, place)
 
     def reconsume_later(self, message: Message, delay_level: int = 0) -> None:
         """A message could not be consumed: it comes again later.
@@ -244,16 +260,16 @@ class Consumer:
             ValueError: it is not in hand.
         """
         with self._lock:
-            queue, offset = self._taken(message)
+            queue, place = self._taken(message)
             self._manager.figures_of(self.settings.group, queue.topic).send_back_nums += 1
             if not self.settings.is_clustering:
                 _log.warning("%r: a broadcast message is not consumed again: %s", self, message.msg_id)
-                self._done(queue, offset)
-            elif self._is_to_come_again_here(queue, offset, message):
-                queue.give_again(offset, self._rest(queue, offset, delay_level), orderly=self.settings.orderly)
+                self._done(queue, place)
+            elif self._is_to_come_again_here(queue, place, message):
+                queue.give_again(place, self._rest(queue, place, delay_level), orderly=self.settings.orderly)
                 self._rebalance.release_if_free(queue)
             else:
-                self._send_back(queue, offset, message, delay_level)
+                self._send_back(queue, place, message, delay_level)
 
     def run(self, listener: Callable[[Message], object]) -> None:
         """Gives every message to a function; one for which it raises comes again later.
@@ -276,9 +292,20 @@ class Consumer:
         if time.monotonic() >= self._next_persist:
             self.persist()
 
-    def _poll_now(self, given: list[Message]) -> bool:
+    def _take_back_what_nobody_has(self) -> None:
+        """What Ctrl-C took out of a queue, or out of the user's hands, and left there comes again."""
+        if len(self._handed) == sum(len(queue.in_hand) for queue in self._rebalance.queues.values()):
+            return
+        known = {(id(hand.queue), hand.place) for hand in self._handed.values()}
+        for queue in list(self._rebalance.queues.values()):
+            for place in [place for place in queue.in_hand if (id(queue), place) not in known]:
+                queue.give_again(place, 0, orderly=False, is_attempt=False)
+            self._rebalance.release_if_free(queue)
+
+    def _poll_now(self, given: list[_Hand]) -> bool:
         """Puts a message that is there into the list; gives whether there is one."""
         with self._lock:
+            self._take_back_what_nobody_has()
             self._look_around()
             queues = list(self._rebalance.queues.values())
             for turn in range(len(queues)):
@@ -287,9 +314,9 @@ class Consumer:
                 if taken is None and queue.wants_pull and self._pull(queue):
                     taken = queue.take(orderly=self.settings.orderly)
                 if taken is not None:
-                    offset, message = taken
-                    self._handed[id(message)] = (queue, offset)
-                    given.append(message)
+                    place, message = taken
+                    self._handed[id(message)] = hand = _Hand(message, queue, place)
+                    given.append(hand)
                     # Queues take turns, as the threads of 4.9.3's consumer give them.
                     self._turn = (self._turn + turn + 1) % len(queues)
                     return True
@@ -299,13 +326,22 @@ class Consumer:
         """Pulls until there is something; gives whether there is."""
         subscription = queue.subscription
         while True:
+            self._begin_anew_if_removed(queue)
             before = queue.next_offset
             found = self._store.get_message(
                 queue.topic, queue.queue_id, before, self.settings.pull_batch_size, subscription.asked
             )
             messages = [message for message in found.messages if subscription.wants(message)]
             # A slave's get leaves an offset as it is that has gone with its messages.
-            queue.put(messages, max(found.next_begin_offset, found.min_offset))
+            behind = max(found.next_begin_offset, found.min_offset)
+            if behind < before:
+                queue.begin_anew(behind)
+            queue.put(messages, behind)
+            last = found.messages[-1] if len(found) else None
+            if last is not None and last.logics_offset == behind - 1:
+                queue.phy_offset_before = last.commit_log_offset
+            else:
+                queue.phy_offset_before = self._phy_offset_before(queue)
             if messages:
                 figures = self._manager.figures_of(self.settings.group, queue.topic)
                 figures.get_nums += len(messages)
@@ -316,12 +352,23 @@ class Consumer:
             # Nothing of it was wanted, or the queue is another one now: that is done with too.
             self._offsets.update_offset(queue.topic, queue.queue_id, queue.consume_offset)
 
+    def _begin_anew_if_removed(self, queue: ProcessQueue) -> None:
+        """Of a queue that was removed and has come as far again, the message before stands further on in the log."""
+        known = queue.phy_offset_before
+        if known >= 0 and self._phy_offset_before(queue) > known:
+            queue.begin_anew(self._store.get_min_offset_in_queue(queue.topic, queue.queue_id))
+
+    def _phy_offset_before(self, queue: ProcessQueue) -> int:
+        return place_in_log(self._store, queue.topic, queue.queue_id, queue.next_offset - 1)
+
     def persist(self) -> None:
         """Writes the offsets; it happens by itself every five seconds.
 
         Raises:
             StoreIOError: they cannot be written.
+            StoreClosedError: the store is closed, or the other process's.
         """
+        self._store._check_open()
         with self._lock:
             self._next_persist = time.monotonic() + _PERSIST_INTERVAL
             self._offsets.persist()
@@ -362,7 +409,7 @@ class Consumer:
         if self._is_closed:
             raise MQStoreError("the consumer is closed")
 
-    def _taken(self, message: Message) -> tuple[ProcessQueue, int]:
+    def _taken(self, message: Message) -> tuple[ProcessQueue, Place]:
         taken = self._handed.pop(id(message), None)
         if taken is None:
             # What it had in hand when it was closed comes again.
@@ -370,51 +417,56 @@ class Consumer:
             raise ValueError(f"{message!r} is not in the hands of {self!r}")
         self._changes += 1
         self._woken.set()
-        return taken
+        return taken.queue, taken.place
 
-    def _ack_if_handed(self, message: Message) -> None:
-        if id(message) in self._handed:
-            self.ack(message)
+    def _has(self, hand: _Hand) -> bool:
+        """Whether it is in hand still: not done with, nor given back and given to somebody else by now."""
+        return self._handed.get(id(hand.message)) is hand
 
-    def _give_back(self, message: Message | None) -> None:
+    def _ack_if_handed(self, hand: _Hand) -> None:
+        with self._lock:
+            if self._has(hand):
+                self.ack(hand.message)
+
+    def _give_back(self, hand: _Hand | None) -> None:
         """A loop was left: its last message comes again."""
         with self._lock:
-            if message is not None and id(message) in self._handed:
-                queue, offset = self._taken(message)
-                queue.give_again(offset, 0, orderly=False)
+            if hand is not None and self._has(hand):
+                queue, place = self._taken(hand.message)
+                queue.give_again(place, 0, orderly=False, is_attempt=False)
                 self._rebalance.release_if_free(queue)
 
-    def _done(self, queue: ProcessQueue, offset: int) -> None:
-        queue.done(offset)
+    def _done(self, queue: ProcessQueue, place: Place) -> None:
+        queue.done(place)
         self._offsets.update_offset(queue.topic, queue.queue_id, queue.consume_offset)
         self._rebalance.release_if_free(queue)
 
-    def _is_to_come_again_here(self, queue: ProcessQueue, offset: int, message: Message) -> bool:
+    def _is_to_come_again_here(self, queue: ProcessQueue, place: Place, message: Message) -> bool:
         if self._store.mode == "r":
             return True
         most = self.settings.max_reconsume_times
-        attempts = message.reconsume_times + queue.attempts(offset)
+        attempts = message.reconsume_times + queue.attempts(place)
         return self.settings.orderly and (most is None or attempts < most)
 
-    def _rest(self, queue: ProcessQueue, offset: int, delay_level: int) -> float:
+    def _rest(self, queue: ProcessQueue, place: Place, delay_level: int) -> float:
         """After how many seconds a message comes again to this consumer."""
         if self.settings.orderly:
             return self.settings.suspend_current_queue_time_ms / 1000
         levels = parse_delay_levels(self._store.options.message_delay_level)
-        level = delay_level if delay_level > 0 else _FIRST_DELAY_LEVEL + queue.attempts(offset)
+        level = delay_level if delay_level > 0 else _FIRST_DELAY_LEVEL + queue.attempts(place)
         return levels[min(level, len(levels)) - 1] / 1000 if levels else 0
 
-    def _send_back(self, queue: ProcessQueue, offset: int, message: Message, delay_level: int) -> None:
+    def _send_back(self, queue: ProcessQueue, place: Place, message: Message, delay_level: int) -> None:
         level = -1 if self.settings.orderly else delay_level
         try:
             send_message_back(self._store, self._group, message, level, self.settings.max_reconsume_times)
         except (PutError, MQStoreError):
             _log.exception("%r: %s comes again here", self, message.msg_id)
-            queue.give_again(offset, _AGAIN_AFTER_FAILED_PUT, orderly=self.settings.orderly)
+            queue.give_again(place, _AGAIN_AFTER_FAILED_PUT, orderly=self.settings.orderly)
             self._rebalance.release_if_free(queue)
             return
         except BaseException:  # Ctrl-C: nobody has it any more who could ack it
-            queue.give_again(offset, 0, orderly=self.settings.orderly)
+            queue.give_again(place, 0, orderly=self.settings.orderly)
             self._rebalance.release_if_free(queue)
             raise
-        self._done(queue, offset)
+        self._done(queue, place)

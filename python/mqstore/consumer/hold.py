@@ -8,7 +8,7 @@ Source: ``PullRequestHoldService``, ``NotifyMessageArrivingListener``.
 
 import asyncio
 import contextlib
-import threading
+import queue
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from mqstore._native import Arrival
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["Held", "PullHold"]
+__all__ = ["Held", "PullHold", "Waking"]
 
 _BROKER_SUSPEND_MAX_TIME_MS = 15_000
 _CHECK_INTERVAL_MS = 5_000
@@ -26,6 +26,34 @@ _FOLLOW_INTERVAL_MS = 50
 
 Held = Mapping[tuple[str, int], tuple[int, frozenset[int] | None]]
 """Queues with the offsets and the tags' hashes that are waited for."""
+
+
+class Waking:
+    """An event that Ctrl-C cannot come into the middle of: one of ``threading``'s would keep its lock for ever then."""
+
+    def __init__(self) -> None:
+        """Nobody is woken."""
+        self._signs: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def set(self) -> None:
+        """Wakes all who wait, and the next who does."""
+        if self._signs.empty():
+            self._signs.put(None)
+
+    def clear(self) -> None:
+        """Nobody is woken any more."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._signs.get_nowait()
+
+    def wait(self, timeout: float) -> bool:
+        """Waits at most so many seconds; gives whether it was woken."""
+        try:
+            self._signs.get(timeout=max(timeout, 0))
+        except queue.Empty:
+            return False
+        self._signs.put(None)
+        return True
 
 
 class PullHold:
@@ -41,7 +69,7 @@ class PullHold:
         options = self._store.options
         return (_BROKER_SUSPEND_MAX_TIME_MS if options.long_polling_enable else options.short_polling_time_mills) / 1000
 
-    def wait(self, held: Held, timeout: float, woken: threading.Event) -> bool:
+    def wait(self, held: Held, timeout: float, woken: Waking) -> bool:
         """Waits until something may have come, at most so many seconds; gives whether it may."""
         end = time.monotonic() + timeout
         with self._told(held, woken.set):

@@ -9,11 +9,10 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mqstore.consumer.membership import nobody_joins
 from mqstore.consumer.offsets import (
@@ -88,6 +87,9 @@ class ConsumerManager:
         self._root, self._ranges = store.options.store_path_root_dir, store._ranges
         self._open: weakref.WeakSet[Consumer] = weakref.WeakSet()
         self._lock = threading.Lock()
+        self._managers: dict[str, Any] = {}
+        self._making = threading.RLock()
+        """Held while one is made: of two of a file each would write what it knows over what the other does."""
         self.is_closing = False
         """Whether the store is about to be closed, or is."""
         self._has_ended = False
@@ -119,22 +121,36 @@ class ConsumerManager:
     def _config(self, name: str) -> Path:
         return self._path / "config" / name
 
-    @cached_property
+    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+        found = self._managers.get(name)
+        if found is None:
+            with self._making:
+                found = self._managers.get(name)
+                if found is None:
+                    # A signal's handler may have made one meanwhile.
+                    found = self._managers.setdefault(name, make())
+        return found
+
+    @property
     def groups(self) -> SubscriptionGroupManager:
         """The groups, ``config/subscriptionGroup.json``."""
-        engine = self._engine
-        return SubscriptionGroupManager(self._config("subscriptionGroup.json"), self._write, engine.now)
+        path, now = self._config("subscriptionGroup.json"), self._engine.now
+        found: SubscriptionGroupManager = self._once("groups", lambda: SubscriptionGroupManager(path, self._write, now))
+        return found
 
-    @cached_property
+    @property
     def filters(self) -> ConsumerFilterManager:
         """The filters, ``config/consumerFilter.json``."""
-        engine = self._engine
-        return ConsumerFilterManager(self._config("consumerFilter.json"), self._write, engine.now)
+        path, now = self._config("consumerFilter.json"), self._engine.now
+        found: ConsumerFilterManager = self._once("filters", lambda: ConsumerFilterManager(path, self._write, now))
+        return found
 
-    @cached_property
+    @property
     def offsets(self) -> ConsumerOffsetManager:
         """The offsets of a store that is open for writing, ``config/consumerOffset.json``."""
-        return ConsumerOffsetManager(self._config("consumerOffset.json"), self._write_offsets)
+        path = self._config("consumerOffset.json")
+        found: ConsumerOffsetManager = self._once("offsets", lambda: ConsumerOffsetManager(path, self._write_offsets))
+        return found
 
     @property
     def topics(self) -> TopicConfigManager:
@@ -240,15 +256,16 @@ class ConsumerManager:
             return
         # One that fails keeps no other from writing its offsets and leaving its group.
         with contextlib.ExitStack() as closing:
-            if "offsets" in self.__dict__ and self._mode == "rw":
+            if "offsets" in self._managers and self._mode == "rw":
                 closing.callback(self.offsets.persist)
             for consumer in list(self._open):
                 closing.callback(consumer.close)
 
     def end(self, topics: TopicConfigManager | None) -> None:
         """The store has written its last state: no file of the configuration is written from now on."""
-        self._has_ended = True
-        managers = (self.__dict__.get(name) for name in ("groups", "filters", "offsets"))
+        with self._making:
+            self._has_ended = True
+            managers = list(self._managers.values())
         for manager in (*managers, topics):
             if isinstance(manager, ConfigManager):
                 manager.end()
@@ -258,6 +275,9 @@ class ConsumerManager:
         for consumer in list(self._open):
             consumer.abandon()
         self._open.clear()
+        self._has_ended = True
+        for manager in list(self._managers.values()):
+            manager.abandon()
 
     def figures_of(self, group: str, topic: str) -> GroupFigures:
         """The figures of a group and a topic."""

@@ -6,8 +6,11 @@ and a queue never has two readers. Consumers of one process are members like tho
 """
 
 import contextlib
+import errno
 import fcntl
+import hashlib
 import os
+import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +21,9 @@ from mqstore.option_error import bad_argument
 
 __all__ = ["FileLock", "Membership", "nobody_joins"]
 
+_MOST_DIGITS = 244
+"""So that a file's name of 255 bytes has room for a queue's number."""
+
 
 class FileLock:
     """A lock on a file, held until it is released or the process ends."""
@@ -25,7 +31,8 @@ class FileLock:
     def __init__(self, file: IO[bytes]) -> None:
         """A file that is locked."""
         self._file = file
-        _held.add(self)
+        self._path: Path | None = None
+        """Where it is one that nobody has for long."""
 
     @classmethod
     def take(cls, path: Path) -> "FileLock | None":
@@ -37,8 +44,20 @@ class FileLock:
 
     @classmethod
     def wait_for(cls, path: Path) -> "FileLock":
-        """Takes a lock that nobody has for long."""
-        return cls._locked(path, fcntl.LOCK_EX)
+        """Takes a lock that nobody has for long.
+
+        Raises:
+            StoreIOError: this thread has it, in whose middle a signal's handler runs: it would wait for itself.
+        """
+        mine = (threading.get_ident(), str(path))
+        if mine in _waited_for:
+            error = StoreIOError(f"lock {path}: {os.strerror(errno.EDEADLK)}")
+            error.errno, error.filename = errno.EDEADLK, str(path)
+            raise error
+        lock = cls._locked(path, fcntl.LOCK_EX)
+        lock._path = path
+        _waited_for[mine] = lock
+        return lock
 
     @classmethod
     def _locked(cls, path: Path, how: int) -> "FileLock":
@@ -46,6 +65,8 @@ class FileLock:
             path.parent.mkdir(parents=True, exist_ok=True)
             while True:
                 file = path.open("ab")
+                # Before it is locked: a process that is forked in between would have the lock for as long as it lives.
+                _files.add(file)
                 try:
                     fcntl.flock(file, how)
                     # A file that was removed meanwhile is nobody's: the lock has to be on the one that is there.
@@ -65,9 +86,12 @@ class FileLock:
             raise error from refused
 
     def release(self) -> None:
-        """Lets go."""
-        _held.discard(self)
-        self._file.close()
+        """Lets go, also where a process that was forked has the open file too."""
+        if self._path is not None:
+            _waited_for.pop((threading.get_ident(), str(self._path)), None)
+        if not self._file.closed:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+            self._file.close()
 
     def __enter__(self) -> Self:
         """The lock itself."""
@@ -128,8 +152,12 @@ class Membership:
 
     def take_queue(self, topic: str, queue_id: int) -> FileLock | None:
         """Takes a queue; ``None`` while another member has it."""
-        # A topic can be called what no file can: its bytes in hexadecimal digits stand for it.
-        return FileLock.take(self._queues / f"{topic.encode(errors='surrogatepass').hex()}-{queue_id}")
+        # A topic can be called what no file can: its bytes in hexadecimal digits stand for it, or a hash of them.
+        name = topic.encode(errors="surrogatepass")
+        digits = name.hex()
+        if len(digits) > _MOST_DIGITS:
+            digits = f"sha256-{hashlib.sha256(name).hexdigest()}"
+        return FileLock.take(self._queues / f"{digits}-{queue_id}")
 
     def leave(self) -> None:
         """Leaves the group."""
@@ -137,13 +165,17 @@ class Membership:
         self._lock.release()
 
 
-_held: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
+_files: "weakref.WeakSet[IO[bytes]]" = weakref.WeakSet()
+"""The files that are locked, or are to be."""
+_waited_for: "weakref.WeakValueDictionary[tuple[int, str], FileLock]" = weakref.WeakValueDictionary()
+"""The locks that nobody has for long, by the thread that has one."""
 
 
 def _let_go() -> None:
-    """In a forked process: a lock is held until all let go who have the open file."""
-    for lock in list(_held):
-        lock.release()
+    """In a forked process: a lock is held until all let go who have the open file, and it is the other process's."""
+    for file in list(_files):
+        file.close()
+    _waited_for.clear()
 
 
 os.register_at_fork(after_in_child=_let_go)

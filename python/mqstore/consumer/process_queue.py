@@ -10,7 +10,10 @@ from mqstore._native import Message
 from mqstore.consumer.membership import FileLock
 from mqstore.consumer.settings import Subscription
 
-__all__ = ["ProcessQueue"]
+__all__ = ["Place", "ProcessQueue"]
+
+Place = tuple[int, int]
+"""Where a message stands: which of the queues that had this number since, and its offset there."""
 
 
 class ProcessQueue:
@@ -23,10 +26,13 @@ class ProcessQueue:
         """Where the next pull begins."""
         self.is_dropped = False
         """Whether it is another member's, as soon as nothing of it is in hand any more."""
-        self._pulled: deque[tuple[int, Message]] = deque()
-        self._in_hand: dict[int, Message] = {}
-        self._again: dict[int, tuple[float, Message]] = {}
-        self._attempts: dict[int, int] = {}
+        self.phy_offset_before = -1
+        """Where the message before the next pull stands in the log; -1 where nobody knows."""
+        self._which = 0
+        self._pulled: deque[tuple[Place, Message]] = deque()
+        self._in_hand: dict[Place, Message] = {}
+        self._again: dict[Place, tuple[float, Message]] = {}
+        self._attempts: dict[Place, int] = {}
         self._suspended_until = 0.0
 
     @property
@@ -40,6 +46,11 @@ class ProcessQueue:
         return bool(self._in_hand)
 
     @property
+    def in_hand(self) -> dict[Place, Message]:
+        """What the user has of it."""
+        return self._in_hand
+
+    @property
     def wants_pull(self) -> bool:
         """Whether there is nothing left of what was pulled."""
         return not self.is_dropped and not self._pulled
@@ -50,21 +61,26 @@ class ProcessQueue:
         waiting = [*self._in_hand, *self._again]
         if self._pulled:
             waiting.append(self._pulled[0][0])
-        return min(waiting, default=self.next_offset)
+        return min((offset for which, offset in waiting if which == self._which), default=self.next_offset)
 
-    def attempts(self, offset: int) -> int:
+    def attempts(self, place: Place) -> int:
         """How often a message was given back here."""
-        return self._attempts.get(offset, 0)
+        return self._attempts.get(place, 0)
+
+    def begin_anew(self, offset: int) -> None:
+        """The queue was removed, and another one has its number; what is left of the old one is the user's still."""
+        self._which += 1
+        self.next_offset, self.phy_offset_before = offset, -1
 
     def put(self, messages: list[Message], next_offset: int) -> None:
         """What a pull gave."""
         for message in messages:
             # What came by a queue always has its offset there.
             offset = message.logics_offset
-            self._pulled.append((message.queue_offset if offset is None else offset, message))
+            self._pulled.append(((self._which, message.queue_offset if offset is None else offset), message))
         self.next_offset = next_offset
 
-    def take(self, *, orderly: bool) -> tuple[int, Message] | None:
+    def take(self, *, orderly: bool) -> tuple[Place, Message] | None:
         """The next message for the user; ``None`` where there is none, or the queue rests."""
         if self.is_dropped or (orderly and (self._in_hand or time.monotonic() < self._suspended_until)):
             return None
@@ -76,41 +92,47 @@ class ProcessQueue:
             self._pulled.popleft()
         return found
 
-    def _take_again(self, *, orderly: bool) -> tuple[int, Message] | None:
+    def _take_again(self, *, orderly: bool) -> tuple[Place, Message] | None:
         now = time.monotonic()
-        due = [offset for offset, (at, _) in self._again.items() if orderly or at <= now]
+        due = [place for place, (at, _) in self._again.items() if orderly or at <= now]
         if not due:
             return None
-        offset = min(due)
-        message = self._in_hand[offset] = self._again[offset][1]
-        del self._again[offset]
-        return offset, message
+        place = min(due)
+        message = self._in_hand[place] = self._again[place][1]
+        del self._again[place]
+        return place, message
 
     def seconds_until_again(self) -> float | None:
-        """When the next message that was given back is due; ``None`` where there is none."""
-        if not self._again:
+        """When the next message that was given back is due; ``None`` where there is none.
+
+        What a dropped queue has of them is the next member's to give.
+        """
+        if self.is_dropped or not self._again:
             return None
         at = max(self._suspended_until, min(at for at, _ in self._again.values()))
         return max(0.0, at - time.monotonic())
 
-    def done(self, offset: int) -> bool:
+    def done(self, place: Place) -> bool:
         """A message is done, or is taken care of elsewhere; gives whether it was in hand."""
-        self._attempts.pop(offset, None)
-        return self._in_hand.pop(offset, None) is not None
+        self._attempts.pop(place, None)
+        return self._in_hand.pop(place, None) is not None
 
-    def give_again(self, offset: int, after: float, *, orderly: bool) -> None:
+    def give_again(self, place: Place, after: float, *, orderly: bool, is_attempt: bool = True) -> None:
         """Takes a message back, to give it again after so many seconds."""
-        message = self._in_hand.pop(offset)
         at = time.monotonic() + after
-        self._again[offset] = (at, message)
-        self._attempts[offset] = self.attempts(offset) + 1
+        # Ctrl-C can come between any two steps here too.
+        self._again[place] = (at, self._in_hand[place])
+        del self._in_hand[place]
+        if is_attempt:
+            self._attempts[place] = self.attempts(place) + 1
         if orderly:
             self._suspended_until = at
 
     def drop(self) -> None:
         """It is another member's: what the user does not have yet goes back."""
         self.is_dropped = True
-        offset = min([*self._again, *(at for at, _ in self._pulled)], default=self.next_offset)
+        places = [*self._again, *(place for place, _ in self._pulled)]
+        offset = min((offset for which, offset in places if which == self._which), default=self.next_offset)
         self.next_offset = min(offset, self.next_offset)
         self._pulled.clear()
         self._again.clear()

@@ -100,6 +100,8 @@ class Rebalance:
             if lock is not None:
                 lock.release()
             raise
+        # What the group has not read from here on is known from now on, to retention too.
+        self._offsets.update_offset(topic, queue_id, offset)
         self.queues[topic, queue_id] = ProcessQueue(subscription, queue_id, offset, lock)
 
     def release_if_free(self, queue: ProcessQueue) -> None:

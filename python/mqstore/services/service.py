@@ -2,8 +2,11 @@
 
 import logging
 import threading
+import traceback
 import weakref
 from typing import TYPE_CHECKING
+
+from mqstore.errors import StoreClosedError
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -48,8 +51,11 @@ class ServiceThread(threading.Thread):
 
     def died(self, error: BaseException) -> None:
         """The thread ends though it was not told to: the store takes no messages from now on."""
-        self.error = error
+        self.error = _without_locals(error)
         self.engine.halt(f"{self.name} died: {error!r}")
+        if (store := self.store()) is not None:
+            # No message comes any more to who waits for one.
+            store._message_waiters.wake_all()
         _log.critical("%s of %s died, the store takes no messages from now on", self.name, self.path, exc_info=error)
 
     def closing(self) -> None:
@@ -62,7 +68,9 @@ class ServiceThread(threading.Thread):
                 try:
                     self.make_pass()
                 except Exception as error:  # a service must go on: what failed is kept and said
-                    self.error = error
+                    if self._stopping.is_set() and isinstance(error, StoreClosedError):
+                        break  # it waited for who closes the store
+                    self.error = _without_locals(error)
                     self.failed_count += 1
                     self.failed(error)
                 else:
@@ -78,3 +86,16 @@ class ServiceThread(threading.Thread):
         """Waits for the service to end, unless it is the one that asks."""
         if self.is_alive() and threading.current_thread() is not self:
             self.join()
+
+
+def _without_locals(error: BaseException) -> BaseException:
+    """An error that keeps nothing of where it was raised alive: the store would not be closed when it is dropped."""
+    chain: list[BaseException] = []
+    rest: list[BaseException | None] = [error]
+    while rest:
+        one = rest.pop()
+        if one is not None and not any(one is known for known in chain):
+            chain.append(one)
+            traceback.clear_frames(one.__traceback__)
+            rest += [one.__cause__, one.__context__]
+    return error

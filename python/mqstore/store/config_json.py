@@ -11,7 +11,7 @@ import functools
 import itertools
 import json
 import re
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 __all__ = ["Dumped", "dump_entry", "dumps", "loads"]
 
@@ -30,6 +30,18 @@ class Dumped(str):
     __slots__ = ()
 
 
+class _Fraction(float):
+    """A number that is no whole one, which is written as it was read: 1e999 is more than Python's have."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Self:
+        """The number that a text is."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
 def dumps(value: object) -> str:
     """A value as fastjson's pretty form."""
     return _dump(value, "")
@@ -42,8 +54,8 @@ def dump_entry(value: object) -> Dumped:
 
 def _dump(value: object, indent: str) -> str:
     inner = indent + "\t"
-    if isinstance(value, Dumped):
-        return value
+    if isinstance(value, Dumped | _Fraction):
+        return value if isinstance(value, Dumped) else value.text
     if isinstance(value, str):
         return _dump_text(value)
     if isinstance(value, dict) and value:
@@ -82,7 +94,7 @@ def loads(text: str) -> Any:
     """
     quoted = _TOKEN.sub(lambda found: f'{found[1]}"{found[2]}"{found[3]}' if found[2] else found[0], text)
     try:
-        value = json.loads(quoted, parse_constant=_refuse_constant)
+        value = json.loads(quoted, parse_constant=_refuse_constant, parse_float=_Fraction)
     except RecursionError:
         value = None
     else:

@@ -113,6 +113,11 @@ class ConfigManager:
         with self._lock:
             self._write, self._has_given_way = of_closed_store, False
 
+    def abandon(self) -> None:
+        """In a forked process: the file is the other one's to write, and so may be the lock."""
+        self._lock = threading.RLock()
+        self._write, self._has_given_way = of_closed_store, False
+
     def decode(self, content: Json) -> None:
         """Takes over what a file holds.
 

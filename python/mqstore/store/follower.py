@@ -5,11 +5,21 @@ from typing import TYPE_CHECKING
 from mqstore._native import GetMessageResult, Message
 
 if TYPE_CHECKING:
+    from mqstore.store.message_store import MessageStore
     from mqstore.store.queue import Queue
 
-__all__ = ["Follower"]
+__all__ = ["Follower", "place_in_log"]
 
 _COUNT = 32
+
+
+def place_in_log(store: "MessageStore", topic: str, queue_id: int, offset: int) -> int:
+    """Where the message at a queue's offset stands in the log; -1 where nobody knows."""
+    if offset < 0:
+        return -1
+    place = store.get_commit_log_offset_in_queue(topic, queue_id, offset)
+    # 0 says too that there is none.
+    return place or min(store.get_message_store_time_stamp(topic, queue_id, offset), 0)
 
 
 class Follower:
@@ -33,10 +43,10 @@ class Follower:
         """The next messages; none where what comes next is damaged or gone."""
         queue = self._queue
         end = queue.max_offset
-        if end < self._next and 0 < self._place_of(end - 1) < self._before:
+        if end < self._next and 0 <= self._place_of(end - 1) < self._before:
             # The end was cut off by a writer that recovered the store: what comes next stands there.
             self._next = end
-        elif end < self._next or self._place_before() > self._before > 0:
+        elif end < self._next or self._place_before() > self._before >= 0:
             self._next = queue.min_offset
         found = queue.store.get_message(queue.topic, queue.queue_id, self._next, _COUNT)
         self._next, self._was_there = _behind(found, self._next), True
@@ -44,13 +54,11 @@ class Follower:
         return list(found.messages)
 
     def _place_before(self) -> int:
-        """That place as it is now: further on in a queue that was removed and filled again. 0 where nobody knows."""
+        """That place as it is now: further on in a queue that was removed and filled again. -1 where nobody knows."""
         return self._place_of(self._next - 1)
 
     def _place_of(self, offset: int) -> int:
-        """Where a message stands in the log; 0 where nobody knows."""
-        queue = self._queue
-        return queue.store.get_commit_log_offset_in_queue(queue.topic, queue.queue_id, offset) if offset >= 0 else 0
+        return place_in_log(self._queue.store, self._queue.topic, self._queue.queue_id, offset)
 
 
 def _behind(found: GetMessageResult, offset: int) -> int:

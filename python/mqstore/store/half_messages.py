@@ -36,6 +36,7 @@ CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 GROUP = "CID_RMQ_SYS_TRANS"
 TRANSACTION_TYPE = 0x3 << 2
 _COMMIT_TYPE = 0x2 << 2
+_MAX_QUEUE_ID = 2**31 - 1
 _STORED = {
     PutMessageStatus.PUT_OK,
     PutMessageStatus.FLUSH_DISK_TIMEOUT,
@@ -63,7 +64,7 @@ def final_message(half: Message, *, multi_dispatch: bool) -> MessageExtBrokerInn
     """
     properties = half.properties
     topic, queue_id = properties.get("REAL_TOPIC"), number(properties.get("REAL_QID"), -1)
-    if topic is None or queue_id < 0:
+    if topic is None or not 0 <= queue_id <= _MAX_QUEUE_ID:
         raise MQStoreError(f"expected REAL_TOPIC and REAL_QID, found {properties!r} in {half!r}")
     if multi_dispatch and "INNER_MULTI_DISPATCH" in properties:
         for name in ("REAL_TOPIC", "REAL_QID", "TRAN_MSG"):

@@ -7,10 +7,10 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from mqstore import _native
 from mqstore.errors import StoreClosedError, StoreForkedError
@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 __all__ = ["LifeCycle"]
 
 _log = logging.getLogger("mqstore")
+_LOOK_AGAIN_S = 0.05
+"""How often who waits for a lock looks whether the store is being closed."""
+
+
+class _Lock(contextlib.AbstractContextManager[Any], Protocol):
+    """One of :mod:`threading`'s, of either kind."""
+
+    def acquire(self, *, timeout: float) -> bool:
+        """Takes it, or gives up."""
+
+    def release(self) -> None:
+        """Lets go."""
 
 
 class LifeCycle(_native.Store):
@@ -49,6 +61,7 @@ class LifeCycle(_native.Store):
         self._services: list[ServiceThread] = []
         # A signal's handler may close the store in the middle of a close.
         self._closing = threading.RLock()
+        self._are_services_to_end = False
         self._message_waiters = MessageWaiters(weakref.proxy(self))
         engine, options = self._engine, self.options
         self._flush_waiters = OffsetWaiters(options.sync_flush_timeout, engine.flushed_where, engine.wake_flusher)
@@ -113,8 +126,31 @@ class LifeCycle(_native.Store):
         """Lets nothing of this store write its configuration any more, which may be another writer's soon."""
         self.consumers.end(getattr(self, "_topics", None))
 
+    @contextlib.contextmanager
+    def _holding(self, lock: "_Lock") -> Iterator[None]:
+        """Holds a lock that is held while users' functions are called, or signals' handlers can be.
+
+        These may close the store, which waits for its services: one that waits for the lock gives up.
+
+        Raises:
+            StoreClosedError: this is a service's thread, and the store is being closed.
+        """
+        if threading.current_thread() not in self._services:
+            with lock:
+                yield
+            return
+        # Ctrl-C does not come to a service's thread.
+        while not lock.acquire(timeout=_LOOK_AGAIN_S):
+            if self._are_services_to_end:
+                raise StoreClosedError("the store is being closed")
+        try:
+            yield
+        finally:
+            lock.release()
+
     def _stop_services(self) -> None:
         """Ends the services."""
+        self._are_services_to_end = True
         for service in self._services:
             service.stop()
         self._engine.stop_passes()
@@ -221,6 +257,9 @@ def _abandon_all() -> None:
     for store in list(_open_stores):
         store._engine.abandon()
         store.consumers.abandon()
+        topics = getattr(store, "_topics", None)
+        if topics is not None:
+            topics.abandon()
         store._services = []
         store.__class__ = _Forked
     _open_stores.clear()

@@ -363,7 +363,7 @@ class MessageStore(StoreOperations):
         StoreOptions.of(root, {"broker_role": broker_role})
         if self.mode != "rw":
             raise ReadOnlyError(f"{root} was opened to read")
-        with self._closing:
+        with self._holding(self._closing):
             kinds = (ScheduleMessageService,) if self.compat else (ScheduleMessageService, TimedMessageService)
             running = [service for service in self._services if isinstance(service, kinds)]
             if broker_role == "SLAVE":

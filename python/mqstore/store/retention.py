@@ -135,7 +135,7 @@ class FileCleaner:
     def _delete_log_files(self, *, at_once: bool, wait: Callable[[int], None]) -> int:
         """Deletes some files of the log, oldest first; gives how many."""
         options = self._store.options
-        with self._passing:
+        with self._store._holding(self._passing):
             retry_s = options.redelete_hanged_file_interval / 1000
             if self._failed_at is not None and time.monotonic() < self._failed_at + retry_s:
                 return 0
@@ -160,7 +160,7 @@ class FileCleaner:
 
     def _delete_behind_the_log(self, wait: Callable[[int], None]) -> None:
         """Deletes files of queues and index whose messages the log no longer has."""
-        with self._passing:
+        with self._store._holding(self._passing):
             store = self._store
             min_offset = store.get_min_phy_offset()
             if min_offset <= self._cleaned_up_to:

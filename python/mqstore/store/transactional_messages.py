@@ -75,17 +75,17 @@ class TransactionalMessages:
         A put that waits for the disk or for a slave is in the log already: a check can come to it before it returns.
         """
         moved: _Places = {}
-        with self._ending:
+        with self._store._holding(self._ending):
             self._preparing[id(moved)] = moved
 
         def prepared(commit_log_offset: int) -> None:
-            with self._ending:
+            with self._store._holding(self._ending):
                 self._live[commit_log_offset] = moved.get(commit_log_offset, commit_log_offset)
 
         try:
             yield prepared
         finally:
-            with self._ending:
+            with self._store._holding(self._ending):
                 del self._preparing[id(moved)]
 
     def end_prepared(self, commit_log_offset: int, *, commit: bool) -> None:
@@ -95,7 +95,7 @@ class TransactionalMessages:
             MQStoreError: a check has decided otherwise.
             PutError: the message or its end could not be put.
         """
-        with self._ending:
+        with self._store._holding(self._ending):
             now_at = self._live.get(commit_log_offset, commit_log_offset)
             if isinstance(now_at, LocalTransactionState):
                 del self._live[commit_log_offset]
@@ -119,7 +119,7 @@ class TransactionalMessages:
 
     def put_back(self, half: Message, message: MessageExtBrokerInner) -> PutMessageResult | None:
         """Puts a half behind the others; ``None`` where it has ended meanwhile."""
-        with self._ending:
+        with self._store._holding(self._ending):
             if self._ended is not None and half.commit_log_offset in self._ended:
                 return None
             result = stored(self._store.put_message(message))
@@ -128,13 +128,13 @@ class TransactionalMessages:
 
     def give_up(self, half: Message, dead: MessageExtBrokerInner) -> None:
         """Puts a half that nobody could decide on where it can be found, unless it has ended meanwhile."""
-        with self._ending:
+        with self._store._holding(self._ending):
             if self._ended is None or half.commit_log_offset not in self._ended:
                 stored(self._store.put_message(dead))
 
     def decide(self, half: Message, state: LocalTransactionState) -> None:
         """Ends a half as a listener said, unless it has ended meanwhile."""
-        with self._ending:
+        with self._store._holding(self._ending):
             if state is LocalTransactionState.UNKNOW:
                 return
             if self._ended is None or half.commit_log_offset not in self._ended:
@@ -151,7 +151,7 @@ class TransactionalMessages:
         half = self._store.look_message_by_offset(commit_log_offset)
         if half is None or half.topic != HALF_TOPIC:
             raise MQStoreError(f"expected a prepared message at {commit_log_offset} in the log, found {half!r}")
-        with self._ending:
+        with self._store._holding(self._ending):
             if commit:
                 stored(self._store.put_message(final_message(half, multi_dispatch=self._multi_dispatch)))
             self._delete_prepared(half)
@@ -190,8 +190,8 @@ class TransactionalMessages:
         """
         check_listener(listener)
         store = self._store
-        with self._checking:
-            with self._ending:
+        with self._store._holding(self._checking):
+            with self._store._holding(self._ending):
                 self._ended = set()
                 # What has ended by now is in the queues, also what a transient store pool holds of it.
                 store._engine.commit(0)

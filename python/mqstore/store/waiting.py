@@ -7,10 +7,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mqstore._native import Arrival, Bell, Message, PutMessageResult
-from mqstore.errors import FlushDiskTimeoutError, FlushSlaveTimeoutError, SlaveNotAvailableError
+from mqstore.errors import (
+    FlushDiskTimeoutError,
+    FlushSlaveTimeoutError,
+    ServiceNotAvailableError,
+    SlaveNotAvailableError,
+)
 from mqstore.store.arguments import check_timeout
 from mqstore.store.follower import Follower
 from mqstore.store.times import Time
@@ -98,6 +103,10 @@ class _OfLoop:
         self._loop = loop
         loop.add_reader(self.bell.fileno(), self._rung)
         self._timer: asyncio.TimerHandle | None = None
+        self.is_told = False
+        """Whether it is to look already: a loop that does not run would keep every call."""
+        self.told = 0
+        """How far it was told that it is."""
         # A loop puts one message after the other: offsets and times come in their order.
         self._waiting: deque[tuple[int, float, asyncio.Future[bool]]] = deque()
 
@@ -108,6 +117,11 @@ class _OfLoop:
             self._call_later(self._waiters.timeout_s, self._expire)
         waiting.append((offset, _now_s(), future))
         return future
+
+    def look(self) -> None:
+        """Looks how far it is."""
+        self.is_told = False
+        self.reached(max(self.told, self._waiters.now()))
 
     def _rung(self) -> None:
         self.bell.silence()
@@ -204,25 +218,34 @@ class OffsetWaiters:
 
     def reached(self, offset: int) -> None:
         """The log is safe up to here. Called by any thread."""
-        self._call(_OfLoop.reached, offset)
+        for loop, of_loop in self._told():
+            of_loop.told = max(of_loop.told, offset)
+            if not of_loop.is_told:
+                of_loop.is_told = True
+                self._call_in(loop, of_loop, of_loop.look)
 
     def failed(self, error: BaseException) -> None:
         """It will not get there any more. Called by any thread."""
-        self._call(_OfLoop.failed, error)
+        for loop, of_loop in self._told():
+            self._call_in(loop, of_loop, of_loop.failed, error)
 
     def given_up(self) -> None:
         """Nobody will say any more whether it got there. Called by any thread."""
-        self._call(_OfLoop.failed, None)
+        for loop, of_loop in self._told():
+            self._call_in(loop, of_loop, of_loop.failed, None)
 
-    def _call(self, call: Callable[[_OfLoop, Any], None], argument: object) -> None:
+    def _told(self) -> list[tuple[asyncio.AbstractEventLoop, _OfLoop]]:
         with self._lock:
-            loops = list(self._loops.items())
-        for loop, of_loop in loops:
-            try:
-                loop.call_soon_threadsafe(call, of_loop, argument)
-            except RuntimeError:
-                # A loop that was closed meanwhile has nobody left who waits.
-                self.drop(loop, of_loop)
+            return list(self._loops.items())
+
+    def _call_in(
+        self, loop: asyncio.AbstractEventLoop, of_loop: _OfLoop, call: Callable[..., None], *given: object
+    ) -> None:
+        try:
+            loop.call_soon_threadsafe(call, *given)
+        except RuntimeError:
+            # A loop that was closed meanwhile has nobody left who waits.
+            self.drop(loop, of_loop)
 
     def drop(self, loop: asyncio.AbstractEventLoop, of_loop: _OfLoop) -> None:
         """Of these tasks none waits any more. Others of the same loop may, by now."""
@@ -386,12 +409,12 @@ class AsyncStore:
                 loop.call_soon_threadsafe(arrived.set)
 
         with store._message_waiters.waiting(topic, queue_id, wanted, woken), contextlib.suppress(TimeoutError):
-            while not wanted(store.get_max_offset_in_queue(topic, queue_id)):
+            while not wanted(store.get_max_offset_in_queue(topic, queue_id)) and _may_come(store):
                 await asyncio.wait_for(arrived.wait(), None if time_up is None else time_up - _now_s())
                 arrived.clear()
                 store._check_open()
         store._check_open()
-        return wanted(store.get_max_offset_in_queue(topic, queue_id))
+        return _has_come(store, wanted(store.get_max_offset_in_queue(topic, queue_id)))
 
     async def follow(
         self, topic: str, queue_id: int, offset: int | None = None, *, timeout: float | None = None
@@ -418,14 +441,33 @@ def wait_in_thread(store: "MessageStore", topic: str, queue_id: int, wanted: Wan
         return _poll(store, topic, queue_id, wanted, time_up)
     arrived = threading.Event()
     with store._message_waiters.waiting(topic, queue_id, wanted, arrived.set):
-        while not wanted(store.get_max_offset_in_queue(topic, queue_id)):
+        while not wanted(store.get_max_offset_in_queue(topic, queue_id)) and _may_come(store):
             left = threading.TIMEOUT_MAX if time_up is None else min(time_up - _now_s(), threading.TIMEOUT_MAX)
             if not arrived.wait(left):
                 break
             arrived.clear()
             store._check_open()
     store._check_open()
-    return wanted(store.get_max_offset_in_queue(topic, queue_id))
+    return _has_come(store, wanted(store.get_max_offset_in_queue(topic, queue_id)))
+
+
+def _may_come(store: "MessageStore") -> bool:
+    """Whether anything comes that is not there yet: not once a service has died, but for what is to be dispatched."""
+    if store._engine.halted is None:
+        return True
+    store._catch_up()
+    return False
+
+
+def _has_come(store: "MessageStore", is_there: bool) -> bool:  # noqa: FBT001 - what it gives
+    """Whether what was waited for has come.
+
+    Raises:
+        ServiceNotAvailableError: it has not, and never will: a service has died.
+    """
+    if not is_there and store._engine.halted is not None:
+        raise ServiceNotAvailableError(store._engine.halted)
+    return is_there
 
 
 def _poll(store: "MessageStore", topic: str, queue_id: int, wanted: Wanted, time_up: float | None) -> bool:

@@ -1,0 +1,120 @@
+"""Locks and tables that the consumers of a store, a process or a group share."""
+
+import fcntl
+import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mqstore
+from mqstore.consumer.manager import ConsumerManager
+from mqstore.consumer.membership import _files
+from mqstore.store.config_consumer_offset import ConsumerOffsetManager
+from tests.store.conftest import SMALL
+from tests.waiting import wait_until
+
+
+def open_rw(folder: Path, **given: Any) -> mqstore.MessageStore:
+    return mqstore.open(folder, "rw", **(SMALL | given))
+
+
+@pytest.mark.parametrize(("topic", "group"), [("t" * 127, "g"), ("t", "g" * 200)])
+def test_long_names(tmp_path: Path, topic: str, group: str) -> None:
+    with open_rw(tmp_path / "s") as store:
+        store.put(topic, b"1", queue_id=0)
+        assert store.consumer(group, topic, from_where="first").poll(30) is not None
+
+
+def test_a_handler_that_closes_a_consumer_which_writes_its_offsets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_rw(tmp_path / "s") as store, mqstore.open(tmp_path / "s", **SMALL) as reader:
+        store.put("t", b"", queue_id=0)
+        consumer = reader.consumer("g", "t", from_where="first")
+        message = consumer.poll(30)
+        assert message is not None
+        consumer.ack(message)
+        persist = ConsumerOffsetManager.persist
+
+        def interrupted(self: ConsumerOffsetManager) -> None:
+            with pytest.raises(mqstore.StoreIOError, match="deadlock"):
+                consumer.close()  # as a signal's handler does
+            persist(self)
+
+        monkeypatch.setattr(ConsumerOffsetManager, "persist", interrupted)
+        consumer.persist()
+        assert next(stats.consumer_offset for stats in reader.consumers.consume_stats("g", ["t"])) == 1
+
+
+def test_threads_that_ask_first_get_one_table_of_offsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[ConsumerOffsetManager] = []
+    has_begun, go_on = threading.Event(), threading.Event()
+    load = ConsumerOffsetManager.load
+
+    def slowly(self: ConsumerOffsetManager) -> None:
+        made.append(self)
+        has_begun.set()
+        go_on.wait(60)
+        load(self)
+
+    with open_rw(tmp_path / "s") as store:
+        monkeypatch.setattr(ConsumerOffsetManager, "load", slowly)
+        assert not isinstance(vars(ConsumerManager)["offsets"], cached_property), "from 3.12 on it has no lock"
+        with ThreadPoolExecutor(4) as threads:
+            tables = [threads.submit(lambda: store.consumers.offsets) for _ in range(4)]
+            assert has_begun.wait(60)
+            go_on.set()
+        assert {id(table.result()) for table in tables} == {id(table) for table in made}
+        assert len(made) == 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_while_a_consumer_waits_for_the_groups_lock(tmp_path: Path) -> None:
+    with open_rw(tmp_path / "s") as store:
+        consumer = store.consumer("g", "t")
+        path = store.consumers.folder("g") / "members.lock"
+        with path.open("ab") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            polling = threading.Thread(target=consumer.poll, args=(0,))
+            polling.start()
+            wait_until(lambda: any(file.name == str(path) and not file.closed for file in set(_files)))
+            pid = os.fork()
+            if pid == 0:
+                held.close()
+                signal.pause()
+        try:
+            polling.join()
+            # It looks around among the members again, for which it needs the lock.
+            consumer.poll(1.5)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_acks_and_writes_nothing(tmp_path: Path) -> None:
+    with open_rw(tmp_path / "s") as store:
+        store.put_many("t", [b"0", b"1"], queue_id=0)
+        with mqstore.open(tmp_path / "s", **SMALL) as reader:
+            consumer = reader.consumer("g", "t", from_where="first")
+            first, second = consumer.poll(30), consumer.poll(30)
+            assert first is not None
+            assert second is not None
+            consumer.ack(first)
+            groups = store.consumers.groups
+            pid = os.fork()
+            if pid == 0:
+                refused = 0
+                for use in (lambda: consumer.ack(second), consumer.persist, lambda: groups.get_or_add("child")):
+                    try:
+                        use()
+                    except mqstore.StoreClosedError:
+                        refused += 1
+                os._exit(refused)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+            assert not (store.consumers.folder("g") / "consumerOffset.json").exists()

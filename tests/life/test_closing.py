@@ -1,0 +1,102 @@
+"""A close from where its services wait for something, and a drop beside a service that has failed."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mqstore
+from tests.store.conftest import SMALL
+from tests.waiting import wait_until
+
+UNKNOWN = mqstore.LocalTransactionState.UNKNOW
+CHECKED: dict[str, Any] = {
+    "transactionCheckInterval": 50,
+    "transactionTimeOut": 0,
+    "transactionCheckMax": 10**6,
+    "fileReservedTime": 10**6,
+}
+
+
+def open_rw(folder: Path, **given: Any) -> mqstore.MessageStore:
+    return mqstore.open(folder, "rw", **(SMALL | given))
+
+
+def prepare(folder: Path) -> None:
+    """A store with a half message that is checked at once."""
+    with open_rw(folder) as store:
+        store.transaction().put("orders", b"1", born_timestamp=1000)
+
+
+def test_a_listener_that_waits_for_a_close_ends_with_it(tmp_path: Path) -> None:
+    store = open_rw(tmp_path / "s")
+    begun, ended = threading.Event(), []
+
+    def listener(_: object) -> None:
+        begun.set()
+        wait_until(lambda: store._engine.halted is not None or store._are_services_to_end)
+        try:
+            store.handle_schedule_message_service("ASYNC_MASTER")
+        except mqstore.StoreClosedError as error:
+            ended.append(error)
+
+    store.add_listener(listener)
+    store.put("t", b"")
+    begun.wait()
+    store.close()
+    assert len(ended) == 1
+
+
+def test_a_check_by_hand_may_close_the_store_beside_the_service(tmp_path: Path) -> None:
+    prepare(tmp_path / "s")
+    store = open_rw(tmp_path / "s", check_transactions=lambda _: UNKNOWN, **CHECKED)
+    waits = threading.Event()
+    holding = store._holding
+
+    def told(lock: Any) -> Any:
+        if threading.current_thread() in store._services:
+            waits.set()
+        return holding(lock)
+
+    def decide(_: mqstore.Message) -> mqstore.LocalTransactionState:
+        waits.clear()
+        store._holding = told  # type: ignore[method-assign]
+        # The service is about to wait for the lock that is held here.
+        assert waits.wait(60)
+        store.close()
+        return UNKNOWN
+
+    wait_until(lambda: any(service.name.startswith("Transactional") for service in store._services))
+    with pytest.raises(mqstore.StoreClosedError):
+        store.check_transactions(decide)
+    assert store.is_closed
+
+
+_DROPPED = """
+import gc, sys, time, weakref
+import mqstore
+UNKNOWN = mqstore.LocalTransactionState.UNKNOW
+options = dict(transactionCheckInterval=50, transactionTimeOut=0, transactionCheckMax=10**6, fileReservedTime=10**6)
+store = mqstore.open(sys.argv[1], "rw", check_transactions=lambda _: UNKNOWN, **options)
+(service,) = [each for each in store._services if each.name.startswith("Transactional")]
+store._set_disk_full(True)
+while service.error is None: time.sleep(0.01)
+store._set_disk_full(False)
+while service.failed_count: time.sleep(0.01)
+gone = weakref.ref(store)
+del store
+while gone() is not None:
+    gc.collect()
+    time.sleep(0.01)
+"""
+
+
+def test_a_store_whose_service_has_failed_is_closed_when_it_is_dropped(tmp_path: Path) -> None:
+    prepare(tmp_path / "s")
+    done = subprocess.run(
+        [sys.executable, "-c", _DROPPED, tmp_path / "s"], capture_output=True, check=False, timeout=240
+    )
+    assert done.returncode == 0
