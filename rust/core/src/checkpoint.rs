@@ -49,6 +49,8 @@ pub struct StoreCheckpoint {
 struct State {
     times: CheckpointTimes,
     positions: DurablePositions,
+    /// The positions that the file has.
+    on_disk: DurablePositions,
 }
 
 impl StoreCheckpoint {
@@ -69,7 +71,8 @@ impl StoreCheckpoint {
             }
             None => LastPositions::Never,
         };
-        let state = Mutex::new(State { times, positions: DurablePositions::default() });
+        let on_disk = positions.known().unwrap_or_default();
+        let state = Mutex::new(State { times, positions: DurablePositions::default(), on_disk });
         Ok((Self { fs, path, positions_path, state }, positions))
     }
 
@@ -106,6 +109,12 @@ impl StoreCheckpoint {
         self.state.lock().positions
     }
 
+    /// The positions that a crash leaves.
+    #[must_use]
+    pub fn positions_on_disk(&self) -> DurablePositions {
+        self.state.lock().on_disk
+    }
+
     /// Moves the positions.
     pub fn set_positions(&self, positions: DurablePositions) {
         self.state.lock().positions = positions;
@@ -122,10 +131,12 @@ impl StoreCheckpoint {
     /// # Errors
     /// Where a file can't be written.
     pub fn flush(&self) -> Result<()> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         self.write_times(&state.times.to_bytes())?;
         // Without positions a store could not tell a power cut from damage.
-        config_file::swap(&*self.fs, &self.positions_path, &state.positions.to_bytes())
+        config_file::swap(&*self.fs, &self.positions_path, &state.positions.to_bytes())?;
+        state.on_disk = state.positions;
+        Ok(())
     }
 
     fn write_times(&self, bytes: &[u8]) -> Result<()> {

@@ -262,10 +262,14 @@ impl FileHandle for OsFile {
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
         let (from, size) = (num::java_long(offset), num::java_long(len));
-        match fallocate(&self.0, FallocateFlags::empty(), from, size) {
-            Ok(()) => Ok(()),
-            Err(Errno::EOPNOTSUPP) => write_allocate(&self.0, offset, len),
-            Err(error) => Err(error.into()),
+        loop {
+            match fallocate(&self.0, FallocateFlags::empty(), from, size) {
+                Ok(()) => return Ok(()),
+                // A signal came, which is no matter of the disk's.
+                Err(Errno::EINTR) => {}
+                Err(Errno::EOPNOTSUPP) => return write_allocate(&self.0, offset, len),
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 

@@ -251,7 +251,7 @@ impl LogView {
             Arc::clone(&self.clock),
             self.config.store_path_index(),
             self.config.index_shape,
-            true,
+            self.access,
         );
         let load = index.load(false)?;
         Ok(Some((index, load.faults)))

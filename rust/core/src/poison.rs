@@ -1,8 +1,8 @@
 //! A failed flush or write is final.
 //!
-//! After one the disk may hold anything between what was asked of it and nothing: the kernel drops
-//! the pages that it could not write and calls them clean. So the store says so on every later put
-//! until it is reopened, and recovery reads what is really there.
+//! After one the disk may hold anything between what was asked of it and nothing: the kernel calls the pages
+//! that it could not write clean, whether it drops or keeps them. So the store says so on every later put
+//! until it is reopened, and what recovery then reads of the log it writes once more before it counts as flushed.
 
 use std::sync::OnceLock;
 

@@ -15,7 +15,8 @@
 //! | 8     | `mqstopen` |
 //! | 8     | how often an mqstore writer has opened the store |
 //! | 64 × 24 | of the last of these openings, each at its number modulo 64: when it was, in milliseconds; up to where the log stayed as it was; and up to where the queues did |
-//! | 2448  | zeros |
+//! | 8     | 1 once a flush of the log has failed: memory may have of it what the disk has not |
+//! | 2488  | zeros |
 
 use std::path::{Path, PathBuf};
 
@@ -38,7 +39,10 @@ const OPENINGS_MAGIC: [u8; 8] = *b"mqstopen";
 const OPENING_SIZE: usize = 24;
 /// Of how many openings is known what they changed.
 const OPENINGS_KEPT: usize = 64;
+const FLUSH_FAILED_AT: usize = OPENINGS_AT + OPENINGS_SIZE;
 const OPENINGS_SIZE: usize = OPENINGS_MAGIC.len() + 8 + OPENINGS_KEPT * OPENING_SIZE;
+
+const _: () = assert!(FLUSH_FAILED_AT + 8 + 2488 == FILE_SIZE, "the table says how many bytes are zeros");
 
 /// The writer's side.
 #[derive(Debug)]
@@ -199,10 +203,24 @@ impl Published {
         self.store(FLUSHED_AT, offset);
     }
 
+    /// Says to the next writer that a flush of the log has failed.
+    pub fn set_flush_failed(&self) {
+        self.store(FLUSH_FAILED_AT, 1);
+    }
+
     /// Publishes how far the queues' files are complete.
     pub fn set_dispatched(&self, offset: u64) {
         self.store(DISPATCHED_AT, offset);
     }
+}
+
+/// Whether a flush of the log has failed since the last writer opened the store.
+///
+/// # Errors
+/// Where the file is there and can't be read.
+pub fn has_flush_failed(fs: &dyn FileSystem, own_dir: &Path) -> Result<bool> {
+    let word = read_at::<8>(fs, own_dir, num::offset(FLUSH_FAILED_AT))?;
+    Ok(word.is_some_and(|word| word != [0; 8]))
 }
 
 impl Progress {

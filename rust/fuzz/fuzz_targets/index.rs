@@ -9,6 +9,7 @@ use mqstore_core::format::index::{IndexHeader, IndexShape};
 use mqstore_core::fs::OsFileSystem;
 use mqstore_core::index::infer::infer_shape;
 use mqstore_core::index::{IndexService, KeyQuery};
+use mqstore_core::mmap::mapped_file::Access;
 
 const SHAPE: IndexShape = IndexShape { hash_slot_num: 5, index_num: 12 };
 
@@ -21,9 +22,9 @@ fuzz_target!(|bytes: &[u8]| {
     let folder = root.path().join("index");
     std::fs::create_dir(&folder).expect("a folder");
     std::fs::write(folder.join("20260101000000000"), bytes).expect("a file");
-    for memory_only in [true, false] {
+    for access in [Access::Read, Access::MapRead, Access::MapWrite] {
         let clock = Arc::new(ManualClock::at(1_000_000));
-        let index = IndexService::new(Arc::new(OsFileSystem), clock, folder.clone(), SHAPE, memory_only);
+        let index = IndexService::new(Arc::new(OsFileSystem), clock, folder.clone(), SHAPE, access);
         if index.load(false).is_err() {
             return;
         }

@@ -126,7 +126,11 @@ impl CommitLog {
         let enough =
             least_pages == 0 || fills_a_file || to / OS_PAGE_SIZE - from / OS_PAGE_SIZE >= least_pages;
         if from < to && enough {
-            self.poison.watch("flush", self.flush_range(from, to))?;
+            let outcome = self.flush_range(from, to);
+            if let (Err(_), Some(published)) = (&outcome, self.published()) {
+                published.set_flush_failed();
+            }
+            self.poison.watch("flush", outcome)?;
             self.flusher.tell_waiting();
         }
         let flushed_offset = self.flushed_offset();

@@ -67,15 +67,15 @@ pub fn walk<T: Default + Send>(
         return Ok(walk.from);
     }
     let ends = |number: u64| (number + 1).checked_mul(part_size).and_then(|end| end.checked_add(walk.from));
-    let ranges = (0..size.div_ceil(part_size)).map(|number| {
+    // Made as they are asked for: the name of a file that does not belong here can make the log as long as offsets go.
+    let ranges = |number: u64| {
         let end = ends(number).map_or(walk.to, |end| end.min(walk.to));
         walk.from + number * part_size..end
-    });
-    let ranges: Vec<Range<u64>> = ranges.collect();
+    };
     let mut at = walk.from;
     in_order(
         thread_count,
-        &ranges,
+        &Ranges { count: size.div_ceil(part_size), at: &ranges },
         |range| {
             walk.fetch_ahead_of(range);
             walk.part(range, &visit)
@@ -148,6 +148,12 @@ impl Walk<'_> {
     }
 }
 
+/// The ranges that a log is cut into.
+struct Ranges<'a> {
+    count: u64,
+    at: &'a (dyn Fn(u64) -> Range<u64> + Sync),
+}
+
 /// What threads have done, and what is left to do.
 struct Board<T> {
     state: Mutex<State<T>>,
@@ -156,10 +162,10 @@ struct Board<T> {
 
 struct State<T> {
     /// The next range to begin with.
-    next: usize,
+    next: u64,
     /// How many outcomes were taken.
-    taken: usize,
-    done: BTreeMap<usize, Result<T>>,
+    taken: u64,
+    done: BTreeMap<u64, Result<T>>,
     is_ended: bool,
 }
 
@@ -182,7 +188,7 @@ impl<T> Drop for EndOnDrop<'_, T> {
 /// `take` on this one.
 fn in_order<T: Send>(
     thread_count: usize,
-    ranges: &[Range<u64>],
+    ranges: &Ranges<'_>,
     work: impl Fn(&Range<u64>) -> Result<T> + Sync,
     mut take: impl FnMut(&Range<u64>, T) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
@@ -190,11 +196,12 @@ fn in_order<T: Send>(
     let board = Board { state: Mutex::new(state), changed: Condvar::default() };
     sync::scope(|scope| {
         let _nobody_waits = EndOnDrop { board: &board, is_worker: false };
-        let worker = || board.work(ranges, thread_count * AHEAD, &work);
+        let worker = || board.work(ranges, num::offset(thread_count * AHEAD), &work);
         let is_started = |_: &usize| sync::spawn_scoped(scope, worker).is_some();
         let started = (0..thread_count).take_while(is_started).count();
-        for (number, range) in ranges.iter().enumerate() {
+        for number in 0..ranges.count {
             interrupt::check()?;
+            let range = &(ranges.at)(number);
             // A machine that gives no threads has to do with this one.
             let outcome = if started == 0 { Some(work(range)) } else { board.outcome(number)? };
             let Some(outcome) = outcome else { return Ok(()) };
@@ -207,27 +214,29 @@ fn in_order<T: Send>(
 }
 
 impl<T> Board<T> {
-    fn work(&self, ranges: &[Range<u64>], ahead: usize, work: &impl Fn(&Range<u64>) -> Result<T>) {
+    fn work(&self, ranges: &Ranges<'_>, ahead: u64, work: &impl Fn(&Range<u64>) -> Result<T>) {
         let _nobody_waits = EndOnDrop { board: self, is_worker: true };
         while let Some((number, range)) = self.next(ranges, ahead) {
-            let outcome = work(range);
+            let outcome = work(&range);
             self.state.lock().done.insert(number, outcome);
             self.changed.notify_all();
         }
     }
 
-    fn next<'a>(&self, ranges: &'a [Range<u64>], ahead: usize) -> Option<(usize, &'a Range<u64>)> {
+    fn next(&self, ranges: &Ranges<'_>, ahead: u64) -> Option<(u64, Range<u64>)> {
         let mut state = self.state.lock();
         self.changed.wait_while(&mut state, |state| {
-            !state.is_ended && state.next < ranges.len() && state.next >= state.taken + ahead
+            !state.is_ended && state.next < ranges.count && state.next >= state.taken + ahead
         });
-        let range = ranges.get(state.next).filter(|_| !state.is_ended)?;
+        if state.is_ended || state.next >= ranges.count {
+            return None;
+        }
         state.next += 1;
-        Some((state.next - 1, range))
+        Some((state.next - 1, (ranges.at)(state.next - 1)))
     }
 
     /// The outcome of a range, waited for; `None` where a thread has panicked, which the scope passes on.
-    fn outcome(&self, number: usize) -> Result<Option<Result<T>>> {
+    fn outcome(&self, number: u64) -> Result<Option<Result<T>>> {
         let mut state = self.state.lock();
         loop {
             if let Some(outcome) = state.done.remove(&number) {

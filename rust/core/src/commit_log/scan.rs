@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::be;
 use crate::format::message::{
     self, Check, Decoded, END_FILE_MIN_BLANK_LENGTH, FIXED_SIZE, MAGIC_CODE_AT, MESSAGE_MAGIC_CODE,
-    MESSAGE_MAGIC_CODE_V2, Record, RecordFault,
+    MESSAGE_MAGIC_CODE_V2, PHYSICAL_OFFSET_AT, Record, RecordFault,
 };
 use crate::format::sys_flag;
 use crate::interrupt;
@@ -302,11 +302,15 @@ pub fn size_at(files: &FileQueue, offset: u64) -> Result<Option<u32>> {
 
 fn size_in_file(file: &Arc<MappedFile>, offset: u64, end: u64, check: Check) -> Result<Option<u32>> {
     let position = offset - file.file_from_offset();
-    let head = file.slice(position, 4)?;
+    // What is cheap to tell first: bodies can be full of what looks like the heads of records, each of a size that it takes
+    // long to read and to sum up.
+    let head = file.slice(position, PHYSICAL_OFFSET_AT as u64 + 8)?;
     let Some(size) = be::i32_at(&head, 0).and_then(num::from_java_int) else { return Ok(None) };
-    if offset + u64::from(size) > end {
+    let is_its_place = be::i64_at(&head, PHYSICAL_OFFSET_AT).and_then(num::from_java_long) == Some(offset);
+    if !is_its_place || offset + u64::from(size) > end {
         return Ok(None);
     }
+    interrupt::check()?;
     let bytes = file.slice(position, u64::from(size))?;
     Ok(match message::decode(&bytes, check) {
         Ok(Decoded::Message(record)) if check_record(&record, offset).is_ok() => Some(size),

@@ -306,7 +306,8 @@ impl ConsumeQueue {
             return Ok(Some(unit.tags_code));
         }
         let state = self.state.lock();
-        let Some(ext) = &state.ext else { return Ok(Some(unit.tags_code)) };
+        // A store that is looked at without its extension has nothing to tell by.
+        let Some(ext) = &state.ext else { return Ok(None) };
         Ok(ext.get(unit.tags_code)?.map(|unit| unit.tags_code))
     }
 

@@ -193,6 +193,11 @@ impl ConsumeQueue {
         }
         let (start, mut end) = self.bounds();
         while end > start {
+            let known = self.end_before(end);
+            if known < end {
+                end = known;
+                continue;
+            }
             let last = self.unit(end - 1)?.filter(|last| last.place().is_some());
             if last.is_some_and(|last| last.end() <= num::java_long(log_end)) {
                 break;
@@ -263,11 +268,17 @@ impl ConsumeQueue {
         let mut index = end;
         let mut physic = -1;
         while index > start && physic < 0 {
-            index -= 1;
+            // What a missing file had is as much as the names of the others say.
+            index = self.end_before(index).saturating_sub(1);
             physic = self.unit(index)?.filter(|unit| !unit.is_blank()).map_or(-1, |unit| unit.end());
         }
         self.max_physic_offset.store(physic, Ordering::Release);
         Ok(())
+    }
+
+    /// The last index up to another one behind which there is a unit.
+    fn end_before(&self, index: u64) -> u64 {
+        self.state.lock().units.end_before(index * UNIT) / UNIT
     }
 
     fn bounds(&self) -> (u64, u64) {

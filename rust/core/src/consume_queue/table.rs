@@ -60,7 +60,7 @@ pub struct QueueListing {
     queues: BTreeMap<(String, i32), Listing>,
     /// What is no queue's, and why.
     pub faults: Vec<Stray>,
-    /// Bytes of a file, from the first that there is.
+    /// Bytes of a file, as most have that hold whole units.
     pub file_size: Option<u64>,
 }
 
@@ -74,15 +74,20 @@ impl QueueListing {
         let folders = queue_folders(fs, root, topics)?;
         let all_files =
             each_of_many(&folders, fs.is_remote(), |(_, _, folder)| Listing::read_derived(fs, folder))?;
+        let mut sizes: BTreeMap<u64, usize> = BTreeMap::new();
         for ((topic, queue_id, _), files) in folders.into_iter().zip(all_files) {
-            listing.file_size = listing.file_size.or(files.file_size());
+            // A copy can have left the files of any queue short, in the middle of a unit mostly.
+            if let Some(size) = files.file_size().filter(|size| size.is_multiple_of(UNIT)) {
+                *sizes.entry(size).or_default() += files.files.len();
+            }
             listing.queues.insert((topic, queue_id), files);
         }
-        if let Some(file_size) = listing.file_size {
-            listing.faults = listing.queues.values().flat_map(|files| files.faults(file_size)).collect();
-        } else {
-            listing.faults = listing.queues.values().flat_map(|files| files.strays.clone()).collect();
-        }
+        listing.file_size = sizes.iter().max_by_key(|(size, count)| (**count, **size)).map(|(&size, _)| size);
+        let faults = |files: &Listing| match listing.file_size {
+            Some(file_size) => files.faults(file_size),
+            None => files.strays.iter().cloned().chain(files.files.iter().map(of_no_whole_units)).collect(),
+        };
+        listing.faults = listing.queues.values().flat_map(faults).collect();
         Ok(listing)
     }
 
@@ -103,6 +108,11 @@ impl QueueListing {
     pub fn is_empty(&self) -> bool {
         self.queues.is_empty()
     }
+}
+
+fn of_no_whole_units((_, len, path): &(u64, u64, PathBuf)) -> Stray {
+    let (expected, found) = (format!("a file of whole units of {UNIT} bytes"), format!("{len} bytes"));
+    Stray { path: path.clone(), expected, found }
 }
 
 /// The folders `topic/queue` below a folder; what has other names is passed over, as in 4.9.3.
@@ -211,6 +221,12 @@ impl QueueTable {
     #[must_use]
     pub fn get(&self, queue: QueueRef<'_>) -> Option<Arc<ConsumeQueue>> {
         self.queues.read().get(&queue).cloned()
+    }
+
+    /// Whether a queue is one of them still: it may have been removed since it was asked for, and another one of its
+    /// name be there.
+    pub(crate) fn has(&self, queue: &Arc<ConsumeQueue>) -> bool {
+        self.get(queue.name()).is_some_and(|known| Arc::ptr_eq(&known, queue))
     }
 
     /// The queue of a topic as a record has it: one that is no UTF-8 goes by the text that Java makes of it.
@@ -415,8 +431,24 @@ impl QueueTable {
     }
 
     fn sync_all(&self) -> Result<()> {
-        let root = &self.config.store_path_root_dir;
-        self.fs.sync_all(root).map_err(Error::io("sync the file system of", root))
+        // The folders may lie on disks of their own.
+        let folders = [
+            self.config.store_path_root_dir.clone(),
+            self.config.store_path_consume_queue(),
+            self.config.store_path_consume_queue_ext(),
+        ];
+        let mut synced = Vec::new();
+        for folder in &folders {
+            let found = self.fs.metadata(folder).map_err(Error::io("look at", folder))?;
+            let Some((disk, _)) =
+                found.map(|found| found.identity).filter(|(disk, _)| !synced.contains(disk))
+            else {
+                continue;
+            };
+            self.fs.sync_all(folder).map_err(Error::io("sync the file system of", folder))?;
+            synced.push(disk);
+        }
+        Ok(())
     }
 
     fn sync_files(&self, files: &[Arc<MappedFile>]) -> Result<()> {

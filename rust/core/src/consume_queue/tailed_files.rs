@@ -131,6 +131,18 @@ impl TailedFiles {
         Some(Found::InFile(file, position, end.min(self.in_files) - offset))
     }
 
+    /// The last offset up to another one behind which there is a byte; the start where there is none.
+    pub(crate) fn end_before(&self, offset: u64) -> u64 {
+        let offset = offset.min(self.end());
+        if offset > self.in_files {
+            return offset;
+        }
+        let files = self.files.files();
+        let known = files.partition_point(|file| file.file_from_offset() < offset);
+        let last = known.checked_sub(1).and_then(|last| files.get(last));
+        last.map_or(self.start(), |last| offset.min(last.end_offset()))
+    }
+
     /// Writes the tail into the files. Gives whether there was one.
     pub(crate) fn spill(&mut self) -> Result<bool> {
         if !self.has_unspilled() {

@@ -1,10 +1,11 @@
-//! The bytes of an index file: mapped, or read where its file system maps nothing.
+//! The bytes of an index file: mapped, or read where its file system maps nothing, or another process may cut it off.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::fs::FileHandle;
+use crate::mmap::mapped_file::Access;
 use crate::mmap::region::Region;
 use crate::num;
 use crate::sync::Ordering;
@@ -14,7 +15,7 @@ use crate::sync::Ordering;
 pub(super) enum Content {
     /// In memory, of which some change in place.
     Mapped(Region),
-    /// Read when they are asked for; nobody changes them.
+    /// Read when they are asked for.
     Read(Arc<dyn FileHandle>),
 }
 
@@ -24,12 +25,13 @@ impl Content {
         handle: &Arc<dyn FileHandle>,
         path: &Path,
         len: usize,
-        writable: bool,
+        access: Access,
     ) -> Result<Self> {
-        if !writable && !handle.can_map() {
+        let is_read = access == Access::Read || access == Access::MapRead && !handle.can_map();
+        if is_read {
             return Ok(Self::Read(Arc::clone(handle)));
         }
-        handle.map(len, writable).map(Self::Mapped).map_err(Error::io("map", path))
+        handle.map(len, access == Access::MapWrite).map(Self::Mapped).map_err(Error::io("map", path))
     }
 
     /// The mapping, where there is one.

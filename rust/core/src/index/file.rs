@@ -13,6 +13,7 @@ use crate::format::index::{
 use crate::fs::{FileHandle, FileSystem, OpenMode};
 use crate::index::content::Content;
 use crate::index::infer::infer_shape_of;
+use crate::mmap::mapped_file::Access;
 use crate::mmap::region::Region;
 use crate::num;
 use crate::sync::{AtomicI32, AtomicI64, AtomicU32, Mutex, Ordering};
@@ -91,19 +92,19 @@ impl IndexFile {
         fs: &dyn FileSystem,
         path: &Path,
         shape: IndexShape,
-        writable: bool,
+        access: Access,
         is_live: bool,
     ) -> Result<Self> {
         let wanted = shape;
-        let mode = if writable { OpenMode::Write } else { OpenMode::Read };
+        let mode = if access == Access::MapWrite { OpenMode::Write } else { OpenMode::Read };
         let handle = fs.open(path, mode).map_err(Error::io("open", path))?;
         let found = handle.metadata().map_err(Error::io("look at", path))?;
         let shape = if found.len == num::offset(shape.file_size()) {
             shape
         } else {
-            inferred_shape(&handle, path, found.len, shape)?
+            inferred_shape(&handle, path, found.len, shape, access)?
         };
-        let content = Content::open(&handle, path, shape.file_size(), writable)?;
+        let content = Content::open(&handle, path, shape.file_size(), access)?;
         let header = content.bytes::<INDEX_HEADER_SIZE>(path, 0)?;
         let header = header.and_then(|bytes| IndexHeader::read(&bytes)).unwrap_or_default();
         let is_foreign = shape != wanted;
@@ -162,8 +163,11 @@ impl IndexFile {
     /// Its header as it stands now.
     #[must_use]
     pub fn header(&self) -> IndexHeader {
-        if let Some(region) = self.content.region().filter(|_| self.is_live) {
-            return region.bytes(0, INDEX_HEADER_SIZE).and_then(IndexHeader::read).unwrap_or_default();
+        // Where it can't be read what is read next of it can't either, which tells why.
+        if self.is_live
+            && let Ok(bytes) = self.content.bytes::<INDEX_HEADER_SIZE>(&self.path, 0)
+        {
+            return bytes.and_then(|bytes| IndexHeader::read(&bytes)).unwrap_or_default();
         }
         IndexHeader {
             begin_timestamp: self.begin_timestamp.load(Ordering::Acquire),
@@ -343,9 +347,11 @@ fn inferred_shape(
     path: &Path,
     len: u64,
     wanted: IndexShape,
+    access: Access,
 ) -> Result<IndexShape> {
     let len = num::index(len);
-    let content = Content::open(handle, path, len, false)?;
+    let access = if access == Access::MapWrite { Access::MapRead } else { access };
+    let content = Content::open(handle, path, len, access)?;
     let header = content.bytes::<INDEX_HEADER_SIZE>(path, 0)?.and_then(|bytes| IndexHeader::read(&bytes));
     let inferred = match &header {
         Some(header) => {

@@ -17,6 +17,7 @@ use crate::format::file_name;
 use crate::format::index::IndexShape;
 use crate::fs::{FileSystem, make_folder};
 use crate::mmap::file_queue::Stray;
+use crate::mmap::mapped_file::Access;
 use crate::num;
 use crate::sync::{Mutex, RwLock};
 
@@ -35,8 +36,8 @@ pub struct IndexService {
     clock: Arc<dyn Clock>,
     folder: PathBuf,
     shape: IndexShape,
-    /// Whether new files are kept in memory.
-    memory_only: bool,
+    /// How its files are reached. Where they are not written to new ones are kept in memory.
+    access: Access,
     files: RwLock<Arc<Vec<Arc<IndexFile>>>>,
     half_made: Mutex<HalfMade>,
     /// Files that have become full and are not on the disk yet.
@@ -67,19 +68,23 @@ impl IndexService {
         clock: Arc<dyn Clock>,
         folder: PathBuf,
         shape: IndexShape,
-        memory_only: bool,
+        access: Access,
     ) -> Self {
         Self {
             fs,
             clock,
             folder,
             shape,
-            memory_only,
+            access,
             files: RwLock::default(),
             half_made: Mutex::default(),
             filled: Mutex::default(),
             pace: Pace::default(),
         }
+    }
+
+    fn is_memory_only(&self) -> bool {
+        self.access != Access::MapWrite
     }
 
     /// Opens the files that are there, oldest name first. One that cannot be used is named and left
@@ -111,13 +116,13 @@ impl IndexService {
                 half_made.paths.push(path);
                 continue;
             }
-            match IndexFile::open(&*self.fs, &path, self.shape, !self.memory_only, is_live) {
+            match IndexFile::open(&*self.fs, &path, self.shape, self.access, is_live) {
                 Ok(file) => files.push(Arc::new(file)),
                 Err(Error::Layout { path, expected, found }) => {
                     load.faults.push(Stray { path, expected, found });
                 }
                 // The writer has removed it since it was listed.
-                Err(error) if self.memory_only && error.is_removed(&*self.fs) => {}
+                Err(error) if self.is_memory_only() && error.is_removed(&*self.fs) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -245,11 +250,11 @@ impl IndexService {
 
     /// Whether keys may go into a file: in a store that is only read, into those in memory alone.
     fn takes_keys(&self, file: &IndexFile) -> bool {
-        !self.memory_only || file.path().as_os_str().is_empty()
+        !self.is_memory_only() || file.path().as_os_str().is_empty()
     }
 
     fn create(&self, previous_end: Option<(i64, i64)>) -> Result<IndexFile> {
-        if self.memory_only {
+        if self.is_memory_only() {
             return IndexFile::in_memory(IN_MEMORY_SHAPE, previous_end);
         }
         make_folder(&*self.fs, &self.folder)?;
@@ -310,7 +315,7 @@ impl IndexService {
             return Ok(());
         }
         let (fs, clock) = (Arc::clone(&self.fs), Arc::clone(&self.clock));
-        let listed = Self::new(fs, clock, self.folder.clone(), self.shape, self.memory_only);
+        let listed = Self::new(fs, clock, self.folder.clone(), self.shape, self.access);
         listed.load(true)?;
         let mut files: Vec<_> = listed.files().iter().cloned().collect();
         for file in &mut files {

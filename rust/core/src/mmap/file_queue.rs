@@ -407,7 +407,7 @@ impl FileQueue {
     /// # Errors
     /// Where a folder can't be synced.
     pub fn sync_dirs(&self) -> Result<()> {
-        for folder in &self.options.paths {
+        for folder in self.paths() {
             if self.fs.metadata(folder).map_err(Error::io("look at", folder))?.is_some() {
                 self.fs.sync_dir(folder).map_err(Error::io("sync the folder", folder))?;
             }

@@ -22,12 +22,15 @@ use crate::format::message::{
     Check, MAGIC_CODE_AT, MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2, Record, RecordFault, SYS_FLAG_AT,
     store_timestamp_at,
 };
+use crate::format::record_crc::RecordCrc;
 use crate::mmap::file_queue::FileQueue;
 use crate::mmap::mapped_file::MappedFile;
 use crate::num;
 
 /// How many of the newest files are read after a clean stop, as in 4.9.3.
 const CHECKED_FILE_COUNT: usize = 3;
+/// How much is written again at a time.
+const WRITTEN_AGAIN_SIZE: u64 = 1 << 20;
 /// The least that a disk writes as a whole.
 const SECTOR_SIZE: u64 = 512;
 /// As much of a file as its first record's store time needs.
@@ -253,6 +256,10 @@ fn is_lost(of: Recovered<'_>, bad: u64, from: u64, to: u64) -> Result<bool> {
 
 /// Whether the properties of a record, which the body's CRC does not cover, did not get to the disk.
 fn has_lost_properties(of: Recovered<'_>, offset: u64, record: &Record<'_>) -> bool {
+    if of.config.check_crc_on_recover && matches!(RecordCrc::of(record.properties), RecordCrc::Is(_)) {
+        // Its own checksum, which covers them, was right.
+        return false;
+    }
     let end = offset + u64::from(record.total_size);
     let lost = end.saturating_sub(unflushed_from(of)).min(num::offset(record.properties.len()));
     let kept = record.properties.len() - num::index(lost);
@@ -360,4 +367,26 @@ pub fn trim(log: &CommitLog, log_end: u64, behind: Behind) -> Result<()> {
     }
     files.remove_half_made()?;
     files.sync_dirs()
+}
+
+/// Writes a part of the log once more. A page that the disk did not take stays in memory as it is, and is called clean: the
+/// next flush would leave it out, and say that it is on the disk.
+///
+/// # Errors
+/// Where a file can't be read or written.
+pub fn write_again(log: &CommitLog, from: u64, to: u64) -> Result<()> {
+    let mut at = from;
+    while at < to {
+        let Some(file) = log.files().find(at) else {
+            at = log.roll_next_file(at).min(to);
+            continue;
+        };
+        let handle = file.handle()?;
+        let position = at - file.file_from_offset();
+        let len = WRITTEN_AGAIN_SIZE.min(to.min(file.end_offset()) - at);
+        let bytes = file.slice(position, len)?;
+        handle.write_at(&bytes, position).map_err(Error::io("write", file.path()))?;
+        at += len;
+    }
+    Ok(())
 }

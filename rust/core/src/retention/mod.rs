@@ -63,12 +63,18 @@ impl Store {
             return Ok(None);
         }
         // Nothing dispatches its messages again: without their units their queues would begin anew.
-        if self.checkpoint().positions().queues < first.end_offset() {
+        if self.checkpoint().positions_on_disk().queues < first.end_offset() {
             self.flush_everything()?;
-            if self.checkpoint().positions().queues < first.end_offset() {
+            if self.checkpoint().positions_on_disk().queues < first.end_offset() {
                 return Ok(None);
             }
         }
+        // A close waits for this. It may be over already.
+        let _not_beside_a_close = self.flushing();
+        self.check_writable()?;
+        // What was delivered of it stands at the log's end: it is on the disk before what it was made of goes.
+        self.log().commit(0)?;
+        self.flush_commit_log(0)?;
         self.log().files().delete_first(first)?;
         // What queues and index have of it goes next: back after a power cut it would be in neither.
         self.log().files().sync_dirs()?;

@@ -289,17 +289,29 @@ impl Search<'_> {
         self.bad.damaged(gap.from, gap.to, reason);
     }
 
-    /// Gives where to go on. Damaged parts are passed over.
+    /// Gives where to go on. Damaged parts are passed over, and files that a reader's writer has removed since they were
+    /// listed.
     fn take_log(&self, from: u64, end: u64, chunk: &mut Chunk) -> Result<u64> {
+        let mut next = from;
+        loop {
+            match self.walk_log(&mut next, end, chunk) {
+                Err(error) if self.store.follows_removal(&error) => self.store.refresh().map(drop)?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// As [`Search::take_log`]; `next` is where it has got where it fails.
+    fn walk_log(&self, next: &mut u64, end: u64, chunk: &mut Chunk) -> Result<u64> {
         let Search { store, selection, bodies, bad } = *self;
         let files = store.log().files();
-        let mut next = from;
         let mut witness = Witness::default();
-        while next < end && !chunk.is_full() {
+        while *next < end && !chunk.is_full() {
+            let from = *next;
             let readable = store.log().max_offset();
-            let check = store.check_with(bodies, next);
+            let check = store.check_with(bodies, from);
             let reached =
-                scan::scan_windows(files, next, readable, check, bodies, |offset, record, window, at| {
+                scan::scan_windows(files, from, readable, check, bodies, |offset, record, window, at| {
                     if chunk.is_full() || offset >= end {
                         return Ok(ControlFlow::Break(()));
                     }
@@ -312,10 +324,11 @@ impl Search<'_> {
                         let queue_offset = num::from_java_long(record.queue_offset).unwrap_or(0);
                         chunk.push(window, at, record.total_size as usize, queue_offset);
                     }
+                    *next = record.next_offset(offset);
                     Ok(ControlFlow::Continue(()))
                 })?;
-            next = match reached {
-                ScanEnd::Reached(offset) => return Ok(offset.max(next)),
+            *next = match reached {
+                ScanEnd::Reached(offset) => return Ok(offset.max(*next)),
                 ScanEnd::Stopped(offset) => return Ok(offset),
                 // What begins at the end or behind it is somebody else's.
                 ScanEnd::Fault { offset, .. } | ScanEnd::Missing(offset) if offset >= end => return Ok(end),
@@ -331,7 +344,7 @@ impl Search<'_> {
                 }
             };
         }
-        Ok(next)
+        Ok(*next)
     }
 }
 

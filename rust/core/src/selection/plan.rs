@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{QueueRange, Selection};
 use crate::commit_log::topic_queue::QueueRef;
+use crate::consume_queue::table::LMQ_PREFIX;
 use crate::consume_queue::{Boundary, ConsumeQueue};
 use crate::error::Result;
 use crate::format::be;
@@ -48,7 +49,10 @@ impl Plan {
             places.dedup();
             return Ok(Self::Offsets(places.into_iter()));
         }
-        if let (Some(keys), Some(index)) = (&selection.keys, store.index()) {
+        // Keys are indexed under the topic of their message, not under the further queues that it names.
+        let is_indexed = |range: &QueueRange| !range.topic.starts_with(LMQ_PREFIX);
+        let is_indexed = selection.queues.iter().flatten().all(is_indexed);
+        if let (Some(keys), Some(index)) = (&selection.keys, store.index().filter(|_| is_indexed)) {
             return Ok(Self::Offsets(by_keys(selection, keys, index, store)?.into_iter()));
         }
         if let Some(queues) = &selection.queues {
@@ -225,7 +229,8 @@ pub(super) fn log_range(selection: &Selection, store: &Store) -> Result<(u64, u6
 
 /// The store time of a file's first message; `None` where it begins with none.
 fn first_store_timestamp(file: &Arc<MappedFile>) -> Result<Option<i64>> {
-    let head = file.slice(0, HEAD_SIZE)?;
+    // Its writer may have removed it since it was listed.
+    let Some(head) = file.slice_if_there(0, HEAD_SIZE)? else { return Ok(None) };
     let time =
         be::i32_at(&head, SYS_FLAG_AT).and_then(|sys_flag| be::i64_at(&head, store_timestamp_at(sys_flag)));
     Ok(time.filter(|&time| time > 0))

@@ -15,6 +15,7 @@ use crate::commit_log::scan;
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::format::message::{Check, Record};
+use crate::format::record_crc::RecordCrc;
 use crate::fs::FileSystem;
 use crate::lock::{self, Writer};
 use crate::mmap::file_queue::{FileQueue, Listing};
@@ -153,6 +154,12 @@ impl Store {
         }
     }
 
+    /// Whether an error is that of a reader whose writer has removed a file since it was listed: another look at the store
+    /// does not meet it.
+    pub(crate) fn follows_removal(&self, error: &Error) -> bool {
+        self.mode == Mode::Read && !self.is_part && error.is_removed(&*self.fs)
+    }
+
     /// In a store that is only read: sees what writers have changed that have opened it since. Units of which the queues'
     /// files are missing some now are in memory then. One elsewhere is read as it was.
     fn follow_openings(&self) -> Result<()> {
@@ -289,6 +296,10 @@ impl Store {
     /// Whether the last record's properties, which no checksum covers, may not all be there, and never be: recovery cuts what
     /// a process left so that was killed.
     fn is_torn(&self, offset: u64, record: &Record<'_>) -> Result<bool> {
+        if matches!(RecordCrc::of(record.properties), RecordCrc::Is(_)) {
+            // Its own checksum, which covers them, was right.
+            return Ok(false);
+        }
         let end = offset + u64::from(record.total_size);
         if !ends_in_zeros(record.properties, end - num::offset(record.properties.len())) {
             return Ok(false);

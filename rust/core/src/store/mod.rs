@@ -42,7 +42,7 @@ use crate::published::Published;
 use crate::running_flags::RunningFlags;
 use crate::schedule::timed::TimedMessages;
 use crate::stats::StoreStats;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 
 pub use finished::Finishing;
 pub use get::{GetMessageResult, Rejected, Subscription};
@@ -204,6 +204,11 @@ impl Store {
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
         if self.mode == Mode::Read { Err(Error::ReadOnly { path: self.path().into() }) } else { Ok(()) }
+    }
+
+    /// Nothing is flushed, removed or closed as long as this is held.
+    pub(crate) fn flushing(&self) -> MutexGuard<'_, ()> {
+        self.flushing.lock()
     }
 
     fn targets(&self) -> DispatchTargets<'_> {

@@ -20,8 +20,9 @@ use crate::mmap::file_queue::{FileQueue, FileQueueOptions};
 use crate::mmap::mapped_file::Access;
 use crate::num;
 use crate::poison::Poison;
-use crate::published::{Progress, Published, PublishedPositions, Unchanged, Withheld};
+use crate::published::{self, Progress, Published, PublishedPositions, Unchanged, Withheld};
 use crate::recovery::layout::Layout;
+use crate::recovery::log_end;
 use crate::recovery::{self, Recovered, Recovery, StoreState};
 use crate::removed_queues;
 use crate::running_flags::RunningFlags;
@@ -151,7 +152,7 @@ impl Store {
         self.log.commit(0)?;
         // Where queues cannot be written the log still gets to the disk.
         let dispatched = self.reput();
-        self.flush_all()?;
+        self.flush_all(&self.flushing())?;
         dispatched?;
         self.log.discard_prepared_file()?;
         let is_whole = !self.log.is_poisoned() && !self.derived_poison.is_set();
@@ -291,7 +292,7 @@ fn load(
             Arc::clone(clock),
             config.store_path_index(),
             config.index_shape,
-            access != Access::MapWrite,
+            access,
         );
         notes.strays.extend(index.load(is_live)?.faults);
         Some(index)
@@ -366,6 +367,9 @@ fn open_for_writing(
             parts.checkpoint.flush()?;
         }
         recovery::trim(of, &recovery)?;
+    }
+    if published::has_flush_failed(&*fs, &own_dir)? {
+        log_end::write_again(&parts.log, recovery.flushed_to, recovery.log_end)?;
     }
     let first = PublishedPositions {
         pid: i64::from(std::process::id()),

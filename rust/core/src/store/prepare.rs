@@ -443,7 +443,8 @@ pub(super) fn fields<'a>(
         body: message.body,
         topic,
         properties,
-        append_crc: config.enabled_append_prop_crc,
+        // By it alone recovery tells zeros in them from what a power cut left.
+        append_crc: config.enabled_append_prop_crc || memchr::memchr(0, properties).is_some(),
     }
     .with_host_flags()
 }

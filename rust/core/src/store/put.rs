@@ -229,7 +229,8 @@ impl<'a> FurtherQueues<'a> {
     /// own topic: the queue gets one message all the same.
     pub(super) fn go_on(&self, table: &mut TopicQueueTable) {
         for (queue, offset) in self.queues.iter().zip(self.offsets.take()) {
-            table.set(*queue, offset + 1);
+            // The record's own queue may be further, where it kept its offset.
+            table.set(*queue, table.next_offset(*queue).max(offset + 1));
         }
     }
 }

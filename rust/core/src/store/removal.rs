@@ -26,7 +26,7 @@ impl Store {
     /// As for [`Store::destroy_queues`].
     pub fn destroy_queue(&self, queue: &Arc<ConsumeQueue>) -> Result<()> {
         // It stays where a message has come in meanwhile, which is in it then.
-        while self.destroy_queues(std::slice::from_ref(queue), |_| Ok(true))? == 0 {
+        while self.destroy_queues(std::slice::from_ref(queue), |_| Ok(true))? == 0 && self.queues.has(queue) {
             interrupt::check()?;
         }
         Ok(())
@@ -46,10 +46,13 @@ impl Store {
         self.check_writable()?;
         // A flush would miss the files that go.
         let _not_while_flushing = self.flushing.lock();
+        // A close may have been waited for.
+        self.check_writable()?;
         self.log.commit(0)?;
         self.dispatcher.pass_and_then(self.targets(), || {
             let mut going = Vec::new();
-            for queue in queues {
+            // Another call may have removed one, whose name another one has by now.
+            for queue in queues.iter().filter(|queue| self.queues.has(queue)) {
                 if goes(queue)? {
                     going.push(Going {
                         queue,
@@ -70,7 +73,9 @@ impl Store {
                 |going| (going.queue.name(), self.end_of(going)),
                 remember,
             )?;
-            let outcome = going.iter().try_for_each(|going| self.queues.destroy(going.queue));
+            // All of them, whatever becomes of one: their next messages are number 0 from here on.
+            let removed = going.iter().map(|going| self.queues.destroy(going.queue)).collect::<Vec<_>>();
+            let outcome = removed.into_iter().collect::<Result<()>>();
             // Files that stay, with others' units in them by then, are for a recovery to go through.
             self.derived_poison.watch("remove", outcome)?;
             Ok(going.len())

@@ -117,12 +117,14 @@ impl Store {
     pub fn flush_everything(&self) -> Result<()> {
         self.check_writable()?;
         self.log.commit(0)?;
-        self.flush_all()
+        let one_at_a_time = self.flushing();
+        // It may have waited for a close, behind which the store is another process's.
+        self.check_writable()?;
+        self.flush_all(&one_at_a_time)
     }
 
     /// As [`Store::flush_everything`], for the store's own end too.
-    pub(super) fn flush_all(&self) -> Result<()> {
-        let _one_at_a_time = self.flushing.lock();
+    pub(super) fn flush_all(&self, _one_at_a_time: &MutexGuard<'_, ()>) -> Result<()> {
         let dispatched_time = self.dispatcher.store_timestamp();
         let dispatched = self.dispatcher.reput_from_offset();
         let log = self.flush_commit_log(0)?.flushed_offset;

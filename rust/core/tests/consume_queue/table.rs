@@ -157,3 +157,32 @@ fn a_reader_lets_go_of_units_that_the_files_hold_by_now() {
     assert_eq!((queue.tail_len(), queue.max_offset_in_queue()), (0, 25));
     assert_eq!(all_units(&queue), (0..25).map(unit).collect::<Vec<_>>());
 }
+
+#[test]
+fn a_queue_file_that_was_cut_says_nothing_of_the_others() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("consumequeue");
+    let listing = || QueueListing::read(&*fs(), &folder, None).unwrap();
+    let write = |topic: &str, len: usize| {
+        std::fs::create_dir_all(folder.join(topic).join("0")).unwrap();
+        std::fs::write(folder.join(topic).join(format!("0/{:020}", 0)), vec![0; len]).unwrap();
+    };
+    // Cut anywhere, in the middle of a unit too, with or without others beside it.
+    for len in [1, 19, 30, 96] {
+        write("t", len);
+        let found = listing();
+        assert_eq!((found.file_size, found.faults.len()), (None, 1), "{len}");
+        assert!(found.faults[0].path.starts_with(folder.join("t")));
+        let table = table_with(config(root.path()), Access::MapRead);
+        assert_eq!((table.file_size(), table.units_in_file()), (200, 10));
+    }
+    for cut in ["a", "m", "z"] {
+        for len in [7, 20, 30] {
+            ["a", "m", "z"].iter().for_each(|topic| write(topic, if *topic == cut { len } else { 200 }));
+            std::fs::remove_dir_all(folder.join("t")).unwrap_or_default();
+            let found = listing();
+            assert_eq!((found.file_size, found.faults.len()), (Some(200), 1), "{cut} {len}");
+            assert!(found.faults[0].path.starts_with(folder.join(cut)));
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use mqstore_core::error::Error;
 use mqstore_core::format::index::{IndexEntry, IndexHeader, IndexShape};
 use mqstore_core::index::file::{IndexFile, PutKey};
+use mqstore_core::mmap::mapped_file::Access;
 
 use crate::SHAPE;
 use crate::stores::{fs, patch};
@@ -74,12 +75,12 @@ fn a_file_is_found_again_as_it_was() {
     (1..6).for_each(|number| _ = made.put_key(number, number.into(), 1000).unwrap());
     made.flush().unwrap();
     let path = made.path().to_path_buf();
-    for writable in [false, true] {
-        let again = IndexFile::open(&*fs(), &path, SHAPE, writable, false).unwrap();
+    for access in [Access::Read, Access::MapRead, Access::MapWrite] {
+        let again = IndexFile::open(&*fs(), &path, SHAPE, access, false).unwrap();
         assert_eq!((again.header(), again.shape()), (made.header(), SHAPE));
         assert_eq!(again.entry(5).unwrap(), made.entry(5).unwrap());
     }
-    let again = IndexFile::open(&*fs(), &path, SHAPE, true, false).unwrap();
+    let again = IndexFile::open(&*fs(), &path, SHAPE, Access::MapWrite, false).unwrap();
     assert_eq!(again.put_key(9, 99, 2000).unwrap(), PutKey::Put);
     assert_eq!(again.index_count(), 7);
 }
@@ -94,11 +95,11 @@ fn garbage_in_slots_counts_and_chains_leads_nowhere() {
     drop(made);
     patch(&path, SHAPE.slot_at(1) as u64, |at| at[..4].fill(0xff));
     patch(&path, SHAPE.slot_at(2) as u64, |at| at[..4].copy_from_slice(&[0, 0, 1, 0]));
-    let damaged = IndexFile::open(&*fs(), &path, SHAPE, false, false).unwrap();
+    let damaged = IndexFile::open(&*fs(), &path, SHAPE, Access::MapRead, false).unwrap();
     assert_eq!((damaged.slot(1).unwrap(), damaged.slot(2).unwrap(), damaged.slot(3).unwrap()), (0, 0, 3));
     for count in [i32::MAX, i32::MIN, -1, 0] {
         patch(&path, 36, |at| at[..4].copy_from_slice(&count.to_be_bytes()));
-        let damaged = IndexFile::open(&*fs(), &path, SHAPE, true, false).unwrap();
+        let damaged = IndexFile::open(&*fs(), &path, SHAPE, Access::MapWrite, false).unwrap();
         assert!(damaged.entry(20).unwrap().is_none() && damaged.entry(u32::MAX).unwrap().is_none());
         assert_eq!(damaged.is_write_full(), count == i32::MAX);
         assert_eq!(damaged.keys_of_last_message().unwrap(), 0);
@@ -111,8 +112,8 @@ fn a_file_of_another_size_that_says_nothing_is_refused_with_its_size() {
     for len in [0, 1, 39, 40, 41, 500] {
         let path = root.path().join("20260101000000000");
         std::fs::write(&path, vec![0; len]).unwrap();
-        for writable in [false, true] {
-            let error = IndexFile::open(&*fs(), &path, SHAPE, writable, false).unwrap_err();
+        for access in [Access::Read, Access::MapRead, Access::MapWrite] {
+            let error = IndexFile::open(&*fs(), &path, SHAPE, access, false).unwrap_err();
             assert!(matches!(&error, Error::Layout { .. }), "{error}");
             let text = error.to_string();
             assert!(text.contains(&format!("{len} bytes")) && text.contains("maxHashSlotNum=7"), "{text}");

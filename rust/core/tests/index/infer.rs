@@ -3,6 +3,7 @@
 use mqstore_core::format::index::IndexShape;
 use mqstore_core::index::file::{IndexFile, PutKey};
 use mqstore_core::index::infer::infer_shape;
+use mqstore_core::mmap::mapped_file::Access;
 use proptest::prelude::*;
 
 use crate::SHAPE;
@@ -22,7 +23,7 @@ fn file_of(shape: IndexShape, hashes: impl IntoIterator<Item = u32>) -> (tempfil
 fn files_of_other_options_are_read_and_take_no_keys() {
     let shape = IndexShape { hash_slot_num: 101, index_num: 300 };
     let (_root, file) = file_of(shape, (0..200_u32).map(|number| number.wrapping_mul(2_654_435_761) >> 1));
-    let found = IndexFile::open(&*fs(), file.path(), SHAPE, true, false).unwrap();
+    let found = IndexFile::open(&*fs(), file.path(), SHAPE, Access::MapWrite, false).unwrap();
     assert_eq!(found.shape(), shape);
     assert!(found.is_write_full());
     assert_eq!(found.put_key(1, 1, 1).unwrap(), PutKey::Full);

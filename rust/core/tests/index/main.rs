@@ -16,13 +16,14 @@ use std::sync::Arc;
 use mqstore_core::clock::ManualClock;
 use mqstore_core::format::index::IndexShape;
 use mqstore_core::index::IndexService;
+use mqstore_core::mmap::mapped_file::Access;
 
 const SHAPE: IndexShape = IndexShape { hash_slot_num: 7, index_num: 20 };
 
-fn service(root: &Path, memory_only: bool) -> (IndexService, Arc<ManualClock>) {
+fn service(root: &Path, access: Access) -> (IndexService, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::at(1_000_000));
     let as_clock = Arc::<ManualClock>::clone(&clock);
-    let index = IndexService::new(stores::fs(), as_clock, root.join("index"), SHAPE, memory_only);
+    let index = IndexService::new(stores::fs(), as_clock, root.join("index"), SHAPE, access);
     assert!(index.load(false).unwrap().faults.is_empty());
     (index, clock)
 }

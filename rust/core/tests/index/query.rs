@@ -7,6 +7,7 @@ use mqstore_core::error::Error;
 use mqstore_core::format::index::key_hash;
 use mqstore_core::index::{IndexService, KeyFinder, KeyQuery};
 use mqstore_core::interrupt;
+use mqstore_core::mmap::mapped_file::Access;
 use proptest::prelude::*;
 
 use crate::service;
@@ -29,7 +30,7 @@ fn found(index: &IndexService, query: &KeyQuery<'_>, matches: impl Fn(u64) -> bo
 #[test]
 fn the_newest_messages_come_first_over_all_files() {
     let root = tempfile::tempdir().unwrap();
-    let (index, _) = service(root.path(), false);
+    let (index, _) = service(root.path(), Access::MapWrite);
     for number in 0..50 {
         put(&index, &["k", "other"], number * 100, 1000);
     }
@@ -45,7 +46,7 @@ fn the_newest_messages_come_first_over_all_files() {
 #[test]
 fn a_message_with_a_key_twice_is_given_once() {
     let root = tempfile::tempdir().unwrap();
-    let (index, _) = service(root.path(), false);
+    let (index, _) = service(root.path(), Access::MapWrite);
     put(&index, &["k", "k"], 100, 1000);
     assert_eq!(found(&index, &query("k", 9, 0, i64::MAX), |_| true), [100]);
 }
@@ -53,7 +54,7 @@ fn a_message_with_a_key_twice_is_given_once() {
 #[test]
 fn of_many_messages_with_one_key_each_is_given_once() {
     let root = tempfile::tempdir().unwrap();
-    let (index, _) = service(root.path(), false);
+    let (index, _) = service(root.path(), Access::MapWrite);
     for number in 0..200 {
         put(&index, &["k", "k", "k"], number * 100, 1000);
     }
@@ -67,7 +68,7 @@ fn of_many_messages_with_one_key_each_is_given_once() {
 #[test]
 fn a_look_up_through_many_entries_can_be_broken_off() {
     let root = tempfile::tempdir().unwrap();
-    let (index, _) = service(root.path(), false);
+    let (index, _) = service(root.path(), Access::MapWrite);
     for number in 0..1100 {
         put(&index, &["k"], number * 100, 1000);
     }
@@ -82,7 +83,7 @@ fn a_look_up_through_many_entries_can_be_broken_off() {
 #[test]
 fn as_4_9_3_does_it_times_are_whole_seconds() {
     let root = tempfile::tempdir().unwrap();
-    let (index, _) = service(root.path(), false);
+    let (index, _) = service(root.path(), Access::MapWrite);
     for (offset, time) in [(0, 10_000), (100, 10_900), (200, 12_500)] {
         put(&index, &["k"], offset, time);
     }
@@ -99,7 +100,7 @@ fn as_4_9_3_does_it_times_are_whole_seconds() {
 #[test]
 fn without_files_there_is_nothing() {
     let root = tempfile::tempdir().unwrap();
-    let (index, _) = service(root.path(), false);
+    let (index, _) = service(root.path(), Access::MapWrite);
     assert_eq!(found(&index, &query("k", 9, 0, i64::MAX), |_| true), []);
     assert_eq!(index.query_offset_compat(&query("k", 9, 0, i64::MAX), 64).unwrap().phy_offsets, []);
 }
@@ -114,7 +115,7 @@ proptest! {
         ranges in proptest::collection::vec((0..200_000_i64, 0..60_000_i64, 1..20_usize), 8)
     ) {
         let root = tempfile::tempdir().unwrap();
-        let (index, _) = service(root.path(), false);
+        let (index, _) = service(root.path(), Access::MapWrite);
         let mut stored: BTreeMap<u64, (Vec<String>, i64)> = BTreeMap::new();
         let mut time = 1000;
         for (offset, (keys, step)) in (0..).step_by(100).zip(messages) {
@@ -141,7 +142,7 @@ proptest! {
 #[test]
 fn look_ups_are_slow_until_some_were_quick() {
     let root = tempfile::tempdir().unwrap();
-    let (index, _) = service(root.path(), false);
+    let (index, _) = service(root.path(), Access::MapWrite);
     let finder = KeyFinder::new(&index, b"topic");
     // Whatever the time is, these took none and very long.
     let now = Instant::now();

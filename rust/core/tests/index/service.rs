@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use mqstore_core::error::Error;
 use mqstore_core::format::index::{INDEX_HEADER_SIZE, IndexHeader};
 use mqstore_core::index::IndexService;
+use mqstore_core::mmap::mapped_file::Access;
 
 use crate::service;
 
@@ -25,7 +26,7 @@ fn key_count(index: &IndexService) -> u32 {
 #[test]
 fn a_message_is_indexed_once() {
     let root = tempfile::tempdir().unwrap();
-    let (index, _) = service(root.path(), false);
+    let (index, _) = service(root.path(), Access::MapWrite);
     assert_eq!(index.end_phy_offset(), None);
     build(&index, &[1, 2], 100);
     build(&index, &[1, 2], 100);
@@ -40,7 +41,7 @@ fn a_message_is_indexed_once() {
 #[test]
 fn a_full_file_is_handed_out_and_a_new_one_made() {
     let root = tempfile::tempdir().unwrap();
-    let (index, clock) = service(root.path(), false);
+    let (index, clock) = service(root.path(), Access::MapWrite);
     for number in 0..18 {
         assert!(!build(&index, &[number], u64::from(number) * 10));
     }
@@ -58,7 +59,7 @@ fn a_full_file_is_handed_out_and_a_new_one_made() {
 #[test]
 fn a_full_file_has_its_header_before_the_next_one_is_there() {
     let root = tempfile::tempdir().unwrap();
-    let (index, _) = service(root.path(), false);
+    let (index, _) = service(root.path(), Access::MapWrite);
     (0..19).for_each(|number| _ = build(&index, &[number], u64::from(number) * 10));
     let folder = root.path().join("index");
     let full = std::fs::File::open(folder.join(&names(&index)[0])).unwrap();
@@ -73,7 +74,7 @@ fn a_full_file_has_its_header_before_the_next_one_is_there() {
 #[test]
 fn keys_of_a_message_that_fill_a_whole_file_are_indexed_once() {
     let root = tempfile::tempdir().unwrap();
-    let (index, _) = service(root.path(), false);
+    let (index, _) = service(root.path(), Access::MapWrite);
     (0..18).for_each(|number| _ = build(&index, &[number], u64::from(number) * 10));
     let hashes: Vec<u32> = (100..125).collect();
     // As a crash leaves it: the last key of one file, all of the next, and nothing of the third.
@@ -86,7 +87,7 @@ fn keys_of_a_message_that_fill_a_whole_file_are_indexed_once() {
 #[test]
 fn names_go_on_when_the_clock_does_not() {
     let root = tempfile::tempdir().unwrap();
-    let (index, clock) = service(root.path(), false);
+    let (index, clock) = service(root.path(), Access::MapWrite);
     for number in 0..60 {
         clock.set(1_000_000 - i64::from(number));
         build(&index, &[number], u64::from(number) * 10);
@@ -96,14 +97,14 @@ fn names_go_on_when_the_clock_does_not() {
     assert!(found.windows(2).all(|pair| pair[0] < pair[1]), "{found:?}");
     assert!(found.iter().all(|name| name.len() == 17));
     index.flush().unwrap();
-    let (again, _) = service(root.path(), false);
+    let (again, _) = service(root.path(), Access::MapWrite);
     assert_eq!((names(&again), key_count(&again)), (found, 60));
 }
 
 #[test]
 fn expired_files_go_but_for_the_newest() {
     let root = tempfile::tempdir().unwrap();
-    let (index, _) = service(root.path(), false);
+    let (index, _) = service(root.path(), Access::MapWrite);
     (0..60).for_each(|number| _ = build(&index, &[number], u64::from(number) * 10));
     assert_eq!(index.delete_expired_file(180).unwrap(), 0, "its last message is still there");
     assert_eq!(index.delete_expired_file(181).unwrap(), 1);
@@ -116,7 +117,7 @@ fn expired_files_go_but_for_the_newest() {
 #[test]
 fn a_file_that_cannot_be_removed_keeps_no_other_one() {
     let root = tempfile::tempdir().unwrap();
-    let (index, _) = service(root.path(), false);
+    let (index, _) = service(root.path(), Access::MapWrite);
     (0..60).for_each(|number| _ = build(&index, &[number], u64::from(number) * 10));
     let first = index.files()[0].path().to_owned();
     std::fs::remove_file(&first).unwrap();
@@ -133,7 +134,7 @@ fn what_is_no_index_file_is_named_and_left() {
     std::fs::write(folder.join("notes"), "mine").unwrap();
     std::fs::write(folder.join("20260101000000001"), "short").unwrap();
     let clock = std::sync::Arc::new(mqstore_core::clock::SystemClock);
-    let index = IndexService::new(crate::stores::fs(), clock, folder.clone(), crate::SHAPE, false);
+    let index = IndexService::new(crate::stores::fs(), clock, folder.clone(), crate::SHAPE, Access::MapWrite);
     assert_eq!(index.load(false).unwrap().faults.len(), 3);
     build(&index, &[1], 0);
     assert_eq!(key_count(&index), 1);
@@ -143,14 +144,14 @@ fn what_is_no_index_file_is_named_and_left() {
 #[test]
 fn a_name_that_a_useless_file_has_is_passed_over() {
     let root = tempfile::tempdir().unwrap();
-    let (index, _) = service(root.path(), false);
+    let (index, _) = service(root.path(), Access::MapWrite);
     build(&index, &[1], 0);
     let taken = names(&index).remove(0);
     drop(index);
     std::fs::write(root.path().join("index").join(&taken), "useless").unwrap();
     let clock = std::sync::Arc::new(mqstore_core::clock::ManualClock::at(1_000_000));
     let folder = root.path().join("index");
-    let index = IndexService::new(crate::stores::fs(), clock, folder.clone(), crate::SHAPE, false);
+    let index = IndexService::new(crate::stores::fs(), clock, folder.clone(), crate::SHAPE, Access::MapWrite);
     assert_eq!(index.load(false).unwrap().faults.len(), 1);
     build(&index, &[1], 100);
     assert!(key_count(&index) == 1 && names(&index)[0] > taken);
@@ -161,12 +162,12 @@ fn a_name_that_a_useless_file_has_is_passed_over() {
 fn a_store_that_is_only_read_indexes_in_memory() {
     let root = tempfile::tempdir().unwrap();
     {
-        let (index, _) = service(root.path(), false);
+        let (index, _) = service(root.path(), Access::MapWrite);
         (0..25).for_each(|number| _ = build(&index, &[number], u64::from(number) * 10));
         index.flush().unwrap();
     }
     let before = crate::stores::tree(root.path());
-    let (index, _) = service(root.path(), true);
+    let (index, _) = service(root.path(), Access::MapRead);
     index.write_header();
     index.flush().unwrap();
     build(&index, &[7, 8], 300);

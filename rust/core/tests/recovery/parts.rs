@@ -45,7 +45,7 @@ impl Parts {
         let files = FileQueue::new(fs(), options, &layout.log);
         let log = CommitLog::new(Arc::clone(&shared), Arc::clone(&clock), files).unwrap();
         let queues = QueueTable::new(shared, fs(), access, &layout.queues).unwrap();
-        let index = IndexService::new(fs(), clock, config.store_path_index(), config.index_shape, true);
+        let index = IndexService::new(fs(), clock, config.store_path_index(), config.index_shape, access);
         assert!(index.load(false).unwrap().faults.is_empty());
         let (checkpoint, positions) =
             StoreCheckpoint::load(fs(), config.store_checkpoint(), &config.own_dir()).unwrap();

@@ -10,7 +10,7 @@ use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Store, Subscription};
 use proptest::prelude::*;
 
-use crate::stores::{log_file, open, patch, put, read};
+use crate::stores::{config, log_file, open, open_with, patch, put, read};
 
 /// Number, topic, queue, queue offset, time, key, tag, place of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -194,4 +194,41 @@ fn a_range_of_the_log_begins_with_a_record_wherever_it_is_said_to_begin() {
         assert!(selected(&store.store, &nothing, 10).is_empty());
     }
     assert_eq!(first.wrote_offset, 0);
+}
+
+#[test]
+fn messages_of_a_light_queue_are_found_by_their_keys() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    (config.enable_lmq, config.enable_multi_dispatch) = (true, true);
+    let store = open_with(config);
+    for number in 0..4_usize {
+        let properties = format!("INNER_MULTI_DISPATCH\x01%LMQ%a\x02KEYS\x01k{number}");
+        put(&store, "t", 1, number.to_string().as_bytes(), &properties);
+    }
+    for topic in ["%LMQ%a", "t"] {
+        let queue = QueueRange { topic: topic.into(), queue_id: None, from: None, to: None };
+        let keys = Some(vec!["k2".into()]);
+        let selection = Selection { queues: Some(vec![queue]), keys, ..Selection::default() };
+        assert_eq!(selected(&store.store, &selection, 9), [2], "{topic}");
+    }
+}
+
+/// The units of a store that has an extension hold addresses in it, which are no tags.
+#[test]
+fn tags_are_found_without_the_option_for_the_extension() {
+    let root = tempfile::tempdir().unwrap();
+    let mut with_ext = config(root.path());
+    with_ext.enable_consume_queue_ext = true;
+    let store = open_with(with_ext);
+    for number in 0..6_usize {
+        put(&store, "t", 0, number.to_string().as_bytes(), &format!("TAGS\x01T{}", number % 2));
+    }
+    store.close().unwrap();
+    let store = read(root.path());
+    let tags = Subscription::parse("T1");
+    let queue = QueueRange { topic: "t".into(), queue_id: None, from: None, to: None };
+    let selection = Selection { queues: Some(vec![queue]), tags: tags.clone(), ..Selection::default() };
+    assert_eq!(selected(&store.store, &selection, 9), [1, 3, 5]);
+    assert_eq!(store.get_message("t", 0, 0, 32, tags.as_ref()).unwrap().messages.len(), 3);
 }

@@ -178,3 +178,21 @@ fn offsets_are_kept_or_refused_beside_somebody_who_puts() {
         assert!(kept > 0);
     });
 }
+
+#[test]
+fn a_kept_offset_stays_ahead_beside_further_queues() {
+    let root = tempfile::tempdir().unwrap();
+    let mut with = config(root.path());
+    with.enable_multi_dispatch = true;
+    let store = open_with(with);
+    let how = Finishing { keep_offsets: true, ..Finishing::default() };
+    // Its own queue is among the further ones.
+    let properties = "INNER_MULTI_DISPATCH\x01t\x02INNER_MULTI_QUEUE_OFFSET\x010";
+    let first = record_bytes(&fields("t", 0, b"0", ""), 5, 0);
+    let second = record_bytes(&fields("t", 0, b"1", properties), 9, 0);
+    store.append_records(&[&first, &second], &how, &mut Vec::new()).unwrap();
+    for (body, offset) in [("x", 10), ("y", 11)] {
+        assert_eq!(put(&store, "t", 0, body.as_bytes(), "").logics_offset, offset);
+    }
+    assert_eq!(bodies(&store, "t", 0), ["0", "1", "x", "y"]);
+}

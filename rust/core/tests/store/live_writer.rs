@@ -6,13 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use mqstore_core::clock::ManualClock;
+use mqstore_core::config::StoreConfig;
 use mqstore_core::fs::{
     DirEntry, FileHandle, FileSystem, LockOutcome, Metadata, OpenMode, OsFileSystem, Space,
 };
+use mqstore_core::index::KeyQuery;
 use mqstore_core::mmap::region::Region;
+use mqstore_core::selection::Selection;
+use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Mode, Store};
 
-use crate::stores::{LOG_FILE_SIZE, bodies, config, crash, fill, log_file, numbers, open, put};
+use crate::stores::{LOG_FILE_SIZE, bodies, config, crash, fill, log_file, numbers, open, put, try_open};
 
 /// Files that a writer goes on with whenever a folder was listed, or one in it, or before a file of it is opened.
 struct BusyFileSystem {
@@ -205,4 +209,49 @@ fn a_file_that_goes_from_the_end_while_a_reader_looks_is_passed_over() {
     let found = numbers(&reader);
     assert!((15..40).contains(&found.len()), "all of the first file: {found:?}");
     assert!(found.iter().copied().eq(0..found.len()) && reader.gaps().is_empty());
+}
+
+/// A reader that goes over the log beside retention, without having looked at the store again since.
+#[test]
+fn a_walk_over_the_log_goes_on_behind_files_that_the_writer_removes_meanwhile() {
+    for pread in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let writer = open(root.path());
+        fill(&writer, 0..100);
+        let reader = try_open(StoreConfig { pread, ..config(root.path()) }, Mode::Read).unwrap();
+        let selections = [
+            Selection::default(),
+            Selection { begin_timestamp: Some(1), ..Selection::default() },
+            Selection { from_phy_offset: Some(0), ..Selection::default() },
+        ];
+        let mut cursors: Vec<_> =
+            selections.iter().map(|selection| selection.cursor(Arc::clone(&reader.store)).unwrap()).collect();
+        let files = writer.log().files().files();
+        files[..2].iter().for_each(|file| writer.log().files().delete_first(file).unwrap());
+        let there: Vec<usize> = (0..100)
+            .filter(|number| writer.query_message(&key(&format!("k{number}"))).unwrap().len() == 1)
+            .collect();
+        assert!(there.len() > 10 && there[0] > 10, "{there:?}");
+        cursors
+            .extend(selections.iter().map(|selection| selection.cursor(Arc::clone(&reader.store)).unwrap()));
+        for cursor in &mut cursors {
+            let mut found = Vec::new();
+            loop {
+                let messages = cursor.next_messages(7, 4000).unwrap();
+                if messages.is_empty() {
+                    break;
+                }
+                let number = |record: &[u8]| {
+                    String::from_utf8_lossy(decode_record(record).unwrap().body).parse::<usize>().unwrap()
+                };
+                found.extend(messages.iter().map(|message| number(message.bytes())));
+            }
+            assert!(found.ends_with(&there), "{found:?}");
+            assert!(cursor.bad_ranges().take().iter().all(|bad| bad.is_gone));
+        }
+    }
+}
+
+fn key(key: &str) -> KeyQuery<'_> {
+    KeyQuery { topic: b"t", key: key.as_bytes(), max_num: 9, begin: i64::MIN, end: i64::MAX }
 }

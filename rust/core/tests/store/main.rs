@@ -19,4 +19,5 @@ mod put;
 mod query;
 mod query_keys;
 mod removal;
+mod retention;
 mod witness;

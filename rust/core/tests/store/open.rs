@@ -1,10 +1,22 @@
 //! Opening and closing: what is written by whom.
 
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
 use mqstore_core::config::StoreConfig;
 use mqstore_core::error::Error;
+use mqstore_core::published::has_flush_failed;
+use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::Mode;
 
-use crate::stores::{bodies, config, crash, fill, log_file, numbers, open, open_with, put, tree, try_open};
+use crate::hooked::{Call, Hook, open_hooked};
+use crate::stores::{
+    LOG_FILE_SIZE, Opened, bodies, config, crash, fill, fs, log_file, numbers, open, open_with, put, tree,
+    try_open,
+};
 
 #[test]
 fn reading_writes_nothing_whatever_the_state() {
@@ -165,4 +177,70 @@ fn messages_through_locked_memory_are_there_after_closing() {
     fill(&store, 60..70);
     store.close().unwrap();
     assert_eq!(numbers(&open(root.path())), (0..70).collect::<Vec<_>>());
+}
+
+/// What is in a record is told from what a power cut left of one by its checksum.
+#[test]
+fn a_kill_keeps_what_has_properties_with_zeros() {
+    for properties in ["K\x01v\0".to_owned(), format!("K\x01{}", "\0".repeat(600))] {
+        for (crc, sync_flush) in [(false, false), (true, false), (false, true)] {
+            let root = tempfile::tempdir().unwrap();
+            let with = StoreConfig { enabled_append_prop_crc: crc, sync_flush, ..config(root.path()) };
+            let store = open_with(with.clone());
+            for (body, properties) in [("a", ""), ("b", &properties), ("c", "")] {
+                let appended = put(&store, "t", 0, body.as_bytes(), properties);
+                if sync_flush {
+                    let end = appended.end_offset();
+                    let status = store.wait_flushed(end, Duration::from_secs(60)).unwrap();
+                    assert_eq!(status, PutMessageStatus::PutOk);
+                }
+            }
+            crash(store);
+            assert_eq!(bodies(&open_with(with), "t", 0), ["a", "b", "c"], "{crc} {sync_flush}");
+        }
+    }
+}
+
+/// A page that the disk has refused is clean in memory: a flush of the next opening would leave it out.
+#[test]
+fn what_the_disk_has_refused_is_written_again_before_it_counts_as_flushed() {
+    let is_of_log = |path: &Path| path.parent().is_some_and(|folder| folder.ends_with("commitlog"));
+    for has_failed in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let refuses = Arc::new(AtomicBool::new(false));
+        let is_refused = Arc::clone(&refuses);
+        let hook: Hook = Box::new(move |call, path| {
+            let is_flush = matches!(call, Call::FlushMapped) && is_of_log(path);
+            if is_flush && is_refused.load(Ordering::Relaxed) {
+                Err(io::Error::from_raw_os_error(5))
+            } else {
+                Ok(())
+            }
+        });
+        let (store, clock) = open_hooked(config(root.path()), Mode::ReadWrite, hook);
+        let store = Opened { store, clock };
+        fill(&store, 0..5);
+        store.flush_everything().unwrap();
+        let flushed = store.log().flushed_offset();
+        fill(&store, 5..60);
+        let end = store.max_phy_offset();
+        refuses.store(has_failed, Ordering::Relaxed);
+        assert_eq!(store.flush_everything().is_err(), has_failed);
+        crash(store);
+        let written = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&written);
+        let hook: Hook = Box::new(move |call, path| {
+            if matches!(call, Call::Write) && is_of_log(path) {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        let (store, _clock) = open_hooked(config(root.path()), Mode::ReadWrite, hook);
+        let parts = if has_failed { end / LOG_FILE_SIZE - flushed / LOG_FILE_SIZE + 1 } else { 0 };
+        assert_eq!(written.load(Ordering::Relaxed) as u64, parts);
+        assert_eq!((numbers(&store), store.log().flushed_offset()), ((0..60).collect(), end));
+        drop(store);
+        // It is over with that: nothing has failed since.
+        assert!(!has_flush_failed(&*fs(), &root.path().join("mqstore")).unwrap());
+    }
 }

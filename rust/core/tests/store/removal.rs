@@ -266,3 +266,45 @@ fn a_queue_that_passed_over_offsets_goes_too() {
     store.destroy_queue(&queue).unwrap();
     assert_eq!(put(&store, "t", 0, b"new", "").logics_offset, 0);
 }
+
+#[test]
+fn a_queue_that_two_remove_is_removed_once() {
+    let root = tempfile::tempdir().unwrap();
+    let mut with = config(root.path());
+    (with.enable_lmq, with.enable_multi_dispatch) = (true, true);
+    let store = open_with(with);
+    put(&store, "%LMQ%t", 0, b"old", "");
+    store.reput().unwrap();
+    let queue = store.find_consume_queue("%LMQ%t", 0).unwrap();
+    store.destroy_queue(&queue).unwrap();
+    // The second of two that found it, and waited for the first.
+    store.destroy_queue(&queue).unwrap();
+    assert_eq!(store.queues().lmq_count(), 0);
+    put(&store, "%LMQ%t", 0, b"new", "");
+    store.reput().unwrap();
+    store.destroy_queue(&queue).unwrap();
+    assert_eq!(store.queues().lmq_count(), 1);
+    assert_eq!(put(&store, "%LMQ%t", 0, b"newer", "").logics_offset, 1);
+    assert_eq!(bodies(&store, "%LMQ%t", 0), ["new", "newer"]);
+    store.close().unwrap();
+    assert_eq!(bodies(&open(root.path()), "%LMQ%t", 0), ["new", "newer"]);
+}
+
+#[test]
+fn one_queue_that_cannot_be_removed_keeps_no_other() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    for topic in ["a", "b", "c"] {
+        (0..3).for_each(|number| _ = put(&store, topic, 0, format!("old {number}").as_bytes(), ""));
+    }
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    let file = root.path().join("consumequeue/a/0/00000000000000000000");
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    assert!(store.clean_unused_topic(&std::collections::HashSet::new()).is_err());
+    for number in 0..3 {
+        assert_eq!(put(&store, "b", 0, format!("new {number}").as_bytes(), "").logics_offset, number);
+    }
+    assert_eq!(bodies(&store, "b", 0), ["new 0", "new 1", "new 2"]);
+}

@@ -1,0 +1,94 @@
+//! What retention may delete, beside what is not on the disk yet.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mqstore_core::retention::Expiry;
+use mqstore_core::store::Mode;
+
+use crate::hooked::{Call, open_hooked};
+use crate::stores::{bodies, config, crash, fill, open, put};
+
+/// What a power cut leaves at least: of the log what was flushed.
+fn power_cut(root: &Path, flushed: u64) {
+    for entry in std::fs::read_dir(root.join("commitlog")).unwrap() {
+        let path = entry.unwrap().path();
+        let from: u64 = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        let mut content = std::fs::read(&path).unwrap();
+        let kept = usize::try_from(flushed.saturating_sub(from)).unwrap().min(content.len());
+        content[kept..].fill(0);
+        std::fs::write(&path, content).unwrap();
+    }
+}
+
+/// A message that waits keeps its file of the log until what is delivered of it is on the disk.
+fn delivered_then_deleted(waiting: &str, is_timed: bool) {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "due", 0, b"waits", waiting);
+    fill(&store, 0..60);
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    store.clock.set(1_002_000);
+    let keep_from = if is_timed {
+        assert_eq!(store.deliver_timed(10).unwrap().delivered_count, 1);
+        store.first_waiting_timed().unwrap()
+    } else {
+        let pass = store.deliver_level(1, 0, 10).unwrap();
+        assert_eq!(pass.delivered_count, 1);
+        store.first_needed(&[("SCHEDULE_TOPIC_XXXX".into(), 0, pass.next_offset)]).unwrap()
+    };
+    store.reput().unwrap();
+    assert_eq!(bodies(&store, "due", 0), ["waits"]);
+    let expiry = Expiry { reserved_ms: 0, at_once: true, keep_from: keep_from.unwrap_or(u64::MAX) };
+    assert!(store.delete_expired_log_file(expiry).unwrap().is_some(), "keep_from {keep_from:?}");
+    let flushed = store.log().flushed_offset();
+    crash(store);
+    power_cut(root.path(), flushed);
+    let store = open(root.path());
+    store.clock.set(1_002_000);
+    let _again = (store.deliver_timed(10).unwrap(), store.deliver_level(1, 0, 10).unwrap());
+    store.reput().unwrap();
+    assert_eq!(bodies(&store, "due", 0), ["waits"]);
+}
+
+#[test]
+fn a_timed_message_outlives_its_file() {
+    delivered_then_deleted("MQSTORE_DELIVER_AT\x011001000", true);
+}
+
+#[test]
+fn a_delayed_message_outlives_its_file() {
+    delivered_then_deleted("DELAY\x011", false);
+}
+
+/// What is only in memory a crash does not go by.
+#[test]
+fn retention_waits_for_the_positions_on_the_disk() {
+    let root = tempfile::tempdir().unwrap();
+    let is_full = Arc::new(AtomicBool::new(false));
+    let full = Arc::clone(&is_full);
+    let hook = move |call: Call, path: &Path| {
+        let is_new = matches!(call, Call::Write) && path.ends_with("positions.tmp");
+        if is_new && full.load(Ordering::Relaxed) {
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        Ok(())
+    };
+    let (store, _clock) = open_hooked(config(root.path()), Mode::ReadWrite, Box::new(hook));
+    put(&store, "once", 0, b"a", "");
+    fill(&store, 0..60);
+    store.reput().unwrap();
+    is_full.store(true, Ordering::Relaxed);
+    // The first one fails where index files are full, before the positions are moved.
+    assert!(store.flush_everything().is_err() && store.flush_everything().is_err());
+    let at_once = Expiry { reserved_ms: 0, at_once: true, keep_from: u64::MAX };
+    let _refused = store.delete_expired_log_file(at_once);
+    drop(store);
+    let store = open(root.path());
+    assert_eq!(put(&store, "once", 0, b"b", "").logics_offset, 1);
+    store.reput().unwrap();
+    assert_eq!(bodies(&store, "once", 0).last().map(String::as_str), Some("b"));
+}
