@@ -112,11 +112,15 @@ def _put_and_dispatched(store: mqstore.MessageStore, size: int, count: int, *, i
     return _each(count, all_of_it)
 
 
-def _with_memory_in_hand(stores: "Stores", way: Callable[[], float]) -> float:
+def _with_memory_in_hand(stores: "Stores", way: Callable[[], float]) -> Callable[[], float]:
     """Memory that a host hands out for the first time costs more than all else: it would be whose who comes first."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
-    mmap.mmap(-1, 2 * stores.count * RECORD_SIZE, flags=flags).close()
-    return way()
+
+    def in_hand() -> float:
+        mmap.mmap(-1, 2 * stores.count * RECORD_SIZE, flags=flags).close()
+        return way()
+
+    return in_hand
 
 
 def _keys(count: int, seed: int) -> list[str]:
@@ -163,8 +167,10 @@ def puts(stores: Stores) -> Iterator[Limit]:
             for into, how in ((_into_a_file, "the call alone"), (_into_a_log, "with what goes on beside it")):
                 yield Limit(
                     f"{what}, {name}: {how}",
-                    functools.partial(into, stores, size, load),
-                    functools.partial(_put_to_fresh, stores, size, in_calls=load is _in_calls),
+                    _with_memory_in_hand(stores, functools.partial(into, stores, size, load)),
+                    _with_memory_in_hand(
+                        stores, functools.partial(_put_to_fresh, stores, size, in_calls=load is _in_calls)
+                    ),
                 )
 
 
@@ -350,9 +356,7 @@ def main() -> None:
         for limit in itertools.chain(puts(stores), look_ups(stores), reading(stores), flushes(stores)):
             if given.only not in limit.name:
                 continue
-            rounds = [
-                [_with_memory_in_hand(stores, way) for way in (limit.least, limit.ours)] for _ in range(given.rounds)
-            ]
+            rounds = [[way() for way in (limit.least, limit.ours)] for _ in range(given.rounds)]
             least, ours = (statistics.median(of_all) * 1e6 for of_all in zip(*rounds, strict=True))
             table.add_row(limit.name, f"{least:.2f}", f"{ours:.2f}", f"{ours / least:.2f}")
     finally:
