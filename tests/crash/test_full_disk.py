@@ -35,6 +35,13 @@ print(sum(len(bytes(message.body)) for message in queue))
 """
 
 
+FIND_IN_A_CUT_FILE = """
+import os, sys, mqstore
+with mqstore.open(sys.argv[1], "r", pread=True) as store:
+    assert len(store.query_message("orders", "k7")) == 1
+    os.truncate(sys.argv[2], 0)
+    store.query_message("orders", "k7")
+"""
 HOLD = """
 import os, sys, mqstore
 from tests.crash.test_sigkill import SMALL
@@ -82,6 +89,17 @@ def test_a_file_cut_off_under_a_reader_is_an_exception(store: Path) -> None:
     assert done.returncode == 1
     assert "mqstore.errors." in done.stderr.splitlines()[-1]
     assert f"{0:020}" in done.stderr.splitlines()[-1]
+
+
+def test_an_index_file_cut_off_under_a_reader_is_an_exception(store: Path) -> None:
+    with mqstore.open(store, "rw", **SMALL) as writer:
+        writer.put("orders", b"with a key", keys="k7", queue_id=0)
+    newest = max((store / "index").iterdir())
+    command = [sys.executable, "-c", FIND_IN_A_CUT_FILE, str(store), str(newest)]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=False)
+    assert done.returncode == 1, done.stderr
+    assert f"{newest}: expected" in done.stderr
+    assert "it was cut off meanwhile" in done.stderr
 
 
 def test_a_file_cut_off_under_a_mapping_ends_the_process(store: Path) -> None:

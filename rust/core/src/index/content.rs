@@ -16,7 +16,12 @@ pub(super) enum Content {
     /// In memory, of which some change in place.
     Mapped(Region),
     /// Read when they are asked for.
-    Read(Arc<dyn FileHandle>),
+    Read {
+        /// The file.
+        handle: Arc<dyn FileHandle>,
+        /// Bytes that it had when it was opened.
+        len: usize,
+    },
 }
 
 impl Content {
@@ -29,7 +34,7 @@ impl Content {
     ) -> Result<Self> {
         let is_read = access == Access::Read || access == Access::MapRead && !handle.can_map();
         if is_read {
-            return Ok(Self::Read(Arc::clone(handle)));
+            return Ok(Self::Read { handle: Arc::clone(handle), len });
         }
         handle.map(len, access == Access::MapWrite).map(Self::Mapped).map_err(Error::io("map", path))
     }
@@ -38,17 +43,24 @@ impl Content {
     pub(super) const fn region(&self) -> Option<&Region> {
         match self {
             Self::Mapped(region) => Some(region),
-            Self::Read(_) => None,
+            Self::Read { .. } => None,
         }
     }
 
-    /// Some bytes; `None` where the file ends before.
+    /// Some bytes; `None` where the file ends before, and has since it was opened.
     pub(super) fn bytes<const N: usize>(&self, path: &Path, at: usize) -> Result<Option<[u8; N]>> {
         match self {
             Self::Mapped(region) => Ok(region.bytes(at, N).and_then(|bytes| bytes.try_into().ok())),
-            Self::Read(handle) => {
+            Self::Read { handle, len } => {
                 let mut bytes = [0; N];
                 let count = handle.read_at(&mut bytes, num::offset(at)).map_err(Error::io("read", path))?;
+                if count < N && at.saturating_add(N) <= *len {
+                    return Err(Error::Layout {
+                        path: path.into(),
+                        expected: format!("{len} bytes, as when it was opened"),
+                        found: format!("{} bytes: it was cut off meanwhile", at + count),
+                    });
+                }
                 Ok((count == N).then_some(bytes))
             }
         }
@@ -60,7 +72,7 @@ impl Content {
             Self::Mapped(region) => {
                 Ok(region.atomic_u32(at).map_or(0, |word| u32::from_be(word.load(Ordering::Acquire))))
             }
-            Self::Read(_) => Ok(self.bytes(path, at)?.map_or(0, u32::from_be_bytes)),
+            Self::Read { .. } => Ok(self.bytes(path, at)?.map_or(0, u32::from_be_bytes)),
         }
     }
 }

@@ -142,3 +142,21 @@ fn the_keys_of_the_last_message_are_counted() {
         assert_eq!(file.keys_of_last_message().unwrap(), count as usize);
     }
 }
+
+/// Without a mapping keys that another process puts are found as with one.
+#[test]
+fn a_live_file_is_read_as_it_is_now() {
+    for access in [Access::Read, Access::MapRead] {
+        let root = tempfile::tempdir().unwrap();
+        let made = file(root.path());
+        made.write_header();
+        let read = IndexFile::open(&*fs(), made.path(), SHAPE, access, true).unwrap();
+        for number in 1..6 {
+            made.put_key(number, number.into(), 1000 * i64::from(number)).unwrap();
+            made.write_header();
+            assert_eq!(read.header(), made.header());
+            assert_eq!(read.entry(number).unwrap(), made.entry(number).unwrap());
+            assert_eq!(read.slot(number % 7).unwrap(), made.slot(number % 7).unwrap());
+        }
+    }
+}
