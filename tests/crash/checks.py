@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import mqstore
 from tests.crash.killing import Acknowledged
-from tests.crash.stream import MOST_AT_ONCE, body_of
+from tests.crash.stream import MOST_AT_ONCE, body_of, properties_of
 from tests.store_files import (
     copy_store,
     forget_derived,
@@ -63,6 +63,8 @@ def _messages_by_queue(store: mqstore.MessageStore) -> dict[str, Place]:
             for number, message in enumerate(queue, queue.min_offset):
                 name = bytes(message.body).split(b"|", 1)[0].decode()
                 assert bytes(message.body) == body_of(name)
+                zeros = properties_of(name).get("zeros")
+                assert message.properties.get("zeros", zeros) == zeros
                 assert message.queue_offset == number
                 assert name not in found, f"{name} is there twice"
                 found[name] = Place(topic, message.queue_id, message.commit_log_offset, number)

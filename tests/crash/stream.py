@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["MOST_AT_ONCE", "QUEUES", "TOPICS", "Put", "body_of", "puts"]
+__all__ = ["MOST_AT_ONCE", "QUEUES", "TOPICS", "Put", "body_of", "properties_of", "puts"]
 
 TOPICS = ("orders", "payments", "audit")
 QUEUES = 3
@@ -29,6 +29,12 @@ def body_of(name: str) -> bytes:
     size = int(_LARGEST_BODY * rnd.random() ** 3)
     filling = bytes(size) if rnd.random() < 0.3 else rnd.randbytes(size)
     return name.encode() + b"|" + filling
+
+
+def properties_of(name: str) -> dict[str, str]:
+    """The properties of a message; some are mostly zeros too."""
+    rnd = random.Random(f"properties of {name}")
+    return {"zeros": "\0" * rnd.randint(1, 700)} if rnd.random() < 0.2 else {}
 
 
 def puts(life: int, thread: int) -> Iterator[Put]:

@@ -13,7 +13,7 @@ import threading
 from typing import Any
 
 import mqstore
-from tests.crash.stream import body_of, puts
+from tests.crash.stream import body_of, properties_of, puts
 
 
 def _say(what: Any) -> None:
@@ -23,10 +23,12 @@ def _say(what: Any) -> None:
 def _put(store: mqstore.MessageStore, life: int, thread: int) -> None:
     for put in puts(life, thread):
         bodies = [body_of(name) for name in put.names]
+        properties = [properties_of(name) for name in put.names]
         if put.is_many:
-            done = store.put_many(put.topic, bodies, keys=list(put.names), queue_id=put.queue_id)
+            done = store.put_many(put.topic, bodies, keys=list(put.names), queue_id=put.queue_id, properties=properties)
         else:
-            done = store.put(put.topic, bodies[0], keys=put.names[0], tags="TagA", queue_id=put.queue_id)
+            name, queue_id = put.names[0], put.queue_id
+            done = store.put(put.topic, bodies[0], keys=name, tags="TagA", queue_id=queue_id, properties=properties[0])
         places = zip(put.names, done.wrote_offsets, done.logics_offsets, strict=True)
         _say([[name, put.topic, put.queue_id, offset, number] for name, offset, number in places])
 
