@@ -8,10 +8,11 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from mqstore import _native
 from mqstore._native import DispatchRequest, Message, PutMessageResult
+from mqstore.store.config_json import Fraction
 from mqstore.store.delayed import DELIVER_AT
 from mqstore.store.message_store import MessageStore
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
@@ -29,29 +30,13 @@ _Value = TypeVar("_Value", bool, dict[str, Any], int, list[object], str)
 _Default = TypeVar("_Default")
 
 
-class _Fraction(float):
-    """A number that is no whole one. As text it is what stands in the line: 1.50 is not 1.5."""
-
-    _text: str
-
-    def __new__(cls, text: str) -> Self:
-        """The number that a text is."""
-        number = super().__new__(cls, text)
-        number._text = text
-        return number
-
-    def __str__(self) -> str:
-        """The text."""
-        return self._text
-
-
 def _line(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text, parse_float=_Fraction)
+        value = json.loads(text, parse_float=Fraction)
     except RecursionError:
         raise ValueError("objects are nested too deeply") from None
     if not isinstance(value, dict):
@@ -81,7 +66,7 @@ def _optional(item: dict[str, Any], name: str, kind: type[_Value], otherwise: _D
 
 def _property(name: str, value: object) -> str:
     # A plain float is NaN or an infinity, which JSON does not have.
-    if isinstance(value, bool) or not isinstance(value, str | int | _Fraction):
+    if isinstance(value, bool) or not isinstance(value, str | int | Fraction):
         raise ValueError(f"properties, {name}: expected text or a number, found {_line(value)}")
     return str(value)
 

@@ -13,7 +13,7 @@ import json
 import re
 from typing import Any, NoReturn, Self
 
-__all__ = ["Dumped", "dump_entry", "dumps", "loads"]
+__all__ = ["Dumped", "Fraction", "dump_entry", "dumps", "loads"]
 
 _MAX_DEPTH = 100
 """How deep objects may be nested: RocketMQ's files have five levels."""
@@ -30,16 +30,20 @@ class Dumped(str):
     __slots__ = ()
 
 
-class _Fraction(float):
-    """A number that is no whole one, which is written as it was read: 1e999 is more than Python's have."""
+class Fraction(float):
+    """A number that is no whole one. As text it is what it was read from: 1.50 is not 1.5, nor 1e999 infinite."""
 
-    text: str
+    _text: str
 
     def __new__(cls, text: str) -> Self:
         """The number that a text is."""
         number = super().__new__(cls, text)
-        number.text = text
+        number._text = text
         return number
+
+    def __str__(self) -> str:
+        """The text."""
+        return self._text
 
 
 def dumps(value: object) -> str:
@@ -54,8 +58,8 @@ def dump_entry(value: object) -> Dumped:
 
 def _dump(value: object, indent: str) -> str:
     inner = indent + "\t"
-    if isinstance(value, Dumped | _Fraction):
-        return value if isinstance(value, Dumped) else value.text
+    if isinstance(value, Dumped | Fraction):
+        return str(value)
     if isinstance(value, str):
         return _dump_text(value)
     if isinstance(value, dict) and value:
@@ -94,7 +98,7 @@ def loads(text: str) -> Any:
     """
     quoted = _TOKEN.sub(lambda found: f'{found[1]}"{found[2]}"{found[3]}' if found[2] else found[0], text)
     try:
-        value = json.loads(quoted, parse_constant=_refuse_constant, parse_float=_Fraction)
+        value = json.loads(quoted, parse_constant=_refuse_constant, parse_float=Fraction)
     except RecursionError:
         value = None
     else:
