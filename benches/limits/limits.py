@@ -196,16 +196,12 @@ def _into_a_file(stores: Stores, size: int, load: Load) -> float:
 def _into_a_log(stores: Stores, size: int, load: Load) -> float:
     folder = stores.folder / "limit"
     folder.mkdir()
-
-    def all_of_it() -> float:
+    try:
         log = stores.limits.Memory.of_growing_file(folder, stores.count * (size + _BESIDE_BODY))
         begin = time.perf_counter()
         load(log.put if load is _one_by_one else log.put_many, size, stores.count)
         log.finish()
         return (time.perf_counter() - begin) / stores.count
-
-    try:
-        return all_of_it()
     finally:
         shutil.rmtree(folder)
 

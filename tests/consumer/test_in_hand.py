@@ -7,12 +7,8 @@ import pytest
 
 import mqstore
 from mqstore.consumer.process_queue import ProcessQueue
-from tests.store.conftest import SMALL
+from tests.store.conftest import SMALL, open_rw
 from tests.waiting import wait_until
-
-
-def open_rw(folder: Path, **given: Any) -> mqstore.MessageStore:
-    return mqstore.open(folder, "rw", **(SMALL | given))
 
 
 def test_a_poll_ends_beside_a_dropped_queue_with_a_message_that_was_given_back(tmp_path: Path) -> None:

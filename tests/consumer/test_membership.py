@@ -7,7 +7,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,12 +14,8 @@ import mqstore
 from mqstore.consumer.manager import ConsumerManager
 from mqstore.consumer.membership import _files
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
-from tests.store.conftest import SMALL
+from tests.store.conftest import SMALL, open_rw
 from tests.waiting import wait_until
-
-
-def open_rw(folder: Path, **given: Any) -> mqstore.MessageStore:
-    return mqstore.open(folder, "rw", **(SMALL | given))
 
 
 @pytest.mark.parametrize(("topic", "group"), [("t" * 127, "g"), ("t", "g" * 200)])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import mqstore
-from tests.store.conftest import SMALL
+from tests.store.conftest import open_rw
 from tests.waiting import wait_until
 
 UNKNOWN = mqstore.LocalTransactionState.UNKNOW
@@ -19,10 +19,6 @@ CHECKED: dict[str, Any] = {
     "transactionCheckMax": 10**6,
     "fileReservedTime": 10**6,
 }
-
-
-def open_rw(folder: Path, **given: Any) -> mqstore.MessageStore:
-    return mqstore.open(folder, "rw", **(SMALL | given))
 
 
 def prepare(folder: Path) -> None:

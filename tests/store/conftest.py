@@ -20,6 +20,11 @@ SMALL: dict[str, Any] = {
 Opener = Callable[..., mqstore.MessageStore]
 
 
+def open_rw(folder: Path, **given: Any) -> mqstore.MessageStore:
+    """Opens a store with small files, which the test closes or drops itself."""
+    return mqstore.open(folder, "rw", **(SMALL | given))
+
+
 @pytest.fixture
 def open_store(tmp_path: Path) -> Iterator[Opener]:
     """Opens stores with small files; they are closed when the test ends."""

@@ -1,7 +1,7 @@
 //! What can go wrong, each with what a person needs to act on it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::format::message::RecordFault;
 use crate::fs::FileSystem;
@@ -198,6 +198,15 @@ impl Error {
     ) -> impl FnOnce(io::Error) -> Self {
         let address = address.into();
         move |source| Self::Socket { operation, address, source }
+    }
+
+    /// A file that has fewer bytes than when it was opened.
+    pub(crate) fn cut_off(path: &Path, opened_len: u64, found_len: u64) -> Self {
+        Self::Layout {
+            path: path.into(),
+            expected: format!("{opened_len} bytes, as when it was opened"),
+            found: format!("{found_len} bytes: it was cut off meanwhile"),
+        }
     }
 
     /// Whether a file of this machine was to be opened that was not there any more: a writer that recovers its store may

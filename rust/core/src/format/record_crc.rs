@@ -31,6 +31,12 @@ pub enum RecordCrc {
 }
 
 impl RecordCrc {
+    /// Whether a record with these properties has it: where its check passed, they are as they were written too.
+    #[must_use]
+    pub fn is_in(properties: &[u8]) -> bool {
+        matches!(Self::of(properties), Self::Is(_))
+    }
+
     /// Reads it from the end of a property string.
     #[must_use]
     pub fn of(properties: &[u8]) -> Self {

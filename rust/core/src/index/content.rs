@@ -55,11 +55,7 @@ impl Content {
                 let mut bytes = [0; N];
                 let count = handle.read_at(&mut bytes, num::offset(at)).map_err(Error::io("read", path))?;
                 if count < N && at.saturating_add(N) <= *len {
-                    return Err(Error::Layout {
-                        path: path.into(),
-                        expected: format!("{len} bytes, as when it was opened"),
-                        found: format!("{} bytes: it was cut off meanwhile", at + count),
-                    });
+                    return Err(Error::cut_off(path, num::offset(*len), num::offset(at + count)));
                 }
                 Ok((count == N).then_some(bytes))
             }

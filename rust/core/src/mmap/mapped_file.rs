@@ -278,11 +278,7 @@ impl MappedFile {
         let mut bytes = vec![0; len];
         let count = self.handle()?.read_at(&mut bytes, position).map_err(Error::io("read", &self.path))?;
         if count < len {
-            return Err(Error::Layout {
-                path: self.path.clone(),
-                expected: format!("{} bytes, as when it was opened", self.present_size),
-                found: format!("{} bytes: it was cut off meanwhile", position + num::offset(count)),
-            });
+            return Err(Error::cut_off(&self.path, self.present_size, position + num::offset(count)));
         }
         Ok(Slice::read(bytes))
     }

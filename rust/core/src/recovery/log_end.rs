@@ -256,8 +256,7 @@ fn is_lost(of: Recovered<'_>, bad: u64, from: u64, to: u64) -> Result<bool> {
 
 /// Whether the properties of a record, which the body's CRC does not cover, did not get to the disk.
 fn has_lost_properties(of: Recovered<'_>, offset: u64, record: &Record<'_>) -> bool {
-    if of.config.check_crc_on_recover && matches!(RecordCrc::of(record.properties), RecordCrc::Is(_)) {
-        // Its own checksum, which covers them, was right.
+    if of.config.check_crc_on_recover && RecordCrc::is_in(record.properties) {
         return false;
     }
     let end = offset + u64::from(record.total_size);

@@ -296,8 +296,7 @@ impl Store {
     /// Whether the last record's properties, which no checksum covers, may not all be there, and never be: recovery cuts what
     /// a process left so that was killed.
     fn is_torn(&self, offset: u64, record: &Record<'_>) -> Result<bool> {
-        if matches!(RecordCrc::of(record.properties), RecordCrc::Is(_)) {
-            // Its own checksum, which covers them, was right.
+        if RecordCrc::is_in(record.properties) {
             return Ok(false);
         }
         let end = offset + u64::from(record.total_size);

@@ -45,7 +45,7 @@ impl Store {
     ) -> Result<usize> {
         self.check_writable()?;
         // A flush would miss the files that go.
-        let _not_while_flushing = self.flushing.lock();
+        let _not_while_flushing = self.flushing();
         // A close may have been waited for.
         self.check_writable()?;
         self.log.commit(0)?;

@@ -74,7 +74,7 @@ impl Store {
     /// # Errors
     /// Where a file can't be written or flushed; what could not be written stays in memory.
     pub fn flush_consume_queues(&self, least_pages: u64) -> Result<()> {
-        let _one_at_a_time = self.flushing.lock();
+        let _one_at_a_time = self.flushing();
         let dispatched = self.dispatcher.reput_from_offset();
         self.flush_queues(least_pages.max(1))?;
         self.publish_dispatched(dispatched);
