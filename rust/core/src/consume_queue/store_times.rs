@@ -6,6 +6,8 @@
 //! held against the messages themselves, so that a queue that was cut and filled again since costs a
 //! second look and no more.
 
+use std::ops::Range;
+
 use super::ConsumeQueue;
 use super::lookup::first_not_before;
 use super::unit_reader::UnitReader;
@@ -71,27 +73,72 @@ pub(super) struct StoreTimes<'a> {
     units: UnitReader<'a>,
     records: RecordReader<'a>,
     has_met_none: bool,
+    looked_at_last: u64,
 }
 
 impl<'a> StoreTimes<'a> {
     pub(super) const fn new(queue: &'a ConsumeQueue, records: RecordReader<'a>) -> Self {
-        Self { queue, units: UnitReader::new(queue), records, has_met_none: false }
+        Self { queue, units: UnitReader::new(queue), records, has_met_none: false, looked_at_last: u64::MAX }
     }
 
-    /// The first index in a range whose message was stored at a time or later, else the range's end.
+    /// The first index in a range whose message was stored at a time or later, else the range's end. One time that is
+    /// damaged, or far off, leads no further astray than to itself.
     ///
     /// # Errors
     /// Where queue or log can't be read.
     pub(super) fn first_at(&mut self, min: u64, max: u64, timestamp: i64) -> Result<u64> {
         let (low, high) = self.narrow(min, max, timestamp)?;
-        let found = self.search(low, high, timestamp)?;
-        let is_reached = found == max || self.of(found)?.is_none_or(|time| time >= timestamp);
-        let is_first = found == min || self.of(found - 1)?.is_none_or(|time| time < timestamp);
-        if is_reached && is_first {
-            return Ok(found);
+        let mut found = self.search(low, high, timestamp)?;
+        let mut looked_at_last = self.looked_at_last;
+        if !self.is_first(found, min..max, timestamp)? {
+            self.queue.time_samples.forget();
+            found = self.search(min, max, timestamp)?;
+            looked_at_last = self.looked_at_last;
         }
-        self.queue.time_samples.forget();
-        self.search(min, max, timestamp)
+        // Where a single time sent the halving to the wrong side, all that was looked at since contradicts it: what was
+        // found stands beside it, and what stands behind it is on the other side.
+        if looked_at_last != found && self.is_too_late(found, min..max, timestamp)? {
+            return self.search(found + 2, max, timestamp);
+        }
+        if looked_at_last.wrapping_add(1) != found && self.is_too_early(found, min..max, timestamp)? {
+            return self.search(min, found - 2, timestamp);
+        }
+        Ok(found)
+    }
+
+    /// Whether the time of what was found is out of order: that of the next one is before what is looked for, and not
+    /// the one that is out of order itself.
+    fn is_too_late(&mut self, found: u64, range: Range<u64>, timestamp: i64) -> Result<bool> {
+        let Some(next) = self.within(found + 1, &range)?.filter(|&next| next < timestamp) else {
+            return Ok(false);
+        };
+        let time = self.within(found, &range)?;
+        let behind = self.within(found + 2, &range)?;
+        let before = found.checked_sub(1).map_or(Ok(None), |before| self.within(before, &range))?;
+        Ok(behind.map_or(before.is_none_or(|before| before <= next), |behind| time > Some(behind)))
+    }
+
+    /// The same of the time before what was found.
+    fn is_too_early(&mut self, found: u64, range: Range<u64>, timestamp: i64) -> Result<bool> {
+        let mut at = |back: u64| found.checked_sub(back).map_or(Ok(None), |index| self.within(index, &range));
+        let Some(next) = at(2)?.filter(|&next| next >= timestamp) else { return Ok(false) };
+        let (time, behind) = (at(1)?, at(3)?);
+        let before = self.within(found, &range)?;
+        Ok(behind.map_or(before.is_none_or(|before| before >= next), |behind| time < Some(behind)))
+    }
+
+    fn within(&mut self, index: u64, range: &Range<u64>) -> Result<Option<i64>> {
+        if range.contains(&index) { self.of(index) } else { Ok(None) }
+    }
+
+    /// Whether its neighbours agree that an index is the first at a time.
+    fn is_first(&mut self, found: u64, range: Range<u64>, timestamp: i64) -> Result<bool> {
+        Ok((found == range.end || self.is_before(found, timestamp)? != Some(true))
+            && (found == range.start || self.is_before(found - 1, timestamp)? != Some(false)))
+    }
+
+    fn is_before(&mut self, index: u64, timestamp: i64) -> Result<Option<bool>> {
+        Ok(self.of(index)?.map(|time| time < timestamp))
     }
 
     /// When the message of a unit was stored; `None` where it can't be read.
@@ -99,6 +146,7 @@ impl<'a> StoreTimes<'a> {
     /// # Errors
     /// Where queue or log can't be read.
     pub(super) fn of(&mut self, index: u64) -> Result<Option<i64>> {
+        self.looked_at_last = index;
         let Some((offset, size)) = self.units.unit(index)?.and_then(|unit| unit.place()) else {
             self.has_met_none = true;
             return Ok(None);
@@ -137,6 +185,7 @@ impl<'a> StoreTimes<'a> {
     }
 
     fn search(&mut self, min: u64, max: u64, timestamp: i64) -> Result<u64> {
-        first_not_before(min, max, |index| Ok(self.of(index)?.map(|time| time < timestamp)))
+        self.looked_at_last = u64::MAX;
+        first_not_before(min, max, |index| self.is_before(index, timestamp))
     }
 }

@@ -1,14 +1,17 @@
 //! Where the messages of a selection are to be looked for.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::{QueueRange, Selection};
+use hashbrown::HashMap;
+
+use super::{FoundBy, QueueRange, Selection};
+use crate::commit_log::Bodies;
 use crate::commit_log::topic_queue::QueueRef;
 use crate::consume_queue::table::LMQ_PREFIX;
 use crate::consume_queue::{Boundary, ConsumeQueue};
 use crate::error::Result;
 use crate::format::be;
-use crate::format::cq_unit::CqUnit;
 use crate::format::message::{SYS_FLAG_AT, store_timestamp_at};
 use crate::index::{IndexService, KeyQuery};
 use crate::mmap::mapped_file::MappedFile;
@@ -19,8 +22,12 @@ use crate::store::Store;
 const UNITS_AT_ONCE: usize = 1 << 16;
 /// Units that are read at a time to see which messages a part has.
 const UNITS_OF_A_PART: usize = 1024;
-/// As much of a log file as its first record's store time needs.
+/// As much of a record as its store time needs.
 const HEAD_SIZE: u64 = 128;
+
+/// Units at both ends of a range of time whose messages say themselves whether they are in it: one time that is damaged moves
+/// an end by less.
+const UNSURE_UNITS: u64 = 2;
 
 /// A queue's units that are still to be looked at.
 #[derive(Debug)]
@@ -163,16 +170,19 @@ fn spans(selection: &Selection, queues: &[QueueRange], store: &Store) -> Result<
 
 fn spans_now(selection: &Selection, queues: &[QueueRange], store: &Store) -> Result<Vec<Span>> {
     let mut found = Vec::new();
+    let mut planned = HashMap::new();
     for range in queues {
         for queue in queues_of(range, store) {
             let mut next = range.from.unwrap_or(0).max(queue.min_offset_in_queue());
             let mut end = range.to.unwrap_or(u64::MAX).min(queue.max_offset_in_queue());
             if let Some(begin) = selection.begin_timestamp {
-                next = next.max(queue.offset_by_time(store.log(), begin, Boundary::Lower)?.index);
+                let first = queue.offset_by_time(store.log(), begin, Boundary::Lower)?.index;
+                next = next.max(first.saturating_sub(UNSURE_UNITS));
             }
             if let Some(last) = selection.end_timestamp {
                 let behind = last.saturating_add(1);
-                end = end.min(queue.offset_by_time(store.log(), behind, Boundary::Lower)?.index);
+                let behind = queue.offset_by_time(store.log(), behind, Boundary::Lower)?.index;
+                end = end.min(behind.saturating_add(UNSURE_UNITS));
             }
             if let Some(from) = selection.from_phy_offset {
                 next = next.max(queue.first_unit_at(from)?);
@@ -180,12 +190,33 @@ fn spans_now(selection: &Selection, queues: &[QueueRange], store: &Store) -> Res
             if let Some(to) = selection.to_phy_offset {
                 end = end.min(queue.first_unit_at(to)?);
             }
-            if next < end {
-                found.push(Span { queue, next, end });
+            let of_queue: &mut Vec<Range<u64>> = planned.entry(Arc::as_ptr(&queue)).or_default();
+            for Range { start: next, end } in outside_of(of_queue, next..end) {
+                of_queue.push(next..end);
+                found.push(Span { queue: Arc::clone(&queue), next, end });
             }
         }
     }
     Ok(found)
+}
+
+/// What of a range lies in none of others, which have nothing in common.
+fn outside_of(others: &[Range<u64>], range: Range<u64>) -> Vec<Range<u64>> {
+    let mut others: Vec<_> =
+        others.iter().filter(|other| other.start < range.end && range.start < other.end).collect();
+    others.sort_unstable_by_key(|other| other.start);
+    let mut found = Vec::new();
+    let mut next = range.start;
+    for other in others {
+        if next < other.start {
+            found.push(next..other.start);
+        }
+        next = next.max(other.end);
+    }
+    if next < range.end {
+        found.push(next..range.end);
+    }
+    found
 }
 
 fn queues_of(range: &QueueRange, store: &Store) -> Vec<Arc<ConsumeQueue>> {
@@ -198,8 +229,8 @@ fn queues_of(range: &QueueRange, store: &Store) -> Vec<Arc<ConsumeQueue>> {
     }
 }
 
-/// The part of the log that can hold selected messages: whole files are left out by the store times
-/// of their first messages, where those run forwards.
+/// The part of the log that can hold selected messages: whole files are left out by the store times of their first two
+/// messages, where those run forwards. One of them may be damaged.
 pub(super) fn log_range(selection: &Selection, store: &Store) -> Result<(u64, u64)> {
     let log = store.log();
     let mut from = store.first_offset().max(selection.from_phy_offset.unwrap_or(0));
@@ -208,52 +239,85 @@ pub(super) fn log_range(selection: &Selection, store: &Store) -> Result<(u64, u6
         return Ok((from, to));
     }
     let files = log.files().files();
-    let mut firsts = Vec::with_capacity(files.len());
+    let (mut earlier, mut later) = (Vec::with_capacity(files.len()), Vec::with_capacity(files.len()));
     for file in files.iter() {
-        firsts.push(first_store_timestamp(file)?.unwrap_or(i64::MAX));
+        let (first, second) = first_store_timestamps(file)?.unwrap_or((i64::MAX, i64::MAX));
+        earlier.push(first.min(second));
+        later.push(first.max(second));
     }
-    if !firsts.is_sorted() {
+    if !earlier.is_sorted() || !later.is_sorted() {
         return Ok((from, to));
     }
     if let Some(begin) = selection.begin_timestamp {
-        let first_behind = firsts.partition_point(|&first| first < begin);
+        let first_behind = later.partition_point(|&time| time < begin);
         let start = files.get(first_behind.saturating_sub(1));
         from = from.max(start.map_or(0, |file| file.file_from_offset()));
     }
     if let Some(end) = selection.end_timestamp {
-        let first_behind = firsts.partition_point(|&first| first <= end);
+        let first_behind = earlier.partition_point(|&time| time <= end);
         to = to.min(files.get(first_behind).map_or(u64::MAX, |file| file.file_from_offset()));
     }
     Ok((from, to))
 }
 
-/// The store time of a file's first message; `None` where it begins with none.
-fn first_store_timestamp(file: &Arc<MappedFile>) -> Result<Option<i64>> {
-    // Its writer may have removed it since it was listed.
-    let Some(head) = file.slice_if_there(0, HEAD_SIZE)? else { return Ok(None) };
-    let time =
-        be::i32_at(&head, SYS_FLAG_AT).and_then(|sys_flag| be::i64_at(&head, store_timestamp_at(sys_flag)));
-    Ok(time.filter(|&time| time > 0))
+/// The store times of a file's first two messages, of a single one twice; `None` where it begins with none.
+fn first_store_timestamps(file: &Arc<MappedFile>) -> Result<Option<(i64, i64)>> {
+    let Some((size, first)) = head_at(file, 0)? else { return Ok(None) };
+    let second = head_at(file, size)?.map_or(first, |(_, second)| second);
+    Ok(Some((first, second)))
 }
 
-/// Counts what units alone decide; `None` where the messages have to be looked at.
+/// Size and store time of a message in a file.
+fn head_at(file: &Arc<MappedFile>, position: u64) -> Result<Option<(u64, i64)>> {
+    if position + HEAD_SIZE > file.file_size() {
+        return Ok(None);
+    }
+    // Its writer may have removed it since it was listed.
+    let Some(head) = file.slice_if_there(position, HEAD_SIZE)? else { return Ok(None) };
+    let time =
+        be::i32_at(&head, SYS_FLAG_AT).and_then(|sys_flag| be::i64_at(&head, store_timestamp_at(sys_flag)));
+    let size = be::i32_at(&head, 0).and_then(num::from_java_int);
+    Ok(time.filter(|&time| time > 0).map(|time| (size.map_or(0, u64::from), time)))
+}
+
+/// Counts what units alone decide, but for a few at the ends of a range of time; `None` where the messages have to be looked
+/// at.
 pub(super) fn count_units(selection: &Selection, store: &Store) -> Result<Option<u64>> {
     let Some(queues) = selection.queues.as_ref().filter(|_| selection.is_by_units()) else { return Ok(None) };
-    let min_offset = store.first_offset();
     let mut count = 0;
     for span in spans(selection, queues, store)? {
-        let mut next = span.next;
-        while next < span.end {
-            let wanted = num::index(span.end - next).min(UNITS_AT_ONCE);
-            let units = store.units(&span.queue, next, wanted)?;
-            if units.is_empty() {
-                next = span.queue.next_behind_missing(next);
-                continue;
-            }
-            let is_there = |unit: &&CqUnit| unit.place().is_some_and(|(offset, _)| offset >= min_offset);
-            count += num::offset(units.iter().filter(is_there).count());
-            next += num::offset(units.len());
-        }
+        count += count_span(selection, store, &span)?;
     }
     Ok(Some(count))
+}
+
+fn count_span(selection: &Selection, store: &Store, span: &Span) -> Result<u64> {
+    let min_offset = store.first_offset();
+    let unsure = |bound: Option<i64>| bound.map_or(0, |_| 2 * UNSURE_UNITS);
+    let sure = span.next.saturating_add(unsure(selection.begin_timestamp))
+        ..span.end.saturating_sub(unsure(selection.end_timestamp));
+    let mut records = store.log().records_with(Bodies::Unwanted);
+    let mut next = span.next;
+    let mut count = 0;
+    while next < span.end {
+        let wanted = num::index(span.end - next).min(UNITS_AT_ONCE);
+        let units = store.units(&span.queue, next, wanted)?;
+        if units.is_empty() {
+            next = span.queue.next_behind_missing(next);
+            continue;
+        }
+        for (unit, index) in units.iter().zip(next..) {
+            let Some((offset, _)) = unit.place().filter(|&(offset, _)| offset >= min_offset) else {
+                continue;
+            };
+            if sure.contains(&index) {
+                count += 1;
+            } else if let Some(found) = store.record_of(&mut records, &span.queue, unit, index)? {
+                let takes = |record| selection.takes(&record, offset, FoundBy::Unit);
+                count += u64::from(found.decoded().is_some_and(takes));
+            }
+        }
+        next += num::offset(units.len());
+    }
+    Ok(count)
 }

@@ -6,7 +6,7 @@ use mqstore_core::consume_queue::Boundary;
 use mqstore_core::store::Store;
 use proptest::prelude::*;
 
-use crate::stores::{Opened, open, put};
+use crate::stores::{Opened, config, log_file, open, patch, put, read};
 
 fn at(store: &Store, timestamp: i64, boundary: Boundary) -> u64 {
     store.get_offset_in_queue_by_time("t", 0, timestamp, boundary).unwrap()
@@ -85,6 +85,39 @@ fn times_are_right_in_a_queue_that_was_destroyed_and_filled_again() {
     for number in 0..100 {
         assert_eq!(lower(2000 + 5 * number), number.unsigned_abs());
         assert_eq!(lower(2001 + 5 * number), number.unsigned_abs() + 1);
+    }
+}
+
+/// Damaged, it hides itself at most.
+#[test]
+fn one_store_time_that_is_far_off_leads_no_further_astray_than_to_itself() {
+    const COUNT: u64 = 70;
+    let time_of = |index: u64| 1000 + 10 * index.cast_signed();
+    let root = tempfile::tempdir().unwrap();
+    let store = store_at(root.path(), &(0..COUNT).map(time_of).collect::<Vec<_>>());
+    store.reput().unwrap();
+    let queue = store.find_consume_queue("t", 0).unwrap();
+    let places: Vec<_> =
+        (0..COUNT).map(|index| queue.unit(index).unwrap().unwrap().place().unwrap().0).collect();
+    drop(queue);
+    store.close().unwrap();
+    for damaged in 0..COUNT {
+        let offset = places[usize::try_from(damaged).unwrap()];
+        let file_size = config(root.path()).mapped_file_size_commit_log;
+        let log = log_file(root.path(), offset - offset % file_size);
+        let set = |time: i64| {
+            patch(&log, offset % file_size + 56, |bytes| bytes[..8].copy_from_slice(&time.to_be_bytes()));
+        };
+        for time in [0, 5, i64::MAX] {
+            set(time);
+            let store = read(root.path());
+            for wanted in 0..COUNT {
+                let found = at(&store, time_of(wanted), Boundary::Lower);
+                let is_beside_it = wanted.abs_diff(damaged) <= 1 && found.abs_diff(damaged) <= 1;
+                assert!(found == wanted || is_beside_it, "{wanted} with {damaged} at {time}: {found}");
+            }
+        }
+        set(time_of(damaged));
     }
 }
 

@@ -232,3 +232,19 @@ fn tags_are_found_without_the_option_for_the_extension() {
     assert_eq!(selected(&store.store, &selection, 9), [1, 3, 5]);
     assert_eq!(store.get_message("t", 0, 0, 32, tags.as_ref()).unwrap().messages.len(), 3);
 }
+
+/// Ranges that a message lies in twice give it once, where the first of them has it.
+#[test]
+fn ranges_that_overlap_give_no_message_twice() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    for number in 0..12_usize {
+        put(&store, "t", 0, number.to_string().as_bytes(), "");
+    }
+    let range =
+        |queue_id, from, to| QueueRange { topic: "t".into(), queue_id, from: Some(from), to: Some(to) };
+    let queues = vec![range(Some(0), 7, 9), range(Some(0), 3, 5), range(Some(0), 4, 10), range(None, 8, 11)];
+    let selection = Selection { queues: Some(queues), ..Selection::default() };
+    assert_eq!(selected(&store.store, &selection, 100), [7, 8, 3, 4, 5, 6, 9, 10]);
+    assert_eq!(selection.count(Arc::clone(&store.store)).unwrap(), 8);
+}

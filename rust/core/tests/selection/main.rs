@@ -7,3 +7,4 @@ mod stores;
 
 mod arrow;
 mod cursor;
+mod times;
