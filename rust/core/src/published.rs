@@ -120,35 +120,77 @@ impl Unchanged {
 }
 
 /// What a writer publishes is withheld from here on until it has recovered the store: so far it is what the one before
-/// it published.
+/// it published, or nothing, where that was 4.9.3.
 #[derive(Debug)]
-pub struct Withheld(bool);
+pub struct Withheld(Before);
+
+/// What was there before something was withheld.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// What a writer had published, and it is to be believed again.
+    Published,
+    /// No file; of the folder is said whether it was there.
+    Nothing { has_folder: bool },
+    /// What nobody believes anyway.
+    Other,
+}
 
 impl Withheld {
     /// Withholds it, for who has the store's lock.
     ///
     /// # Errors
-    /// Where the file is there and can't be written.
+    /// Where the file is there and can't be written, or is not there and can't be made.
     pub fn begin(fs: &dyn FileSystem, own_dir: &Path) -> Result<Self> {
-        let is_there = Progress::read(fs, own_dir)?.published().is_some();
-        if is_there {
-            write_magic(fs, own_dir, [0; MAGIC.len()])?;
+        let look = |path: &Path| fs.metadata(path).map_err(Error::io("look at", path));
+        let before = if Progress::read(fs, own_dir)?.published().is_some() {
+            Before::Published
+        } else if look(&path(own_dir))?.is_none() {
+            let has_folder = look(own_dir)?.is_some();
+            fs.create_dir_all(own_dir).map_err(Error::io("make the folder", own_dir))?;
+            Before::Nothing { has_folder }
+        } else {
+            Before::Other
+        };
+        let withheld = Self(before);
+        let written = match before {
+            Before::Published => write_at(fs, own_dir, 0, &[0; MAGIC.len()]),
+            Before::Nothing { .. } => write_at(fs, own_dir, 0, &[0; OPENINGS_AT]),
+            Before::Other => Ok(()),
+        };
+        match written {
+            Ok(()) => Ok(withheld),
+            Err(error) => {
+                withheld.undo(fs, own_dir);
+                Err(error)
+            }
         }
-        Ok(Self(is_there))
     }
 
     /// Leaves the file as it was: the store is not opened.
     pub fn undo(self, fs: &dyn FileSystem, own_dir: &Path) {
-        if self.0 {
-            let _opening_fails_with_its_own_error = write_magic(fs, own_dir, MAGIC);
-        }
+        let _opening_fails_with_its_own_error = match self.0 {
+            Before::Published => write_at(fs, own_dir, 0, &MAGIC).is_ok(),
+            Before::Nothing { has_folder } => {
+                fs.remove_file(&path(own_dir)).is_ok() && (has_folder || fs.remove_dir(own_dir).is_ok())
+            }
+            Before::Other => true,
+        };
     }
 }
 
-fn write_magic(fs: &dyn FileSystem, own_dir: &Path, magic: [u8; MAGIC.len()]) -> Result<()> {
+/// Says to the next writer that what this one writes in the store's log may not come to the disk, though memory has it: until
+/// it publishes.
+///
+/// # Errors
+/// Where the file can't be written.
+pub fn distrust_disk(fs: &dyn FileSystem, own_dir: &Path) -> Result<()> {
+    write_at(fs, own_dir, num::offset(FLUSH_FAILED_AT), &1u64.to_be_bytes())
+}
+
+fn write_at(fs: &dyn FileSystem, own_dir: &Path, at: u64, bytes: &[u8]) -> Result<()> {
     let path = path(own_dir);
-    let handle = fs.open(&path, OpenMode::Write).map_err(Error::io("open", &path))?;
-    handle.write_at(&magic, 0).map_err(Error::io("write", &path))
+    let handle = fs.open(&path, OpenMode::Create).map_err(Error::io("open", &path))?;
+    handle.write_at(bytes, at).map_err(Error::io("write", &path))
 }
 
 impl Published {

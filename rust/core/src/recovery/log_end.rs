@@ -368,24 +368,30 @@ pub fn trim(log: &CommitLog, log_end: u64, behind: Behind) -> Result<()> {
     files.sync_dirs()
 }
 
-/// Writes a part of the log once more. A page that the disk did not take stays in memory as it is, and is called clean: the
-/// next flush would leave it out, and say that it is on the disk.
+/// Writes the log's end once more, from where it was flushed, and the zeros behind it. A page that the disk did not take stays
+/// in memory as it is, and is called clean: the next flush would leave it out, and say that it is on the disk.
 ///
 /// # Errors
 /// Where a file can't be read or written.
-pub fn write_again(log: &CommitLog, from: u64, to: u64) -> Result<()> {
-    let mut at = from;
-    while at < to {
-        let Some(file) = log.files().find(at) else {
-            at = log.roll_next_file(at).min(to);
-            continue;
-        };
+pub fn write_again(log: &CommitLog, from: u64, log_end: u64) -> Result<()> {
+    let files = log.files().files();
+    for file in files.iter().filter(|file| file.end_offset() > from) {
         let handle = file.handle()?;
-        let position = at - file.file_from_offset();
-        let len = WRITTEN_AGAIN_SIZE.min(to.min(file.end_offset()) - at);
-        let bytes = file.slice(position, len)?;
-        handle.write_at(&bytes, position).map_err(Error::io("write", file.path()))?;
-        at += len;
+        let mut position = from.saturating_sub(file.file_from_offset());
+        while position < file.file_size() {
+            if file.file_from_offset() + position >= log_end {
+                // What was cut can be there on the disk; what was never written is not read.
+                match handle.next_data(position).map_err(Error::io("look for data in", file.path()))? {
+                    Some(data) if data < file.file_size() => position = position.max(data),
+                    _ => break,
+                }
+            }
+            let len = WRITTEN_AGAIN_SIZE.min(file.file_size() - position);
+            let bytes = file.slice(position, len)?;
+            handle.write_at(&bytes, position).map_err(Error::io("write", file.path()))?;
+            position += len;
+        }
+        file.sync()?;
     }
     Ok(())
 }

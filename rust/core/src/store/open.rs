@@ -361,14 +361,16 @@ fn open_for_writing(
     let of = recovered(&config, &parts, None, true);
     let known = recovery::known_after_trim(of, &recovery);
     parts.checkpoint.set_positions(known);
+    let was_refused = published::has_flush_failed(&*fs, &own_dir)?;
     if recovery.must_trim {
+        published::distrust_disk(&*fs, &own_dir)?;
         // What is put where something was cut is not on the disk just because that was.
         if parts.positions.known().is_some_and(|positions| positions != known) {
             parts.checkpoint.flush()?;
         }
         recovery::trim(of, &recovery)?;
     }
-    if published::has_flush_failed(&*fs, &own_dir)? {
+    if was_refused {
         log_end::write_again(&parts.log, recovery.flushed_to, recovery.log_end)?;
     }
     let first = PublishedPositions {

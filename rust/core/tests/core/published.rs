@@ -67,8 +67,13 @@ fn what_cannot_be_read_is_an_error() {
 #[test]
 fn a_new_writer_withholds_what_the_one_before_it_published() {
     let root = tempfile::tempdir().unwrap();
+    let own_dir = root.path().join("mqstore");
+    let withheld = Withheld::begin(&*fs(), &own_dir).unwrap();
+    assert_eq!(Progress::read(&*fs(), &own_dir).unwrap(), Progress::Recovering);
+    withheld.undo(&*fs(), &own_dir);
+    assert!(!own_dir.exists());
     Withheld::begin(&*fs(), root.path()).unwrap().undo(&*fs(), root.path());
-    assert!(!path(root.path()).exists());
+    assert!(!path(root.path()).exists() && root.path().exists());
     drop(open(root.path(), 1000, 30, 30));
     let before = std::fs::read(path(root.path())).unwrap();
     let withheld = Withheld::begin(&*fs(), root.path()).unwrap();

@@ -84,8 +84,8 @@ pub(crate) struct Fault {
     failed: AtomicUsize,
     /// Calls of the kind, failed or not.
     seen: AtomicUsize,
-    /// Whether every call is let through again.
-    is_over: AtomicBool,
+    /// Whether every call is let through, and none is counted.
+    is_paused: AtomicBool,
     /// Files of which a sync failed.
     broken: Mutex<HashSet<PathBuf>>,
 }
@@ -94,8 +94,8 @@ impl Fault {
     /// `failing` calls of a kind fail after the first `let_through`.
     pub(crate) fn new(call: Call, error: Errno, let_through: usize, failing: usize) -> Arc<Self> {
         let (left, failed, seen) = (AtomicUsize::new(let_through), AtomicUsize::new(0), AtomicUsize::new(0));
-        let (is_over, broken) = (AtomicBool::new(false), Mutex::default());
-        Arc::new(Self { call, error, left, failing, failed, seen, is_over, broken })
+        let (is_paused, broken) = (AtomicBool::new(false), Mutex::default());
+        Arc::new(Self { call, error, left, failing, failed, seen, is_paused, broken })
     }
 
     /// How many calls failed.
@@ -108,13 +108,13 @@ impl Fault {
         self.seen.load(Ordering::Relaxed)
     }
 
-    /// Lets every call through again.
-    pub(crate) fn end(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
+    /// Lets every call through, and counts none, or no longer.
+    pub(crate) fn pause(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
     fn is_due(&self, call: Call) -> bool {
-        if call != self.call || self.is_over.load(Ordering::Relaxed) {
+        if call != self.call || self.is_paused.load(Ordering::Relaxed) {
             return false;
         }
         self.seen.fetch_add(1, Ordering::Relaxed);

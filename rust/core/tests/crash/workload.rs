@@ -86,8 +86,13 @@ impl Put {
         std::iter::once(self.name.clone()).chain(further).collect()
     }
 
+    /// Some have zeros, as what was never written is, of up to two sectors.
     pub(crate) fn properties(&self) -> Vec<u8> {
-        format!("KEYS\u{1}{}\u{2}TAGS\u{1}TagA\u{2}", self.keys().join(" ")).into_bytes()
+        let zeros = match self.name.len() + self.name.bytes().map(usize::from).sum::<usize>() {
+            sum if sum % 5 == 0 => format!("Z\u{1}a{}z\u{2}", "\0".repeat(sum % 7 * 150 + 1)),
+            _ => String::new(),
+        };
+        format!("KEYS\u{1}{}\u{2}{zeros}TAGS\u{1}TagA\u{2}", self.keys().join(" ")).into_bytes()
     }
 }
 

@@ -44,6 +44,32 @@ fn units_that_are_made_anew_are_not_passed_over() {
     }
 }
 
+/// The first mqstore writer of a store has nobody before it who published anything.
+#[test]
+fn units_that_are_made_anew_of_a_java_store_are_not_passed_over() {
+    let root = tempfile::tempdir().unwrap();
+    crash(write_fifty(root.path()));
+    let own_dir = root.path().join("mqstore");
+    std::fs::remove_dir_all(&own_dir).unwrap();
+    let readers = [read(root.path()), read(root.path())];
+    let (lock, withheld) = begin_recovery(root.path());
+    readers[1].refresh().unwrap();
+    let late = read(root.path());
+    for reader in readers.iter().chain([&late]) {
+        assert_eq!(numbers(reader), (0..50).collect::<Vec<_>>());
+        reader.refresh().unwrap();
+    }
+    withheld.undo(&*fs(), &own_dir);
+    assert!(!own_dir.exists());
+    drop(lock);
+    let writer = open(root.path());
+    fill(&writer, 50..90);
+    for reader in readers.iter().chain([&late]) {
+        assert_as_opened_now(reader, root.path());
+        assert_eq!(numbers(reader), (0..90).collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn look_ups_by_time_and_selections_do_not_go_by_units_that_are_made_anew() {
     let by_time = |reader: &Opened, time: i64, boundary| {

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use mqstore_core::clock::ManualClock;
 use mqstore_core::config::StoreConfig;
 use mqstore_core::error::Error;
 use mqstore_core::published::has_flush_failed;
 use mqstore_core::status::PutMessageStatus;
-use mqstore_core::store::Mode;
+use mqstore_core::store::{Mode, Store};
+use parking_lot::Mutex;
 
-use crate::hooked::{Call, Hook, open_hooked};
+use crate::hooked::{Call, Hook, HookedFileSystem, open_hooked};
 use crate::stores::{
-    LOG_FILE_SIZE, Opened, bodies, config, crash, fill, fs, log_file, numbers, open, open_with, put, tree,
-    try_open,
+    LOG_FILE_SIZE, Opened, bodies, config, crash, fill, fs, log_file, numbers, open, open_with, patch, put,
+    tree, try_open,
 };
 
 #[test]
@@ -243,4 +245,39 @@ fn what_the_disk_has_refused_is_written_again_before_it_counts_as_flushed() {
         // It is over with that: nothing has failed since.
         assert!(!has_flush_failed(&*fs(), &root.path().join("mqstore")).unwrap());
     }
+}
+
+/// What was cut is zeros in memory from then on, and can still be whole records on a disk that did not take them.
+#[test]
+fn zeros_that_the_disk_has_refused_are_written_again() {
+    let is_of_log = |path: &Path| path.parent().is_some_and(|folder| folder.ends_with("commitlog"));
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..5);
+    store.flush_everything().unwrap();
+    let torn = store.max_phy_offset();
+    fill(&store, 5..6);
+    crash(store);
+    // A power cut left the record's end and nothing of its begin.
+    patch(&log_file(root.path(), 0), torn, |bytes| bytes[..100].fill(0));
+    let hook: Hook = Box::new(move |call, path| {
+        let is_refused = matches!(call, Call::Sync) && is_of_log(path);
+        if is_refused { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
+    });
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let fs_that_refuses = Arc::new(HookedFileSystem::new(hook));
+    Store::open(config(root.path()), fs_that_refuses, clock, Mode::ReadWrite).unwrap_err();
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&calls);
+    let hook: Hook = Box::new(move |call, path| {
+        if matches!(call, Call::Write | Call::Sync) && is_of_log(path) {
+            seen.lock().push(format!("{call:?}"));
+        }
+        Ok(())
+    });
+    let (store, _clock) = open_hooked(config(root.path()), Mode::ReadWrite, hook);
+    assert_eq!(*calls.lock(), ["Write", "Sync"]);
+    assert_eq!(store.max_phy_offset(), torn);
+    drop(store);
+    assert!(!has_flush_failed(&*fs(), &root.path().join("mqstore")).unwrap());
 }
