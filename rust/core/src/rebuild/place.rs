@@ -155,8 +155,12 @@ impl<'a> OpenFile<'a> {
     fn finish(mut self) -> Result<()> {
         self.write()?;
         if self.written.len() > SYNC_ALL_ABOVE {
-            let root = &self.config.store_path_root_dir;
-            return self.fs.sync_all(root).map_err(Error::io("sync the file system of", root));
+            // Each may be another disk's.
+            let of_queues = self.written.iter().filter_map(|path| path.ancestors().nth(3));
+            let folders: BTreeSet<_> = of_queues.chain([&*self.config.store_path_root_dir]).collect();
+            return folders.into_iter().try_for_each(|folder| {
+                self.fs.sync_all(folder).map_err(Error::io("sync the file system of", folder))
+            });
         }
         let mut folders: BTreeSet<&Path> = BTreeSet::new();
         for path in &self.written {

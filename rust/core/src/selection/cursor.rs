@@ -348,24 +348,35 @@ impl Search<'_> {
     }
 }
 
-/// As [`Selection::position_behind`].
+/// As [`Selection::position_behind`]. Files that a reader's writer has removed since they were listed are passed over.
 pub(super) fn position_behind(selection: &Selection, store: &Store, max_count: u64) -> Result<u64> {
     let (mut next, end) = super::plan::log_range(selection, store)?;
     let mut left = max_count;
-    while next < end {
-        let files = store.log().files();
-        let readable = store.log().max_offset();
-        let reached = scan::scan(files, next, readable, Check::Structure, |offset, record, _| {
-            if offset >= end || left == 0 {
+    loop {
+        match walk_past(selection, store, &mut next, end, &mut left) {
+            Err(error) if store.follows_removal(&error) => store.refresh().map(drop)?,
+            outcome => return outcome.map(|()| next.min(end)),
+        }
+    }
+}
+
+/// Walks on from `next` until a count of selected messages is used up; both say how far it has got where it fails.
+fn walk_past(selection: &Selection, store: &Store, next: &mut u64, end: u64, left: &mut u64) -> Result<()> {
+    let files = store.log().files();
+    while *next < end && *left > 0 {
+        let (from, readable) = (*next, store.log().max_offset());
+        let reached = scan::scan(files, from, readable, Check::Structure, |offset, record, _| {
+            if offset >= end || *left == 0 {
                 return Ok(ControlFlow::Break(()));
             }
-            left -= u64::from(selection.takes(record, offset, FoundBy::Offset));
+            *left -= u64::from(selection.takes(record, offset, FoundBy::Offset));
+            *next = record.next_offset(offset);
             Ok(ControlFlow::Continue(()))
         })?;
-        next = match reached.reached() {
-            Ok(offset) => return Ok(offset.min(end)),
+        *next = match reached.reached() {
+            Ok(offset) => return Ok(*next = offset),
             Err((bad, fault)) => scan::next_valid(files, bad, fault, u64::MAX)?.unwrap_or(end),
         };
     }
-    Ok(next.min(end))
+    Ok(())
 }
