@@ -373,10 +373,13 @@ fn walk_past(selection: &Selection, store: &Store, next: &mut u64, end: u64, lef
             *next = record.next_offset(offset);
             Ok(ControlFlow::Continue(()))
         })?;
-        *next = match reached.reached() {
-            Ok(offset) => return Ok(*next = offset),
-            Err((bad, fault)) => scan::next_valid(files, bad, fault, u64::MAX)?.unwrap_or(end),
-        };
+        match reached.reached() {
+            Ok(offset) => {
+                *next = offset;
+                break;
+            }
+            Err((bad, fault)) => *next = scan::next_valid(files, bad, fault, u64::MAX)?.unwrap_or(end),
+        }
     }
     Ok(())
 }

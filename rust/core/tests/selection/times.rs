@@ -46,9 +46,9 @@ fn a_flipped_bit_of_a_store_time_hides_no_other_message() {
     assert!(store.log().files().files().len() > 4);
     store.close().unwrap();
     let queue = QueueRange { topic: "t".into(), queue_id: None, from: None, to: None };
-    for damaged in 0..COUNT {
+    for (damaged, &place) in places.iter().enumerate() {
         for bit in [3, 9, 10, 11, 12, 13, 14, 20, 40, 62] {
-            flip(root.path(), places[damaged], bit);
+            flip(root.path(), place, bit);
             let store = read(root.path());
             for queues in [None, Some(vec![queue.clone()])] {
                 for (first, last) in [(0, 0), (5, 9), (11, 11), (3, 20), (22, 23)] {
@@ -73,7 +73,7 @@ fn a_flipped_bit_of_a_store_time_hides_no_other_message() {
                     assert_eq!(found, wanted, "bit {bit} of {damaged}, by {:?}", selection.queues);
                 }
             }
-            flip(root.path(), places[damaged], bit);
+            flip(root.path(), place, bit);
         }
     }
 }
