@@ -113,6 +113,8 @@ pub struct StoreConfig {
     pub max_open_queue_files: usize,
     /// How the log is divided among the threads that walk it.
     pub walked_parts: WalkedParts,
+    /// Bytes of units in memory of a store that is only read, above which the files are looked at again.
+    pub adopt_above: usize,
 }
 
 /// How threads divide the log among them where they walk it.
@@ -196,6 +198,7 @@ impl StoreConfig {
             pread: false,
             max_open_queue_files: 512,
             walked_parts: WalkedParts::default(),
+            adopt_above: 16 << 20,
         }
     }
 

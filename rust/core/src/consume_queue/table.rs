@@ -26,8 +26,6 @@ use crate::sync::{AtomicUsize, Mutex, Ordering, RwLock};
 pub const LMQ_PREFIX: &str = "%LMQ%";
 /// Bytes in memory over all queues, above which all are written to their files.
 const SPILL_BUDGET: usize = 64 << 20;
-/// Bytes in memory of a store that is only read, above which the files are looked at again.
-const ADOPT_ABOVE: usize = 16 << 20;
 /// More files than this are brought to the disk by one sync of their file system.
 const SYNC_ALL_ABOVE: usize = 256;
 
@@ -474,7 +472,7 @@ impl QueueTable {
     /// # Errors
     /// Where a folder or a file can't be read.
     pub fn adopt_files(&self) -> Result<()> {
-        if self.in_memory.load(Ordering::Relaxed) < ADOPT_ABOVE {
+        if self.in_memory.load(Ordering::Relaxed) < self.config.adopt_above {
             return Ok(());
         }
         self.in_memory.store(0, Ordering::Relaxed);

@@ -16,7 +16,7 @@ use crate::index::infer::infer_shape_of;
 use crate::mmap::mapped_file::Access;
 use crate::mmap::region::Region;
 use crate::num;
-use crate::sync::{AtomicI32, AtomicI64, AtomicU32, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, Mutex, Ordering};
 
 /// Blocks of entries are reserved in steps of this size.
 const RESERVE_STEP: usize = 1 << 20;
@@ -41,7 +41,7 @@ pub struct IndexFile {
     writing_header: Mutex<()>,
     /// Whether another process puts keys into it: its header is read from the file then, and as
     /// that lags behind, its count bounds nothing.
-    is_live: bool,
+    is_live: AtomicBool,
     /// Whether it was made with other options than the store has.
     is_foreign: bool,
 }
@@ -77,7 +77,7 @@ impl IndexFile {
             index_count: AtomicU32::new(num::int_as_bits(header.index_count.max(1))),
             reserved: AtomicU32::new(reserved),
             writing_header: Mutex::default(),
-            is_live: false,
+            is_live: AtomicBool::new(false),
             is_foreign: false,
         }
     }
@@ -108,6 +108,7 @@ impl IndexFile {
         let header = content.bytes::<INDEX_HEADER_SIZE>(path, 0)?;
         let header = header.and_then(|bytes| IndexHeader::read(&bytes)).unwrap_or_default();
         let is_foreign = shape != wanted;
+        let is_live = AtomicBool::new(is_live);
         Ok(Self { is_live, is_foreign, ..Self::over(path.into(), shape, content, Some(handle), header) })
     }
 
@@ -154,6 +155,15 @@ impl IndexFile {
         &self.path
     }
 
+    fn is_live(&self) -> bool {
+        self.is_live.load(Ordering::Relaxed)
+    }
+
+    /// From here on another process may put keys into it, where it is on the disk.
+    pub(super) fn follow(&self) {
+        self.is_live.store(self.handle.is_some(), Ordering::Relaxed);
+    }
+
     /// Its slots and entries.
     #[must_use]
     pub const fn shape(&self) -> IndexShape {
@@ -164,7 +174,7 @@ impl IndexFile {
     #[must_use]
     pub fn header(&self) -> IndexHeader {
         // Where it can't be read what is read next of it can't either, which tells why.
-        if self.is_live
+        if self.is_live()
             && let Ok(bytes) = self.content.bytes::<INDEX_HEADER_SIZE>(&self.path, 0)
         {
             return bytes.and_then(|bytes| IndexHeader::read(&bytes)).unwrap_or_default();
@@ -197,7 +207,7 @@ impl IndexFile {
     /// Where the file can't be read.
     pub fn entry(&self, number: u32) -> Result<Option<IndexEntry>> {
         let end =
-            if self.is_live { self.shape.index_num } else { self.index_count().min(self.shape.index_num) };
+            if self.is_live() { self.shape.index_num } else { self.index_count().min(self.shape.index_num) };
         if number == INVALID_INDEX || number >= end {
             return Ok(None);
         }
@@ -211,7 +221,7 @@ impl IndexFile {
     /// Where the file can't be read.
     pub fn slot(&self, slot: u32) -> Result<u32> {
         let value = self.content.word(&self.path, self.shape.slot_at(slot))?;
-        let last = if self.is_live { self.shape.index_num } else { self.index_count() };
+        let last = if self.is_live() { self.shape.index_num } else { self.index_count() };
         Ok(if value > last || num::bits_as_int(value) <= 0 { INVALID_INDEX } else { value })
     }
 

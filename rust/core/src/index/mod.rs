@@ -131,6 +131,11 @@ impl IndexService {
         Ok(load)
     }
 
+    /// For a store that is only read: from here on another process may put keys into the files.
+    pub fn follow(&self) {
+        self.files().iter().for_each(|file| file.follow());
+    }
+
     /// Before which of the files one is missing that a crash left before it was made.
     #[must_use]
     pub fn first_half_made(&self) -> Option<usize> {

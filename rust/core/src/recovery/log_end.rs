@@ -112,7 +112,7 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
     let mut position = walk_in_parts(of, &mut found, check, to)?;
     loop {
         let end = scan::scan(files, position, to, check, |offset, record, _| {
-            if has_lost_properties(of, offset, record) {
+            if has_lost_properties(of, offset, record)? {
                 return Ok(ControlFlow::Break(()));
             }
             found.log_end = record.next_offset(offset);
@@ -193,7 +193,7 @@ fn walk_in_parts(of: Recovered<'_>, found: &mut LogEnd, check: Check, limit: u64
     };
     let wanted = Wanted::of(of, &found.told);
     let visit = |part: &mut Part, offset: u64, record: &Record<'_>| {
-        if has_lost_properties(of, offset, record) {
+        if has_lost_properties(of, offset, record)? {
             return Ok(ControlFlow::Break(()));
         }
         part.last = Some((record.next_offset(offset), record.store_timestamp));
@@ -255,14 +255,22 @@ fn is_lost(of: Recovered<'_>, bad: u64, from: u64, to: u64) -> Result<bool> {
 }
 
 /// Whether the properties of a record, which the body's CRC does not cover, did not get to the disk.
-fn has_lost_properties(of: Recovered<'_>, offset: u64, record: &Record<'_>) -> bool {
-    if of.config.check_crc_on_recover && RecordCrc::is_in(record.properties) {
-        return false;
-    }
+fn has_lost_properties(of: Recovered<'_>, offset: u64, record: &Record<'_>) -> Result<bool> {
     let end = offset + u64::from(record.total_size);
     let lost = end.saturating_sub(unflushed_from(of)).min(num::offset(record.properties.len()));
     let kept = record.properties.len() - num::index(lost);
-    record.properties.get(kept..).is_some_and(|unflushed| ends_in_zeros(unflushed, end - lost))
+    let unflushed = record.properties.get(kept..).unwrap_or_default();
+    if !ends_in_zeros(unflushed, end - lost) {
+        return Ok(false);
+    }
+    if !RecordCrc::is_in(record.properties) {
+        return Ok(true);
+    }
+    // Where checksums are looked at the walk has done it.
+    let file = of.log.files().find(offset).filter(|_| !of.config.check_crc_on_recover);
+    let Some(file) = file else { return Ok(false) };
+    let bytes = file.slice(offset - file.file_from_offset(), u64::from(record.total_size))?;
+    Ok(record.check_content(&bytes).is_err())
 }
 
 /// Whether what some bytes at an offset of the log have of a sector ends with the zeros that were there

@@ -7,7 +7,7 @@
 use hashbrown::HashMap;
 
 use super::Store;
-use super::prepare::Checked;
+use super::prepare::{self, Checked};
 use super::put::{FurtherQueues, PutRefusal, refused};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef, TopicQueueTable};
 use crate::commit_log::{Appended, NewRecord, QueueOffset, StoreTime, Wait};
@@ -130,7 +130,7 @@ impl Store {
             body: record.body,
             topic,
             properties,
-            append_crc: had_crc || self.config.enabled_append_prop_crc,
+            append_crc: had_crc || prepare::needs_crc(&self.config, properties),
         };
         let properties_size = fields.properties_size();
         if properties_size > MAX_PROPERTIES_LENGTH {

@@ -70,7 +70,8 @@ fn openings_of(fs: &dyn FileSystem, config: &StoreConfig) -> Result<Openings> {
 }
 
 impl Store {
-    /// Moves the log's end to where the writer has got. Gives whether its files are to be gone by: not while it recovers.
+    /// Moves the log's end to where the writer has got. Gives whether its files are to be gone by: not while it recovers, nor
+    /// behind one that was killed then, of which the next one takes units away that were left.
     pub(super) fn follow_writer(&self) -> Result<bool> {
         let progress = self.forget_changed()?;
         if progress == Progress::Recovering {
@@ -95,7 +96,7 @@ impl Store {
             let min_offset = self.log.min_offset().unwrap_or(0);
             self.queues.all().iter().try_for_each(|queue| queue.correct_min_offset(min_offset))?;
         }
-        Ok(true)
+        Ok(self.follow.seen.lock().recovering.is_none())
     }
 
     /// The store's openings with what one that recovers it leaves alone, and how far its writer is.

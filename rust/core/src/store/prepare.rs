@@ -443,10 +443,15 @@ pub(super) fn fields<'a>(
         body: message.body,
         topic,
         properties,
-        // By it alone recovery tells zeros in them from what a power cut left.
-        append_crc: config.enabled_append_prop_crc || memchr::memchr(0, properties).is_some(),
+        append_crc: needs_crc(config, properties),
     }
     .with_host_flags()
+}
+
+/// Whether a record with these properties has a checksum: by it alone recovery tells zeros in them from what a power cut
+/// left.
+pub(super) fn needs_crc(config: &StoreConfig, properties: &[u8]) -> bool {
+    config.enabled_append_prop_crc || memchr::memchr(0, properties).is_some()
 }
 
 fn find<'p>(properties: &'p Properties<'_>, name: &[u8]) -> Option<&'p [u8]> {

@@ -10,7 +10,8 @@ use mqstore_core::store::Finishing;
 use mqstore_core::store::query::decode_record;
 
 use crate::stores::{
-    LOG_FILE_SIZE, bodies, config, fields, fill, log_file, numbers, open, open_with, put, record_bytes, tree,
+    LOG_FILE_SIZE, bodies, config, crash, fields, fill, log_file, numbers, open, open_with, put,
+    record_bytes, tree,
 };
 
 const KEEPING: Finishing<'static> =
@@ -195,4 +196,17 @@ fn a_kept_offset_stays_ahead_beside_further_queues() {
         assert_eq!(put(&store, "t", 0, body.as_bytes(), "").logics_offset, offset);
     }
     assert_eq!(bodies(&store, "t", 0), ["0", "1", "x", "y"]);
+}
+
+/// 4.9.3 writes such a record without a checksum, by which alone recovery tells its zeros from what a power cut left.
+#[test]
+fn a_kill_keeps_finished_records_whose_properties_hold_zeros() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let record = record_bytes(&fields("t", 0, b"first", "K\x01v\0"), 0, 0);
+    let mut done = Vec::new();
+    store.append_records(&[&record], &KEEPING, &mut done).unwrap();
+    put(&store, "t", 0, b"second", "");
+    crash(store);
+    assert_eq!(bodies(&open(root.path()), "t", 0), ["first", "second"]);
 }

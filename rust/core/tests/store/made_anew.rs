@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use mqstore_core::clock::ManualClock;
 use mqstore_core::consume_queue::Boundary;
 use mqstore_core::error::{Error, Result};
+use mqstore_core::published::Withheld;
 use mqstore_core::selection::{QueueRange, Selection};
 use mqstore_core::store::{Mode, Part, Store};
 
@@ -217,6 +218,21 @@ fn a_recovery_that_was_killed_is_seen() {
         assert_as_opened_now(reader, root.path());
         assert_eq!(numbers(reader).len(), 60);
     }
+}
+
+/// The next one takes away what the killed one had left.
+#[test]
+fn a_recovery_behind_one_that_was_killed_is_seen() {
+    let root = tempfile::tempdir().unwrap();
+    crash(write_fifty(root.path()));
+    let own_dir = root.path().join("mqstore");
+    drop(Withheld::begin(&*fs(), &own_dir).unwrap());
+    let reader = read(root.path());
+    for _ in 0..3 {
+        reader.refresh().unwrap();
+    }
+    let _recovering = begin_recovery(root.path());
+    assert_eq!(numbers(&reader), (0..50).collect::<Vec<_>>());
 }
 
 /// What was found out in several looks does not hold together where a writer has begun to take units away in between.

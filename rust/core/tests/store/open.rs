@@ -185,9 +185,16 @@ fn messages_through_locked_memory_are_there_after_closing() {
 #[test]
 fn a_kill_keeps_what_has_properties_with_zeros() {
     for properties in ["K\x01v\0".to_owned(), format!("K\x01{}", "\0".repeat(600))] {
-        for (crc, sync_flush) in [(false, false), (true, false), (false, true)] {
+        for (crc, sync_flush, checked) in
+            [(false, false, true), (true, false, true), (false, true, true), (false, true, false)]
+        {
             let root = tempfile::tempdir().unwrap();
-            let with = StoreConfig { enabled_append_prop_crc: crc, sync_flush, ..config(root.path()) };
+            let with = StoreConfig {
+                enabled_append_prop_crc: crc,
+                sync_flush,
+                check_crc_on_recover: checked,
+                ..config(root.path())
+            };
             let store = open_with(with.clone());
             for (body, properties) in [("a", ""), ("b", &properties), ("c", "")] {
                 let appended = put(&store, "t", 0, body.as_bytes(), properties);
@@ -198,7 +205,7 @@ fn a_kill_keeps_what_has_properties_with_zeros() {
                 }
             }
             crash(store);
-            assert_eq!(bodies(&open_with(with), "t", 0), ["a", "b", "c"], "{crc} {sync_flush}");
+            assert_eq!(bodies(&open_with(with), "t", 0), ["a", "b", "c"], "{crc} {sync_flush} {checked}");
         }
     }
 }

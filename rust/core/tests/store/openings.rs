@@ -37,6 +37,29 @@ fn gaps(store: &Store) -> Vec<(u64, u64)> {
     store.gaps().iter().map(|gap| (gap.from, gap.to)).collect()
 }
 
+/// Its newest file is not full: the next writer goes on in it.
+#[test]
+fn keys_are_found_once_a_writer_goes_on_in_their_index_file() {
+    for pread in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let writer = open(root.path());
+        fill(&writer, 0..6);
+        writer.close().unwrap();
+        let reader = try_open(StoreConfig { pread, ..config(root.path()) }, Mode::Read).unwrap();
+        assert_eq!(keys(&reader, 6), [1; 6]);
+        let writer = open(root.path());
+        fill(&writer, 0..6);
+        writer.reput().unwrap();
+        for _ in 0..2 {
+            reader.refresh().unwrap();
+            assert_eq!(keys(&reader, 6), [2; 6]);
+        }
+        writer.close().unwrap();
+        reader.refresh().unwrap();
+        assert_eq!(keys(&reader, 6), [2; 6]);
+    }
+}
+
 pub fn assert_as_opened_now(reader: &Opened, root: &Path) {
     reader.refresh().unwrap();
     let fresh = read(root);

@@ -36,6 +36,7 @@ pub fn config(root: &Path) -> StoreConfig {
         index_shape: IndexShape { hash_slot_num: 7, index_num: 20 },
         delay_levels_ms: vec![1000, 5000],
         walked_parts: walked_parts(512),
+        adopt_above: 100,
         ..StoreConfig::new(root)
     }
 }
