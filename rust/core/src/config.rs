@@ -117,6 +117,9 @@ pub struct StoreConfig {
     pub adopt_above: usize,
 }
 
+/// As [`StoreConfig::adopt_above`], where nothing else is said.
+pub const ADOPT_ABOVE: usize = 16 << 20;
+
 /// How threads divide the log among them where they walk it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkedParts {
@@ -198,7 +201,7 @@ impl StoreConfig {
             pread: false,
             max_open_queue_files: 512,
             walked_parts: WalkedParts::default(),
-            adopt_above: 16 << 20,
+            adopt_above: ADOPT_ABOVE,
         }
     }
 
