@@ -32,7 +32,7 @@ mod stats;
 mod status;
 mod store;
 
-use pyo3::prelude::*;
+use pyo3::pymodule;
 
 #[pymodule]
 mod _native {
@@ -62,4 +62,10 @@ mod _native {
     use crate::selection::{BadRanges, Cursor};
     #[pymodule_export]
     use crate::store::{Store, locked_by, on_network_disk, read_bytes, write_whole};
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::signals::prepare(module.py())
+    }
 }

@@ -20,7 +20,7 @@ use pyo3::prelude::*;
 
 use crate::options::EngineOptions;
 use crate::ranges::file_system;
-use crate::signals::interruptible;
+use crate::signals::interruptible_alone;
 
 /// A store's log, and its derived files as they lie there.
 #[pyclass(frozen, module = "mqstore._native")]
@@ -49,7 +49,7 @@ impl LogView {
             false => CoreLogView::open(config, fs, Arc::new(SystemClock), end),
         };
         Ok(Self {
-            core: interruptible(py, open)?,
+            core: interruptible_alone(py, open)?,
             queues: Mutex::default(),
             index_files: Mutex::default(),
             holes: Mutex::default(),
@@ -78,26 +78,26 @@ impl LogView {
 
     #[getter]
     fn queue_file_size(&self, py: Python<'_>) -> PyResult<u64> {
-        interruptible(py, || self.core.queue_file_size())
+        interruptible_alone(py, || self.core.queue_file_size())
     }
 
     #[getter]
     fn index_shape(&self, py: Python<'_>) -> PyResult<(u32, u32)> {
-        let shape = interruptible(py, || self.core.index_shape())?;
+        let shape = interruptible_alone(py, || self.core.index_shape())?;
         Ok((shape.hash_slot_num, shape.index_num))
     }
 
     fn boundary(&self, py: Python<'_>, offset: u64) -> PyResult<u64> {
-        interruptible(py, || self.core.boundary(offset))
+        interruptible_alone(py, || self.core.boundary(offset))
     }
 
     fn divide(&self, py: Python<'_>, begin: u64, to: u64, step: u64) -> PyResult<Vec<u64>> {
-        interruptible(py, || self.core.divide(begin, to, step))
+        interruptible_alone(py, || self.core.divide(begin, to, step))
     }
 
     /// Path, expected, found of files and folders of log, queues and index that are not as they should be.
     fn strays(&self, py: Python<'_>) -> PyResult<Vec<(String, String, String)>> {
-        interruptible(py, || {
+        interruptible_alone(py, || {
             let mut strays = self.core.strays()?;
             strays.extend(self.core.index()?.map(|(_, faults)| faults).unwrap_or_default());
             let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
@@ -108,7 +108,7 @@ impl LogView {
     /// Topic, queue, first index, behind the last index, of every queue file.
     fn queue_files(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, u64, u64)>> {
         const UNIT: u64 = CQ_STORE_UNIT_SIZE as u64;
-        let queues = interruptible(py, || self.queues())?;
+        let queues = interruptible_alone(py, || self.queues())?;
         let rows = |queue: Arc<ConsumeQueue>| {
             let files = queue.files();
             let row = |file: &Arc<_>| -> (String, i32, u64, u64) {
@@ -130,7 +130,7 @@ impl LogView {
         first: u64,
         count: usize,
     ) -> PyResult<Vec<(i64, i32, i64)>> {
-        let units = interruptible(py, || {
+        let units = interruptible_alone(py, || {
             let queue = self.queues()?.get(QueueRef { topic: topic.as_bytes(), queue_id });
             queue.map_or(Ok(Vec::new()), |queue| queue.units(first, count))
         })?;
@@ -139,16 +139,16 @@ impl LogView {
 
     /// How many index files there are; `None` where messages are not indexed.
     fn index_file_count(&self, py: Python<'_>) -> PyResult<Option<usize>> {
-        Ok(interruptible(py, || self.index_files())?.map(|files| files.len()))
+        Ok(interruptible_alone(py, || self.index_files())?.map(|files| files.len()))
     }
 
     fn holes(&self, py: Python<'_>) -> PyResult<Vec<HoleRow>> {
-        Ok(hole_rows(&interruptible(py, || self.known_holes())?))
+        Ok(hole_rows(&interruptible_alone(py, || self.known_holes())?))
     }
 
     /// Topic, queue, queue offset and place in the log of the messages in the holes whose heads still tell.
     fn lost_by_head(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, i64, u64)>> {
-        interruptible(py, || repair::lost_by_head(&self.core, &self.known_holes()?))
+        interruptible_alone(py, || repair::lost_by_head(&self.core, &self.known_holes()?))
     }
 
     fn copy_repaired(&self, py: Python<'_>, folder: PathBuf) -> PyResult<Vec<HoleRow>> {
@@ -156,7 +156,7 @@ impl LogView {
             let holes = self.known_holes()?;
             repair::copy_log(&self.core, &holes, &OsFileSystem, &folder).map(|_| holes)
         };
-        Ok(hole_rows(&interruptible(py, copy)?))
+        Ok(hole_rows(&interruptible_alone(py, copy)?))
     }
 
     fn repair_in_place(&self, py: Python<'_>, saved: PathBuf) -> PyResult<Vec<HoleRow>> {
@@ -164,11 +164,11 @@ impl LogView {
             let holes = self.known_holes()?;
             repair::fill_in_place(&self.core, &holes, &OsFileSystem, &saved).map(|()| holes)
         };
-        Ok(hole_rows(&interruptible(py, fill)?))
+        Ok(hole_rows(&interruptible_alone(py, fill)?))
     }
 
     fn check_log(&self, py: Python<'_>, begin: u64, to: u64) -> PyResult<LogRow> {
-        let checked = interruptible(py, || verify::check_log(&self.core, &*self.queues()?, begin, to))?;
+        let checked = interruptible_alone(py, || verify::check_log(&self.core, &*self.queues()?, begin, to))?;
         Ok(log_row(checked))
     }
 
@@ -180,7 +180,7 @@ impl LogView {
         begin: u64,
         to: u64,
     ) -> PyResult<(u64, u64, u64, FindingRows)> {
-        let checked = interruptible(py, || {
+        let checked = interruptible_alone(py, || {
             let queue = QueueRef { topic: topic.as_bytes(), queue_id };
             let Some(queue) = self.queues()?.get(queue) else { return Ok(verify::QueueChecked::default()) };
             verify::check_queue(&self.core, &queue, begin, to)
@@ -190,7 +190,7 @@ impl LogView {
     }
 
     fn check_index_file(&self, py: Python<'_>, number: usize) -> PyResult<(u64, u64, FindingRows)> {
-        let checked = interruptible(py, || {
+        let checked = interruptible_alone(py, || {
             let files = self.index_files()?.unwrap_or_default();
             verify::check_index_file(&self.core, &files, number)
         })?;

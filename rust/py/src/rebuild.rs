@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::log_view::LogView;
 use crate::options::EngineOptions;
-use crate::signals::interruptible;
+use crate::signals::interruptible_alone;
 
 /// Begin, where the walk came to, records, units, index entries, parts that were passed over.
 type StagedRow = (u64, u64, u64, u64, u64, Vec<(u64, u64)>);
@@ -43,7 +43,7 @@ impl LogView {
     ) -> PyResult<StagedRow> {
         let options = StageOptions { topics, with_index };
         let stage = || rebuild::stage(&self.core, work(&folder), begin, to, &options);
-        Ok(staged_row(&interruptible(py, stage)?))
+        Ok(staged_row(&interruptible_alone(py, stage)?))
     }
 }
 
@@ -57,7 +57,8 @@ pub fn rebuild_fold(
     with_index: bool,
 ) -> PyResult<FoldedRow> {
     let config = StoreConfig::from(options);
-    let folded: Folded = interruptible(py, || rebuild::fold(&config, work(&folder), &ranges, with_index))?;
+    let folded: Folded =
+        interruptible_alone(py, || rebuild::fold(&config, work(&folder), &ranges, with_index))?;
     let Folded { broken, queue_count, unit_count, record_count, entry_count, index_names, gaps } = folded;
     Ok((broken, queue_count, unit_count, record_count, entry_count, index_names, gaps))
 }
@@ -66,7 +67,7 @@ pub fn rebuild_fold(
 #[pyfunction]
 pub fn rebuild_place(py: Python<'_>, options: EngineOptions, folder: PathBuf, begin: u64) -> PyResult<u64> {
     let config = StoreConfig::from(options);
-    interruptible(py, || rebuild::place(&config, work(&folder), begin))
+    interruptible_alone(py, || rebuild::place(&config, work(&folder), begin))
 }
 
 /// Makes an index file; gives how many entries it has.
@@ -79,5 +80,5 @@ pub fn rebuild_fill(
     name: &str,
 ) -> PyResult<u64> {
     let config = StoreConfig::from(options);
-    interruptible(py, || rebuild::fill(&config, work(&folder), number, name))
+    interruptible_alone(py, || rebuild::fill(&config, work(&folder), number, name))
 }

@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::errors::{IntoPyResult, detached};
 use crate::options::EngineOptions;
 use crate::ranges::file_system;
-use crate::signals::interruptible;
+use crate::signals::{interruptible, interruptible_alone};
 
 /// A part of a store: the log's end where it is known, topics or all, how many openings its plan knew of or all.
 type PartRow = (Option<u64>, Option<Vec<String>>, Option<u64>);
@@ -101,7 +101,7 @@ impl Store {
         let (born_host, store_host) = (arguments::host(born_host)?, arguments::host(store_host)?);
         let config = StoreConfig::from(options);
         let fs = file_system(ranges, &config.store_path_root_dir);
-        let core = interruptible(py, || match part {
+        let core = interruptible_alone(py, || match part {
             Some((log_end, topics, openings)) => {
                 CoreStore::open_part(config, fs, clock, &Part { log_end, topics, openings })
             }
