@@ -19,6 +19,7 @@ __all__ = [
     "DispatchRequest",
     "Engine",
     "GetMessageResult",
+    "LockFile",
     "LogView",
     "Message",
     "PutMessageResult",
@@ -1067,6 +1068,28 @@ _Findings: TypeAlias = tuple[
     list[tuple[str, int]], list[tuple[str, str, str | None, int | None, int | None, int | None, str]]
 ]
 """How many of each kind; of the first ones kind, file, topic, queue, place in queue and log, what is wrong."""
+
+@final
+class LockFile:
+    """A file for a lock: in a process that is forked it is closed, wherever the thread is that opens it."""
+
+    def __new__(cls, path: StrPath) -> LockFile:
+        """Opens a file, which is made where there is none.
+
+        Raises:
+            StoreIOError: it can't be opened.
+        """
+    def fileno(self) -> int:
+        """Its descriptor.
+
+        Raises:
+            ValueError: it is closed.
+        """
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+    def close(self) -> None:
+        """Closes it; a second call does nothing."""
 
 @final
 class LogView:

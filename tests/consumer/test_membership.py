@@ -3,19 +3,24 @@
 import fcntl
 import os
 import signal
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import pytest
 
 import mqstore
 from mqstore.consumer.manager import ConsumerManager
-from mqstore.consumer.membership import _files
+from mqstore.consumer.membership import FileLock
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from tests.store.conftest import SMALL, open_rw
-from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike, TraceFunction
 
 
 @pytest.mark.parametrize(("topic", "group"), [("t" * 127, "g"), ("t", "g" * 200)])
@@ -69,15 +74,22 @@ def test_threads_that_ask_first_get_one_table_of_offsets(tmp_path: Path, monkeyp
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_fork_while_a_consumer_waits_for_the_groups_lock(tmp_path: Path) -> None:
+def test_a_fork_while_a_consumer_waits_for_the_groups_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_asked, flock = threading.Event(), fcntl.flock
+
+    def asks(file: "FileDescriptorLike", how: int) -> None:
+        is_asked.set()
+        flock(file, how)
+
     with open_rw(tmp_path / "s") as store:
         consumer = store.consumer("g", "t")
         path = store.consumers.folder("g") / "members.lock"
         with path.open("ab") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
+            monkeypatch.setattr(fcntl, "flock", asks)
             polling = threading.Thread(target=consumer.poll, args=(0,))
             polling.start()
-            wait_until(lambda: any(file.name == str(path) and not file.closed for file in set(_files)))
+            assert is_asked.wait(60)
             pid = os.fork()
             if pid == 0:
                 held.close()
@@ -89,6 +101,44 @@ def test_a_fork_while_a_consumer_waits_for_the_groups_lock(tmp_path: Path) -> No
         finally:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_process_that_is_forked_anywhere_in_the_taking_of_a_lock_does_not_have_it(tmp_path: Path) -> None:
+    children: list[int] = []
+    reading, writing = os.pipe()
+
+    def fork(frame: FrameType, event: str, _arg: object) -> "TraceFunction | None":
+        if frame.f_code is not FileLock._locked.__func__.__code__:  # type: ignore[attr-defined]
+            return None
+        if event != "call":
+            pid = os.fork()
+            if pid == 0:
+                os.close(writing)
+                os.read(reading, 1)
+                os._exit(0)
+            children.append(pid)
+        return fork
+
+    before = sys.gettrace()
+    sys.settrace(fork)
+    try:
+        lock = FileLock.take(tmp_path / "lock")
+    finally:
+        sys.settrace(before)
+    try:
+        assert lock is not None
+        assert len(children) > 5
+        # As a process's end does it, which unlocks nothing.
+        lock._file.close()
+        again = FileLock.take(tmp_path / "lock")
+        assert again is not None
+        again.release()
+    finally:
+        os.close(writing)
+        for pid in children:
+            assert os.waitpid(pid, 0)[1] == 0
+        os.close(reading)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

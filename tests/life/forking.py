@@ -16,6 +16,7 @@ import pytest
 
 import mqstore
 from mqstore import _native
+from mqstore.options import StoreOptions
 from tests.store.conftest import SMALL
 
 _CHILD_TIMEOUT_S = 60
@@ -140,6 +141,48 @@ def is_free_beside_a_living_child(folder: Path) -> bool:
     return is_free
 
 
+def a_child_of_a_process_that_was_killed_holds_nothing(folder: Path) -> None:
+    """Its parent was opening a store in another thread, had one open, and repaired one."""
+    mqstore.open(folder / "repaired", "rw", **OPTIONS).close()
+    (reading, writing), (told, tells) = os.pipe(), os.pipe()
+
+    def killed() -> None:
+        is_opening, go_on = threading.Event(), threading.Event()
+
+        def clock() -> int:
+            if (folder / "opening" / "lock").exists():
+                is_opening.set()
+                go_on.wait(_CHILD_TIMEOUT_S)
+            return 1_000_000
+
+        store = mqstore.open(folder / "open", "rw", **OPTIONS)
+        opening = threading.Thread(target=mqstore.open, args=(folder / "opening", "rw"), kwargs={"clock": clock})
+        opening.daemon = True
+        opening.start()
+        assert is_opening.wait(_CHILD_TIMEOUT_S)
+        options = StoreOptions.of(str(folder / "repaired"), OPTIONS)
+        view = _native.LogView(options.engine(compat=False, truncate_on_damage=False, pread=False), locked=True)
+
+        def child() -> None:
+            os.close(writing)
+            os.write(tells, b".")
+            os.read(reading, 1)
+            os._exit(0)
+
+        in_child(child)
+        os.read(told, 1)
+        assert view.end == 0
+        assert not store.is_closed
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(in_child(killed), 0)[1]) == -signal.SIGKILL
+    for name in ("open", "opening", "repaired"):
+        mqstore.open(folder / name, "rw", **OPTIONS).close()
+    os.close(writing)
+    for end in (reading, told, tells):
+        os.close(end)
+
+
 def forks_beside_busy_threads(folder: Path) -> None:
     """Whatever lock a thread has at that moment: the child waits for none."""
     with mqstore.open(folder, "rw", **OPTIONS) as store:
@@ -171,5 +214,10 @@ def forks_beside_busy_threads(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    scenarios = (children_touch_nothing, a_living_child_holds_nothing, forks_beside_busy_threads)
+    scenarios = (
+        children_touch_nothing,
+        a_living_child_holds_nothing,
+        a_child_of_a_process_that_was_killed_holds_nothing,
+        forks_beside_busy_threads,
+    )
     {scenario.__name__: scenario for scenario in scenarios}[sys.argv[1]](Path(sys.argv[2]))

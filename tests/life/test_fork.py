@@ -2,15 +2,24 @@
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+
+from tests.store.conftest import open_rw
 
 _TIMEOUT_S = 240
 
 
 @pytest.mark.parametrize(
-    "scenario", ["children_touch_nothing", "a_living_child_holds_nothing", "forks_beside_busy_threads"]
+    "scenario",
+    [
+        "children_touch_nothing",
+        "a_living_child_holds_nothing",
+        "a_child_of_a_process_that_was_killed_holds_nothing",
+        "forks_beside_busy_threads",
+    ],
 )
 def test_fork(scenario: str, tmp_path: Path) -> None:
     done = subprocess.run(
@@ -21,3 +30,23 @@ def test_fork(scenario: str, tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_store_is_opened_again_beside_processes_that_are_started(tmp_path: Path) -> None:
+    """Each has all open files for a moment, until it is another program."""
+    ending = threading.Event()
+
+    def start() -> None:
+        while not ending.is_set():
+            subprocess.run(["/bin/true"], check=True)
+
+    threads = [threading.Thread(target=start) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(100):
+            open_rw(tmp_path / "store").close()
+    finally:
+        ending.set()
+        for thread in threads:
+            thread.join()

@@ -14,8 +14,9 @@ import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Self
+from typing import Self
 
+from mqstore._native import LockFile
 from mqstore.errors import StoreIOError
 from mqstore.option_error import bad_argument
 
@@ -26,9 +27,9 @@ _MOST_DIGITS = 244
 
 
 class FileLock:
-    """A lock on a file, held until it is released or the process ends."""
+    """A lock on a file, held until it is released or the process ends, whatever processes it has forked."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: LockFile) -> None:
         """A file that is locked."""
         self._file = file
         self._path: Path | None = None
@@ -64,9 +65,8 @@ class FileLock:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             while True:
-                file = path.open("ab")
-                # Before it is locked: a process that is forked in between would have the lock for as long as it lives.
-                _files.add(file)
+                # A process that is forked has no part in it.
+                file = LockFile(path)
                 try:
                     fcntl.flock(file, how)
                     # A file that was removed meanwhile is nobody's: the lock has to be on the one that is there.
@@ -78,7 +78,7 @@ class FileLock:
                 except BaseException:
                     file.close()
                     raise
-        except BlockingIOError:
+        except (BlockingIOError, StoreIOError):
             raise
         except OSError as refused:
             error = StoreIOError(f"lock {path}: {refused.strerror}")
@@ -86,7 +86,7 @@ class FileLock:
             raise error from refused
 
     def release(self) -> None:
-        """Lets go, also where a process that was forked has the open file too."""
+        """Lets go, also where a process that is being started has the open file for a moment."""
         if self._path is not None:
             _waited_for.pop((threading.get_ident(), str(self._path)), None)
         if not self._file.closed:
@@ -165,17 +165,9 @@ class Membership:
         self._lock.release()
 
 
-_files: "weakref.WeakSet[IO[bytes]]" = weakref.WeakSet()
-"""The files that are locked, or are to be."""
 _waited_for: "weakref.WeakValueDictionary[tuple[int, str], FileLock]" = weakref.WeakValueDictionary()
 """The locks that nobody has for long, by the thread that has one."""
 
 
-def _let_go() -> None:
-    """In a forked process: a lock is held until all let go who have the open file, and it is the other process's."""
-    for file in list(_files):
-        file.close()
-    _waited_for.clear()
-
-
-os.register_at_fork(after_in_child=_let_go)
+# What is held is the other process's.
+os.register_at_fork(after_in_child=_waited_for.clear)

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -139,6 +140,12 @@ pub trait FileHandle: Send + Sync + fmt::Debug {
     fn try_lock(&self) -> io::Result<LockOutcome>;
     /// Who holds that lock, without taking it.
     fn lock_holder(&self) -> io::Result<Option<LockOutcome>>;
+    /// Lets go of that lock, whoever has the open file too.
+    fn unlock(&self) -> io::Result<()>;
+    /// Its descriptor, where the operating system has one.
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
 }
 
 /// Bytes that this process has read from files; what is mapped is not counted.
@@ -339,10 +346,20 @@ impl FileHandle for OsFile {
         }
     }
 
+    fn unlock(&self) -> io::Result<()> {
+        let nothing = libc::flock { l_type: UNLOCKED, ..first_byte() };
+        fcntl(&self.0, FcntlArg::F_OFD_SETLK(&nothing))?;
+        Ok(())
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.0.as_raw_fd())
+    }
+
     fn lock_holder(&self) -> io::Result<Option<LockOutcome>> {
         let mut lock = first_byte();
         fcntl(&self.0, FcntlArg::F_OFD_GETLK(&mut lock))?;
-        if i32::from(lock.l_type) == libc::F_UNLCK {
+        if lock.l_type == UNLOCKED {
             return Ok(None);
         }
         // Locks of an open file description name no process.
@@ -368,6 +385,9 @@ fn write_allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[allow(clippy::cast_possible_truncation)] // a constant of the platform that fits its field
+const UNLOCKED: libc::c_short = libc::F_UNLCK as libc::c_short;
 
 #[allow(clippy::cast_possible_truncation)] // two constants of the platform that fit their field
 fn first_byte() -> libc::flock {

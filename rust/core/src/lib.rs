@@ -21,6 +21,7 @@ pub mod ha;
 pub mod index;
 pub mod interrupt;
 pub mod lock;
+pub mod lock_files;
 pub mod log_view;
 pub mod mmap;
 pub mod num;

@@ -4,10 +4,10 @@
 //! file description, which excludes Java's and that of another opener in this process as well.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::fs::{FileHandle, FileSystem, LockOutcome, OpenMode, open_if_there};
+use crate::fs::{FileSystem, LockOutcome, open_if_there};
+use crate::lock_files::LockFile;
 use crate::published::Progress;
 
 /// What RocketMQ writes into the file.
@@ -19,7 +19,7 @@ const MAX_TRIES: usize = 100;
 #[derive(Debug)]
 pub struct StoreLock {
     path: PathBuf,
-    handle: Arc<dyn FileHandle>,
+    file: LockFile,
     created: bool,
 }
 
@@ -40,17 +40,18 @@ impl StoreLock {
 
     fn take_once(fs: &dyn FileSystem, path: &Path, own_dir: &Path) -> Result<Self> {
         let created = fs.metadata(path).map_err(Error::io("look at", path))?.is_none();
-        let handle = fs.open(path, OpenMode::Create).map_err(Error::io("open", path))?;
-        if let LockOutcome::Held(pid) = handle.try_lock().map_err(Error::io("lock", path))? {
+        let file = LockFile::open(fs, path).map_err(Error::io("open", path))?;
+        let outcome = file.with(|handle| handle.try_lock()).map_err(Error::io("lock", path))?;
+        if let LockOutcome::Held(pid) = outcome {
             return Err(Error::Locked { path: path.into(), holder: holder(fs, own_dir, pid) });
         }
-        Ok(Self { path: path.into(), handle, created })
+        Ok(Self { path: path.into(), file, created })
     }
 
     /// Whether the path still names the file that is locked: one whose opening failed may have removed it
     /// in between ([`StoreLock::undo`]), and a lock on a file without a name keeps nobody out.
     fn has_name(&self, fs: &dyn FileSystem) -> Result<bool> {
-        let locked = self.handle.metadata().map_err(Error::io("look at", &self.path))?;
+        let locked = self.file.with(|handle| handle.metadata()).map_err(Error::io("look at", &self.path))?;
         let named = fs.metadata(&self.path).map_err(Error::io("look at", &self.path))?;
         Ok(named.is_some_and(|named| named.identity == locked.identity))
     }
@@ -60,7 +61,7 @@ impl StoreLock {
     /// # Errors
     /// Where it can't be written.
     pub fn mark(&self) -> Result<()> {
-        self.handle.write_at(CONTENT, 0).map_err(Error::io("write", &self.path))
+        self.file.with(|handle| handle.write_at(CONTENT, 0)).map_err(Error::io("write", &self.path))
     }
 
     /// Removes the file again where taking the lock made it: opening failed.

@@ -11,7 +11,9 @@ mod dispatch_request;
 mod engine;
 mod errors;
 mod filter;
+mod forking;
 mod inspect;
+mod lock_file;
 mod log_view;
 mod message;
 mod moving;
@@ -45,6 +47,8 @@ mod _native {
     #[pymodule_export]
     use crate::filter::SqlFilter;
     #[pymodule_export]
+    use crate::lock_file::LockFile;
+    #[pymodule_export]
     use crate::log_view::LogView;
     #[pymodule_export]
     use crate::message::Message;
@@ -66,6 +70,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::forking::prepare()?;
         crate::signals::prepare(module.py())
     }
 }

@@ -197,6 +197,10 @@ impl FileHandle for RangeFile {
     fn try_lock(&self) -> Result<LockOutcome> {
         Err(refused("lock"))
     }
+
+    fn unlock(&self) -> Result<()> {
+        Err(refused("unlock"))
+    }
 }
 
 /// What is not done to files that are only read by ranges.

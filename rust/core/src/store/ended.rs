@@ -54,13 +54,9 @@ impl Store {
 
     /// Lets go of a store in a process that was forked while it was open. Nothing of it works any more
     /// there; nothing is flushed, removed or unlocked, and no lock is waited for: the thread that has it
-    /// may be one of the other process alone.
+    /// may be one of the other process alone. The store's lock was let go before (`lock_files.rs`).
     pub fn abandon(&self) {
         self.ended.is_abandoned.store(true, Ordering::Release);
         self.closed.store(true, Ordering::Release);
-        // The lock is that of the open file, which both processes have: it is held until both let go.
-        if let Some(mut lock) = self.lock.try_lock() {
-            lock.take();
-        }
     }
 }

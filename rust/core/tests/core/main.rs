@@ -14,6 +14,7 @@ mod config;
 mod config_file;
 mod dispatch;
 mod lock;
+mod lock_files;
 mod poison;
 mod published;
 mod repair;

@@ -415,4 +415,8 @@ impl<T: Clone + Send + std::fmt::Debug> FileHandle for RecordedFile<T> {
     fn lock_holder(&self) -> io::Result<Option<LockOutcome>> {
         self.file.lock_holder()
     }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.file.unlock()
+    }
 }

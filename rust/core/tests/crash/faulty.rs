@@ -277,4 +277,8 @@ impl FileHandle for FaultyFile {
     fn lock_holder(&self) -> io::Result<Option<LockOutcome>> {
         self.file.lock_holder()
     }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.file.unlock()
+    }
 }

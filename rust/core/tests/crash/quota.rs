@@ -202,6 +202,10 @@ impl FileHandle for FileOnIt {
     fn lock_holder(&self) -> io::Result<Option<LockOutcome>> {
         self.file.lock_holder()
     }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.file.unlock()
+    }
 }
 
 /// Lets a store live on a disk of so many blocks, looks at what it left, makes room and lets it live on. Gives

@@ -185,4 +185,8 @@ impl FileHandle for HookedFile {
     fn lock_holder(&self) -> io::Result<Option<LockOutcome>> {
         self.file.lock_holder()
     }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.file.unlock()
+    }
 }

@@ -104,6 +104,7 @@ impl FileHandle for LockOfJava {
     fn flush_mapped(&self, _: &Region, _: usize, _: usize) -> io::Result<()> { unreachable!() }
     fn populate(&self, _: &Region, _: usize, _: usize) -> io::Result<()> { unreachable!() }
     fn try_lock(&self) -> io::Result<LockOutcome> { unreachable!() }
+    fn unlock(&self) -> io::Result<()> { unreachable!() }
 }
 
 /// What a reader finds that is opened while a writer puts message after message, each into one more queue, and

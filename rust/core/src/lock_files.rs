@@ -1,0 +1,108 @@
+//! Files that have locks, and what becomes of them in a process that is forked.
+//!
+//! A lock is that of the open file, which a forked process has too: it is held until all who have the file let go. So the child
+//! closes each such file, whichever thread has it, and however far the opening of a store has come there. It unlocks none, which
+//! would be for both. While a process is forked nobody is between opening a file and noting it here, or between forgetting and
+//! closing it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::RawFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::fs::{FileHandle, FileSystem, OpenMode};
+
+/// The standard library's: the forked process lets go of it though others wait, whom parking_lot keeps in a table with locks
+/// of its own.
+static FILES: Mutex<Files> = Mutex::new(Files { fork_count: 0, next: 0, open: BTreeMap::new() });
+
+thread_local! {
+    /// What the thread that forks the process holds meanwhile.
+    static FORKING: RefCell<Option<MutexGuard<'static, Files>>> = const { RefCell::new(None) };
+}
+
+struct Files {
+    fork_count: u64,
+    next: u64,
+    /// Each is here alone: nobody else keeps it open.
+    open: BTreeMap<u64, Arc<dyn FileHandle>>,
+}
+
+fn files() -> MutexGuard<'static, Files> {
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file that has a lock or is to have one: it is unlocked and closed when this is dropped.
+#[derive(Debug)]
+pub struct LockFile {
+    number: u64,
+    opened_by: u32,
+}
+
+impl LockFile {
+    /// Opens a file, which is made where there is none.
+    ///
+    /// # Errors
+    /// Where it can't be opened.
+    pub fn open(fs: &dyn FileSystem, path: &Path) -> io::Result<Self> {
+        loop {
+            // A disk may take long, which no fork is to wait for.
+            let fork_count = files().fork_count;
+            let handle = fs.open(path, OpenMode::Create)?;
+            let mut files = files();
+            // A process that was forked in between would have the lock for as long as it lives.
+            if files.fork_count == fork_count {
+                let number = files.next;
+                files.next += 1;
+                files.open.insert(number, handle);
+                return Ok(Self { number, opened_by: std::process::id() });
+            }
+        }
+    }
+
+    /// Does something with it that takes no time.
+    ///
+    /// # Errors
+    /// Those of what is done; where the file is another process's, which was forked into this one.
+    pub(crate) fn with<T>(&self, run: impl FnOnce(&dyn FileHandle) -> io::Result<T>) -> io::Result<T> {
+        match files().open.get(&self.number) {
+            Some(handle) => run(&**handle),
+            None => Err(io::Error::other("it is that of the process that this one was forked from")),
+        }
+    }
+
+    /// Its descriptor; `None` in a forked process, and where the operating system has none for it.
+    #[must_use]
+    pub fn descriptor(&self) -> Option<RawFd> {
+        files().open.get(&self.number)?.descriptor()
+    }
+}
+
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        let mut files = files();
+        let Some(handle) = files.open.remove(&self.number) else { return };
+        // Not just closed: a process that is being started has the open file for a moment. One that was forked by who told
+        // nobody has it too, and must not unlock what is the other's.
+        if self.opened_by == std::process::id() {
+            let _is_closed_all_the_same = handle.unlock();
+        }
+        drop(handle);
+    }
+}
+
+/// Comes right before this thread forks the process.
+pub fn before_fork() {
+    FORKING.set(Some(files()));
+}
+
+/// Comes right behind it, in both processes.
+pub fn after_fork(is_child: bool) {
+    let Some(mut files) = FORKING.take() else { return };
+    files.fork_count += 1;
+    if is_child {
+        files.open.clear();
+    }
+}
