@@ -3,7 +3,11 @@
 ``python -m tests.life.handling SCENARIO FOLDER``
 """
 
+import asyncio
 import contextlib
+import functools
+import gc
+import itertools
 import signal
 import sys
 import threading
@@ -15,8 +19,10 @@ from typing import Any, NoReturn
 import pytest
 
 import mqstore
+from mqstore.consumer import Consumer
 from mqstore.services import ReputMessageService
 from tests.life.test_interrupt import BIG, MANY, big_store, open_and_close, stop
+from tests.store.conftest import open_rw
 
 _INTERVAL_S = 0.02
 Handler = Callable[[int, FrameType | None], Any]
@@ -132,11 +138,85 @@ def ends_an_opening(folder: Path) -> None:
         is_as_it_was = (folder / "abort").exists()
 
 
+WAITED: dict[str, Callable[[mqstore.MessageStore, Consumer], object]] = {
+    "wait_for_message": lambda store, _: store.wait_for_message("t", 0, 0, timeout=0.01),
+    "aio": lambda store, _: asyncio.run(store.aio.wait_for_message("t", 0, 0, timeout=0.01)),
+    "put": lambda store, _: asyncio.run(store.aio.put("other", b"", queue_id=0)),
+    "poll": lambda _, consumer: consumer.poll(0.01),
+    "listener": lambda store, _: taken_off.append(store.add_listener(print)),
+}
+taken_off: list[Callable[[], None]] = []
+_OF_STORE = ("listeners", "message_store", "message_waiters", "waiting")
+_MODULES = {
+    sys.modules[f"mqstore.{name}"].__file__ for name in ("consumer.hold", *(f"store.{own}" for own in _OF_STORE))
+}
+
+
+def comes_at(place: int, run: Callable[[], object], *, ends: type[BaseException]) -> bool:
+    """Runs something, with a signal at the nth place where its handler can run; gives whether there is one."""
+    count = 0
+
+    def look(frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal count
+        count += frame.f_code.co_filename in _MODULES and event in {"call", "c_return"}
+        if count == place:
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGINT)
+
+    sys.setprofile(look)
+    try:
+        run()
+    except ends:
+        pass
+    finally:
+        sys.setprofile(None)
+    return count == place
+
+
+def closes_the_store_anywhere_in_a_wait(folder: Path) -> None:
+    for what, wait in WAITED.items():
+        for place in itertools.count(1):
+            store = open_rw(folder / f"{what}{place}", flushDiskType="SYNC_FLUSH")
+            consumer = store.consumer("g", "t", from_where="first")
+            signal.signal(signal.SIGINT, lambda *_, store=store: store.close())
+            has_come = comes_at(place, functools.partial(wait, store, consumer), ends=mqstore.MQStoreError)
+            assert store.is_closed == has_come
+            store.close()
+            if not has_come:
+                break
+
+
+def leaves_nothing_of_a_wait(folder: Path) -> None:
+    """Ctrl-C may come anywhere in it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    store = open_rw(folder)
+    consumer = store.consumer("g", "t", from_where="first")
+    for wait in WAITED.values():
+        for place in itertools.count(1):
+            has_come = comes_at(place, functools.partial(wait, store, consumer), ends=KeyboardInterrupt)
+            gc.collect()  # a loop of asyncio is in a circle with its tasks
+            while taken_off:
+                taken_off.pop()()
+            assert not any(store._message_waiters._of(queue) for queue in list(store._message_waiters._waiting))
+            assert len(store._listeners) == 0
+            if not has_come:
+                break
+    # Who waits is told as ever.
+    told = threading.Event()
+    with store._message_waiters.waiting("t", 0, lambda end: end > 0, told.set):
+        store.put("t", b"", queue_id=0)
+        assert told.wait(60)
+    assert consumer.poll(60) is not None
+    store.close()
+
+
 if __name__ == "__main__":
     scenarios = (
         uses_the_store_that_is_at_work,
         closes_the_store_that_is_at_work,
         breaks_nothing_off,
         ends_an_opening,
+        closes_the_store_anywhere_in_a_wait,
+        leaves_nothing_of_a_wait,
     )
     {scenario.__name__: scenario for scenario in scenarios}[sys.argv[1]](Path(sys.argv[2]))

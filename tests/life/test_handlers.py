@@ -1,4 +1,4 @@
-"""A signal's handler runs while the engine is at work: it may use the store, and what is under way goes on."""
+"""A signal's handler runs in the middle of a call or a wait: it may use the store, and what is under way goes on."""
 
 import subprocess
 import sys
@@ -11,7 +11,14 @@ _TIMEOUT_S = 240
 
 @pytest.mark.parametrize(
     "scenario",
-    ["uses_the_store_that_is_at_work", "closes_the_store_that_is_at_work", "breaks_nothing_off", "ends_an_opening"],
+    [
+        "uses_the_store_that_is_at_work",
+        "closes_the_store_that_is_at_work",
+        "breaks_nothing_off",
+        "ends_an_opening",
+        "closes_the_store_anywhere_in_a_wait",
+        "leaves_nothing_of_a_wait",
+    ],
 )
 def test_handlers(scenario: str, tmp_path: Path) -> None:
     # What waits for itself can be ended from outside alone.

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import queue
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -131,11 +132,12 @@ class PullHold:
                     wake()
                     return
 
-        remove = self._store.add_listener(arrived)
+        found = weakref.ref(arrived)
         try:
+            self._store._listeners.add(found)
             yield
         finally:
-            remove()
+            self._store._listeners.remove(found)
 
 
 def _as_int(tags_code: int) -> int:

@@ -86,7 +86,8 @@ class ConsumerManager:
         self._engine, self._mode = store._engine, store.mode
         self._root, self._ranges = store.options.store_path_root_dir, store._ranges
         self._open: weakref.WeakSet[Consumer] = weakref.WeakSet()
-        self._lock = threading.Lock()
+        # A signal's handler may ask where this thread has it.
+        self._lock = threading.RLock()
         self._managers: dict[str, Any] = {}
         self._making = threading.RLock()
         """Held while one is made: of two of a file each would write what it knows over what the other does."""

@@ -19,7 +19,7 @@ class ReputMessageService(ServiceThread):
         """Dispatches for a tenth of a second, or until something arrived that is listened for."""
         arrivals = self.engine.reput_for(_PASS_MS)
         if arrivals and (store := self.store()) is not None:
-            store._tell_listeners(arrivals)
+            store._listeners.tell(arrivals)
 
     def failed(self, error: BaseException) -> None:
         """Retries each second; after 30 times the store takes no messages until it is reopened."""

@@ -16,7 +16,8 @@ from mqstore import _native
 from mqstore.errors import StoreClosedError, StoreForkedError
 from mqstore.options import StoreOptions
 from mqstore.store.byte_ranges import ByteRanges, local_folder
-from mqstore.store.waiting import MessageWaiters, OffsetWaiters
+from mqstore.store.message_waiters import MessageWaiters
+from mqstore.store.waiting import OffsetWaiters
 
 if TYPE_CHECKING:
     from mqstore.consumer.manager import ConsumerManager

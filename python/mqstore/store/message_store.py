@@ -1,8 +1,6 @@
 """The store as Python has it: the engine, its services and its life cycle."""
 
 import contextlib
-import logging
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -32,6 +30,7 @@ from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_consumer_filter import persisted_filters
 from mqstore.store.delayed import SCHEDULE_TOPIC, TIMED_TOPIC
 from mqstore.store.figures import StoreFigures
+from mqstore.store.listeners import Listener, Listeners
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.operations import StoreOperations
 from mqstore.store.queue import Topic
@@ -46,8 +45,6 @@ from mqstore.store.transactional_messages import CheckListener, TransactionalMes
 from mqstore.store.waiting import AsyncStore, wait_in_thread
 
 __all__ = ["MessageStore"]
-
-_log = logging.getLogger("mqstore")
 
 
 class MessageStore(StoreOperations):
@@ -114,9 +111,7 @@ class MessageStore(StoreOperations):
     ) -> None:
         """Starts the services: those without which nothing works, and those that are asked for."""
         self._begin(ConsumerManager(self))
-        self._listeners: list[Callable[[list[Arrival]], None]] = []
-        self._changing_listeners = threading.RLock()
-        """Held while the engine is told whether there are any: told late, it would tell nobody of what comes."""
+        self._listeners = Listeners(weakref.proxy(self))
         self._topics: TopicConfigManager | None = None
         self._check_listener = check_listener
         self._transactions = TransactionalMessages(weakref.proxy(self))
@@ -475,24 +470,19 @@ class MessageStore(StoreOperations):
             TypeError: it is no function.
         """
         check_function("listener", listener, "a function of arrivals")
-        with self._changing_listeners:
-            self._listeners.append(listener)
-            self._set_listening(listening=True)
+
+        def found() -> Listener:
+            return listener
 
         def remove() -> None:
-            with self._changing_listeners:
-                if listener in self._listeners:
-                    self._listeners.remove(listener)
-                self._set_listening(listening=bool(self._listeners))
+            self._listeners.remove(found)
 
+        try:
+            self._listeners.add(found)
+        except BaseException:  # Ctrl-C: nobody could take it off again
+            remove()
+            raise
         return remove
-
-    def _tell_listeners(self, arrivals: list[Arrival]) -> None:
-        for listener in list(self._listeners):
-            try:
-                listener(arrivals)
-            except BaseException:  # a SystemExit of somebody's own must not end dispatch
-                _log.exception("a listener of %s failed", self.path)
 
     # ---- waiting ----------------------------------------------------------------------------
 

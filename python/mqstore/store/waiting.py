@@ -1,15 +1,14 @@
-"""Waiting: for a message in a queue, for the disk and for a slave; in threads and in asyncio."""
+"""Waiting for the disk, for a slave and for a message; in threads and in asyncio."""
 
 import asyncio
 import contextlib
-import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mqstore._native import Arrival, Bell, Message, PutMessageResult
+from mqstore._native import Bell, Message, PutMessageResult
 from mqstore.errors import (
     FlushDiskTimeoutError,
     FlushSlaveTimeoutError,
@@ -18,6 +17,7 @@ from mqstore.errors import (
 )
 from mqstore.store.arguments import check_timeout
 from mqstore.store.follower import Follower
+from mqstore.store.message_waiters import Wanted
 from mqstore.store.times import Time
 
 if TYPE_CHECKING:
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["AsyncStore", "MessageWaiters", "OffsetWaiters", "Wanted", "wait_in_thread"]
+__all__ = ["AsyncStore", "OffsetWaiters", "wait_in_thread"]
 
-Wanted = Callable[[int], bool]
-"""Whether a queue that ends at an offset is what somebody waits for."""
 _FOLLOW_INTERVAL = 0.05
 """How often a store that another process writes is looked at, in seconds."""
 _LINGER = 0.1
@@ -36,62 +34,6 @@ _LINGER = 0.1
 
 # Each is called once a put, of which looking a name up in two modules would be a part.
 _Future, _running_loop, _now_s = asyncio.Future, asyncio.get_running_loop, time.monotonic
-
-
-class MessageWaiters:
-    """Calls back when a queue's end is what somebody waits for."""
-
-    def __init__(self, store: "MessageStore") -> None:
-        """Nobody waits yet."""
-        self._store = store
-        self._lock = threading.Lock()
-        self._waiting: dict[tuple[str, int], dict[int, tuple[Wanted, Callable[[], None]]]] = {}
-        self._numbers = itertools.count()
-        self._remove_listener: Callable[[], None] | None = None
-
-    @contextlib.contextmanager
-    def waiting(self, topic: str, queue_id: int, wanted: Wanted, woken: Callable[[], None]) -> Iterator[None]:
-        """Calls ``woken``, once or more, as soon as the queue's end is what is wanted, or was for a while."""
-        number = next(self._numbers)
-        with self._lock:
-            self._waiting.setdefault((topic, queue_id), {})[number] = (wanted, woken)
-            if self._remove_listener is None:
-                self._remove_listener = self._store.add_listener(self._arrived)
-        try:
-            # What came before the listener was there is seen here.
-            if wanted(self._store.get_max_offset_in_queue(topic, queue_id)):
-                woken()
-            yield
-        finally:
-            self._remove((topic, queue_id), number)
-
-    def _remove(self, queue: tuple[str, int], number: int) -> None:
-        with self._lock:
-            of_queue = self._waiting.get(queue, {})
-            of_queue.pop(number, None)
-            if not of_queue:
-                self._waiting.pop(queue, None)
-            if not self._waiting and self._remove_listener is not None:
-                self._remove_listener()
-                self._remove_listener = None
-
-    def _arrived(self, arrivals: list[Arrival]) -> None:
-        with self._lock:
-            due = [
-                woken
-                for arrival in arrivals
-                for wanted, woken in self._waiting.get((arrival.topic, arrival.queue_id), {}).values()
-                if wanted(arrival.max_offset)
-            ]
-        for woken in due:
-            woken()
-
-    def wake_all(self) -> None:
-        """The store is closed: whoever waits looks again, and finds that."""
-        with self._lock:
-            due = [woken for of_queue in self._waiting.values() for _, woken in of_queue.values()]
-        for woken in due:
-            woken()
 
 
 class _OfLoop:
@@ -189,7 +131,7 @@ class OffsetWaiters:
         self.timeout_s = timeout_ms / 1000
         self.now = now
         self._changed = changed
-        self._lock = threading.Lock()
+        # Without a lock: a signal's handler may close the store, and so wait for a service that asks for it.
         self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
 
     @property
@@ -199,8 +141,7 @@ class OffsetWaiters:
 
     def bells(self) -> list[Bell]:
         """Which bells tell those who wait to look again."""
-        with self._lock:
-            return [of_loop.bell for of_loop in self._loops.values()]
+        return [of_loop.bell for of_loop in list(self._loops.values())]
 
     def wait(self, offset: int) -> "asyncio.Future[bool]":
         """A future of the running loop: whether the log is safe up to the offset before the time is up."""
@@ -208,8 +149,7 @@ class OffsetWaiters:
         of_loop = self._loops.get(loop)
         if of_loop is not None:
             return of_loop.add(offset)
-        with self._lock:
-            of_loop = self._loops[loop] = _OfLoop(self, loop)
+        of_loop = self._loops[loop] = _OfLoop(self, loop)
         self._tell_changed()
         future = of_loop.add(offset)
         # Nobody told this loop of what was reached between the put and now.
@@ -235,8 +175,7 @@ class OffsetWaiters:
             self._call_in(loop, of_loop, of_loop.failed, None)
 
     def _told(self) -> list[tuple[asyncio.AbstractEventLoop, _OfLoop]]:
-        with self._lock:
-            return list(self._loops.items())
+        return list(self._loops.items())
 
     def _call_in(
         self, loop: asyncio.AbstractEventLoop, of_loop: _OfLoop, call: Callable[..., None], *given: object
@@ -249,10 +188,10 @@ class OffsetWaiters:
 
     def drop(self, loop: asyncio.AbstractEventLoop, of_loop: _OfLoop) -> None:
         """Of these tasks none waits any more. Others of the same loop may, by now."""
-        with self._lock:
-            if self._loops.get(loop) is not of_loop:
-                return
-            del self._loops[loop]
+        if self._loops.get(loop) is not of_loop:
+            return
+        # By its own thread, or once it is closed and nobody waits in it: another one does not come in between.
+        self._loops.pop(loop, None)
         self._tell_changed()
 
     def _tell_changed(self) -> None:
