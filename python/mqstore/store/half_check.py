@@ -9,6 +9,8 @@ from mqstore._native import Message, PutMessageResult
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.half_messages import (
     CHECK_MAX_TIME_TOPIC,
+    CHECK_TIMES,
+    FIRST_OFFSET,
     GROUP,
     HALF_TOPIC,
     OP_TOPIC,
@@ -30,8 +32,19 @@ _MAX_DIGITS = 19
 """Of an offset, which is a Java long."""
 
 
+_Origin = tuple[int, int, str, str | None]
+"""What a half has in common with what it was put back as: its first queue offset, and what tells it from a half of
+another store or queue that had that offset too."""
+
+
 class HalfCheck:
-    """A check of one queue of halves."""
+    """A check of one queue of halves.
+
+    A half that is asked for, or is too young to be, is put back behind the others. What stands before where the
+    check has come is done with; that is written once the check has ended. One that was broken off by a crash comes
+    to the same halves again: each that was put back tells where it stood first, and of all that tell the same only
+    the last one counts.
+    """
 
     def __init__(self, messages: "TransactionalMessages", offsets: ConsumerOffsetManager, queue_id: int) -> None:
         """Reads what is done with."""
@@ -39,13 +52,16 @@ class HalfCheck:
         self._offsets, self._queue_id = offsets, queue_id
         self._options = self._store.options
         self._start_ms = self._store.now()
-        self._half_offset = self._offset_of(HALF_TOPIC)
+        self._half_offset = self._next_offset = self._offset_of(HALF_TOPIC)
         self._op_offset = self._offset_of(OP_TOPIC)
         self._done_ops: set[int] = set()
-        self._early: dict[int, int] = {}
-        """Ops of halves before the first that is looked at: of those that were put back, where they were first."""
-        self._removed = self._read_ops()
-        self._early_ends = messages.early_ends(queue_id, self._early.values())
+        self._ops = self._read_ops()
+        """Of halves that are done with, by their queue offset."""
+        self._last_places: dict[_Origin, int] = {}
+        """Of halves that were put back: where they were last."""
+        self._origin_ops: dict[_Origin, set[int]] = {}
+        """The ops of those, wherever they stood."""
+        self._find_put_back()
 
     def _offset_of(self, topic: str) -> int:
         """Where the check goes on; an offset that the queue does not have is moved into it."""
@@ -54,18 +70,30 @@ class HalfCheck:
         return min(max(self._offsets.query_offset(GROUP, topic, self._queue_id), first), end)
 
     def _read_ops(self) -> dict[int, int]:
-        """The halves that are done with, by their queue offset. Source: ``fillOpRemoveMap``."""
-        removed: dict[int, int] = {}
+        """Source: ``fillOpRemoveMap``."""
+        ops: dict[int, int] = {}
         for op in self._messages_of(OP_TOPIC, self._op_offset):
             text = bytes(op.body)
             if op.tags != "d" or not text.isdigit() or len(text) > _MAX_DIGITS:
                 _log.error("%s: %r says of no prepared message that it is done", self._store.path, op)
                 self._done_ops.add(op.queue_offset)
-            elif int(text) < self._half_offset:
-                self._early[int(text)] = op.queue_offset
             else:
-                removed[int(text)] = op.queue_offset
-        return removed
+                # A half that ended twice has two ops.
+                self._done_ops.update(found for found in (ops.get(int(text)),) if found is not None)
+                ops[int(text)] = op.queue_offset
+        return ops
+
+    def _find_put_back(self) -> None:
+        """Goes through all halves from where the last check ended."""
+        for half in self._messages_of(HALF_TOPIC, self._half_offset):
+            if FIRST_OFFSET in half.properties:
+                origin = _origin(half)
+                self._last_places[origin] = half.queue_offset
+                found = (self._ops.get(place) for place in (origin[0], half.queue_offset))
+                self._origin_ops.setdefault(origin, set()).update(op for op in found if op is not None)
+        meant = set().union(*self._origin_ops.values())
+        # Of what was ended before, the others speak of no half that is still looked at.
+        self._done_ops.update(op for place, op in self._ops.items() if place < self._half_offset and op not in meant)
 
     def _messages_of(self, topic: str, offset: int) -> Iterator[Message]:
         end = self._store.get_max_offset_in_queue(topic, self._queue_id)
@@ -79,55 +107,61 @@ class HalfCheck:
     def run(self, listener: "CheckListener") -> int:
         """Goes through the halves from where the last check ended; gives how many were asked for."""
         asked = 0
-        next_offset = self._half_offset
         try:
             for half in self._messages_of(HALF_TOPIC, self._half_offset):
-                if not self._is_removed(half.queue_offset) and not self._was_removed_before(half):
-                    is_due = self._is_due(half)
+                # Whoever breaks the check off finds all of it done, or nothing.
+                with self._store._holding(self._messages.ending):
+                    self._messages.check_goes_on()
+                    is_due = not self._has_ended(half) and self._is_due(half)
                     if is_due is None:
                         break
-                    if is_due:
-                        renewed = self._renew(half)
-                        # What was put back is behind: this one is never asked for again.
-                        next_offset = half.queue_offset + 1
-                        if renewed is not None:
-                            self._ask(renewed, listener)
-                            asked += 1
-                next_offset = half.queue_offset + 1
-            else:
-                # No half that was put back is left that could be meant.
-                self._done_ops.update(self._early.values())
+                    renewed = self._renew(half) if is_due else None
+                    # What was put back is behind: this one is never asked for again.
+                    self._next_offset = half.queue_offset + 1
+                if renewed is not None:
+                    self._ask(renewed, listener)
+                    asked += 1
         finally:
-            # What was put back of their halves stood before these offsets.
-            self._done_ops.update(op for op, end in self._early_ends.items() if next_offset >= end)
-            self._offsets.commit_offset(GROUP, HALF_TOPIC, self._queue_id, next_offset)
-            op_offset = self._op_offset
-            while op_offset in self._done_ops:
-                op_offset += 1
-            self._offsets.commit_offset(GROUP, OP_TOPIC, self._queue_id, op_offset)
+            self.note_offsets()
         return asked
 
-    def _is_removed(self, queue_offset: int) -> bool:
-        op_offset = self._removed.pop(queue_offset, None)
-        if op_offset is not None:
-            self._done_ops.add(op_offset)
-        return op_offset is not None
+    def note_offsets(self) -> None:
+        """Sets the offsets from which the next check is to go on, in memory."""
+        self._offsets.commit_offset(GROUP, HALF_TOPIC, self._queue_id, self._next_offset)
+        op_offset = self._op_offset
+        while op_offset in self._done_ops:
+            op_offset += 1
+        self._offsets.commit_offset(GROUP, OP_TOPIC, self._queue_id, op_offset)
+
+    def _has_ended(self, half: Message) -> bool:
+        """Whether a half has an op, wherever it stood, or stands further on as well.
+
+        4.9.3 forgets where it was first once it has passed that place, and asks for the message all the same.
+        """
+        origin = _origin(half)
+        if self._last_places.get(origin, half.queue_offset) > half.queue_offset:
+            # Its ops count until the last place is passed.
+            return True
+        own = self._ops.get(half.queue_offset)
+        ops = self._origin_ops.get(origin, set()) | ({own} if own is not None else set())
+        self._done_ops |= ops
+        return bool(ops)
 
     def _is_due(self, half: Message) -> bool | None:
         """Whether a half is to be asked for; ``None`` where this check ends before it.
 
         One that was asked for too often, or is older than messages are kept, is given up. One with an immunity
-        of its own is put back behind the others while that lasts, and then keeps its first offset, by which
-        its end names it. Source: ``needDiscard``, ``needSkip``, ``check``, ``checkPrepareQueueOffset``.
+        of its own is put back behind the others while that lasts.
+        Source: ``needDiscard``, ``needSkip``, ``check``, ``checkPrepareQueueOffset``.
         """
         age_ms = self._store.now() - half.born_timestamp
         properties = half.properties
-        times = number(properties.get("TRANSACTION_CHECK_TIMES"), 0)
+        times = number(properties.get(CHECK_TIMES), 0)
         if times >= self._options.transaction_check_max:
             self._discard(half, properties)
             return False
         if age_ms > self._options.file_reserved_time * _MS_OF_HOUR:
-            self._discard(half, properties | {"TRANSACTION_CHECK_TIMES": str(times + 1)})
+            self._discard(half, properties | {CHECK_TIMES: str(times + 1)})
             return False
         if half.store_timestamp >= self._start_ms:
             return None
@@ -138,22 +172,8 @@ class HalfCheck:
         immunity_ms = self._options.transaction_time_out if immunity_s == -1 else immunity_s * 1000
         if age_ms >= immunity_ms:
             return True
-        first_offset = properties.get("TRAN_PREPARED_QUEUE_OFFSET", str(half.queue_offset))
-        if not self._is_removed(number(first_offset, -1)):
-            self._put_back(half, properties | {"TRAN_PREPARED_QUEUE_OFFSET": first_offset})
+        self._put_back(half, _with_first_offset(half))
         return False
-
-    def _was_removed_before(self, half: Message) -> bool:
-        """Whether a half that was put back was ended by where it was first.
-
-        4.9.3 forgets that once it has passed that place, and asks for the message all the same.
-        """
-        first_offset = number(half.properties.get("TRAN_PREPARED_QUEUE_OFFSET"), -1)
-        op_offset = self._early.get(first_offset)
-        if op_offset is None:
-            return self._is_removed(first_offset)
-        self._done_ops.add(op_offset)
-        return True
 
     def _put_back(self, half: Message, properties: Mapping[str, str]) -> PutMessageResult | None:
         """Source: ``renewHalfMessageInner``, which forgets flag and reconsume times."""
@@ -164,9 +184,10 @@ class HalfCheck:
 
     def _renew(self, half: Message) -> Message | None:
         """Puts a half back with one check more, and gives what was put; ``None`` where it has ended meanwhile."""
-        properties = half.properties
-        times = number(properties.get("TRANSACTION_CHECK_TIMES"), 0) + 1
-        result = self._put_back(half, properties | {"TRANSACTION_CHECK_TIMES": str(times)})
+        # 4.9.3 lets a half with an immunity alone keep its first offset.
+        properties = half.properties if self._store.compat else _with_first_offset(half)
+        times = number(properties.get(CHECK_TIMES), 0) + 1
+        result = self._put_back(half, properties | {CHECK_TIMES: str(times)})
         return None if result is None else stored_message(self._store, result)
 
     def _ask(self, renewed: Message, listener: "CheckListener") -> None:
@@ -183,3 +204,15 @@ class HalfCheck:
         _log.error("%s: %r goes to %s: nobody decided on it", self._store.path, half, CHECK_MAX_TIME_TOPIC)
         dead = replace(MessageExtBrokerInner.like(half), topic=CHECK_MAX_TIME_TOPIC, queue_id=0, properties=properties)
         self._messages.give_up(half, dead)
+
+
+def _origin(half: Message) -> _Origin:
+    first_offset = number(half.properties.get(FIRST_OFFSET), half.queue_offset)
+    return first_offset, half.born_timestamp, half.born_host, half.unique_key
+
+
+def _with_first_offset(half: Message) -> dict[str, str]:
+    """The properties of a half that is put back: it keeps its first offset, by which its end may name it."""
+    properties = half.properties
+    properties.setdefault(FIRST_OFFSET, str(half.queue_offset))
+    return properties

@@ -9,7 +9,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from mqstore._native import Message, PutMessageResult
-from mqstore.errors import MessageIllegalError, MQStoreError, PutError, ServiceNotAvailableError
+from mqstore.errors import (
+    FlushDiskTimeoutError,
+    FlushSlaveTimeoutError,
+    MessageIllegalError,
+    MQStoreError,
+    PutError,
+    ServiceNotAvailableError,
+    SlaveNotAvailableError,
+)
 from mqstore.status import PutMessageStatus
 from mqstore.store.messages import MessageExtBrokerInner
 
@@ -18,11 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHECK_MAX_TIME_TOPIC",
+    "CHECK_TIMES",
+    "FIRST_OFFSET",
     "GROUP",
     "HALF_TOPIC",
     "OP_TOPIC",
     "TRANSACTION_TYPE",
     "LocalTransactionState",
+    "check_confirmed",
     "final_message",
     "illegal",
     "number",
@@ -34,6 +45,10 @@ HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 GROUP = "CID_RMQ_SYS_TRANS"
+CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+"""How often a half was asked for."""
+FIRST_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
+"""Where a half that was put back stood first in its queue."""
 TRANSACTION_TYPE = 0x3 << 2
 _COMMIT_TYPE = 0x2 << 2
 _MAX_QUEUE_ID = 2**31 - 1
@@ -56,7 +71,7 @@ class LocalTransactionState(StrEnum):
     """That cannot be said yet: it is asked for again."""
 
 
-def final_message(half: Message, *, multi_dispatch: bool) -> MessageExtBrokerInner:
+def final_message(store: "MessageStore", half: Message) -> MessageExtBrokerInner:
     """What a commit puts to the message's topic. Source: ``endMessageTransaction``.
 
     Its properties are encoded before ``REAL_TOPIC``, ``REAL_QID`` and ``TRAN_MSG`` are taken away, and
@@ -66,7 +81,9 @@ def final_message(half: Message, *, multi_dispatch: bool) -> MessageExtBrokerInn
     topic, queue_id = properties.get("REAL_TOPIC"), number(properties.get("REAL_QID"), -1)
     if topic is None or not 0 <= queue_id <= _MAX_QUEUE_ID:
         raise MQStoreError(f"expected REAL_TOPIC and REAL_QID, found {properties!r} in {half!r}")
-    if multi_dispatch and "INNER_MULTI_DISPATCH" in properties:
+    if not store.compat:
+        properties.pop(FIRST_OFFSET, None)
+    if store.options.enable_multi_dispatch and "INNER_MULTI_DISPATCH" in properties:
         for name in ("REAL_TOPIC", "REAL_QID", "TRAN_MSG"):
             properties.pop(name, None)
     return replace(
@@ -89,6 +106,31 @@ def stored(result: PutMessageResult) -> PutMessageResult:
     }.get(result.status, PutError)
     error = kind(result.reason or result.status)
     error.status = result.status
+    raise error
+
+
+def check_confirmed(store: "MessageStore", result: PutMessageResult) -> None:
+    """Says of a message that is in the log whether it is also where it has to be, as ``put`` does.
+
+    Raises:
+        FlushDiskTimeoutError: the disk did not confirm it.
+        FlushSlaveTimeoutError: no slave confirmed it.
+        SlaveNotAvailableError: no slave is near enough to confirm it.
+    """
+    error: FlushDiskTimeoutError | FlushSlaveTimeoutError | SlaveNotAvailableError
+    if result.status is PutMessageStatus.FLUSH_DISK_TIMEOUT:
+        error = FlushDiskTimeoutError(
+            f"the message is stored; the disk did not confirm it {store._flush_waiters.in_time}"
+        )
+    elif result.status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
+        error = FlushSlaveTimeoutError(
+            f"the message is stored; a slave did not confirm it {store._transfer_waiters.in_time}"
+        )
+    elif result.status is PutMessageStatus.SLAVE_NOT_AVAILABLE:
+        error = SlaveNotAvailableError("the message is stored; no slave is near enough to confirm it")
+    else:
+        return
+    error.result = result
     raise error
 
 

@@ -22,6 +22,7 @@ from mqstore.store.waiting import OffsetWaiters
 if TYPE_CHECKING:
     from mqstore.consumer.manager import ConsumerManager
     from mqstore.services import ServiceThread
+    from mqstore.store.transactional_messages import TransactionalMessages
 
 __all__ = ["LifeCycle"]
 
@@ -113,6 +114,7 @@ class LifeCycle(_native.Store):
                 for service in services:
                     closing.callback(service.closing)
                 closing.callback(self.consumers.close)
+                closing.callback(self._break_off_check)
         finally:
             _open_stores.discard(self)
             self._services = []
@@ -122,6 +124,12 @@ class LifeCycle(_native.Store):
             self._flush_waiters.failed(StoreClosedError("the store is closed"))
             # Stored it is, as who waits in a thread is told.
             self._transfer_waiters.given_up()
+
+    def _break_off_check(self) -> None:
+        """Ends a check of prepared messages in another thread, which may be in its user's function for long."""
+        transactions: TransactionalMessages | None = getattr(self, "_transactions", None)
+        if transactions is not None:
+            transactions.break_off()
 
     def _end_configuration(self) -> None:
         """Lets nothing of this store write its configuration any more, which may be another writer's soon."""

@@ -13,9 +13,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from mqstore._native import PutMessageResult
-from mqstore.errors import MQStoreError
+from mqstore.errors import FlushDiskTimeoutError, FlushSlaveTimeoutError, MQStoreError, SlaveNotAvailableError
 from mqstore.store.delayed import DELIVER_AT
-from mqstore.store.half_messages import HALF_TOPIC, TRANSACTION_TYPE, illegal, stored_message
+from mqstore.store.half_messages import (
+    CHECK_TIMES,
+    FIRST_OFFSET,
+    HALF_TOPIC,
+    TRANSACTION_TYPE,
+    illegal,
+    stored_message,
+)
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -51,6 +58,7 @@ class Transaction:
         self._store, self._group = store, group
         self._prepared: list[PreparedMessage] = []
         self._has_ended = False
+        store._transactions.watch(self, self._prepared)
 
     @property
     def prepared(self) -> list[PreparedMessage]:
@@ -76,6 +84,10 @@ class Transaction:
         if self._has_ended:
             raise ValueError("the transaction has ended")
         own = dict(properties or {})
+        if not self._store.compat:
+            # Of a message that was one of a transaction before, and was asked for there.
+            for name in (CHECK_TIMES, FIRST_OFFSET):
+                own.pop(name, None)
         is_timed = given.get("deliver_at") is not None
         if not {"DELAY", DELIVER_AT}.isdisjoint(own) or given.get("delay_time_level") or is_timed:
             raise illegal("a message of a transaction cannot be delayed")
@@ -128,6 +140,9 @@ class Transaction:
         Raises:
             PutError: one could not be put to its topic. It and those behind it stay prepared: commit again, roll
                 back, or leave them to the check.
+            FlushDiskTimeoutError: all are committed; the disk did not confirm one in time.
+            FlushSlaveTimeoutError: all are committed; no slave confirmed one in time.
+            SlaveNotAvailableError: all are committed; no slave was near enough to confirm one.
         """
         self._end(commit=True)
 
@@ -141,9 +156,16 @@ class Transaction:
 
     def _end(self, *, commit: bool) -> None:
         self._has_ended = True
+        unconfirmed: MQStoreError | None = None
         while self._prepared:
-            self._store._transactions.end_prepared(self._prepared[0].commit_log_offset, commit=commit)
+            try:
+                self._store._transactions.end_prepared(self._prepared[0].commit_log_offset, commit=commit)
+            except (FlushDiskTimeoutError, FlushSlaveTimeoutError, SlaveNotAvailableError) as error:
+                # This one has ended, and the others are to end as well.
+                unconfirmed = unconfirmed or error
             self._prepared.pop(0)
+        if unconfirmed is not None:
+            raise unconfirmed
 
     def __enter__(self) -> Self:
         """The transaction itself."""

@@ -5,31 +5,34 @@ Source: ``TransactionalMessageServiceImpl``, ``EndTransactionProcessor``.
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from mqstore._native import Message, PutMessageResult
-from mqstore.errors import MQStoreError
+from mqstore.errors import MQStoreError, StoreClosedError
 from mqstore.store.arguments import check_function
 from mqstore.store.half_check import HalfCheck
 from mqstore.store.half_messages import (
     HALF_TOPIC,
     OP_TOPIC,
     LocalTransactionState,
+    check_confirmed,
     final_message,
     stored,
     stored_message,
 )
+from mqstore.store.half_places import HalfPlaces, Place
 from mqstore.store.messages import MessageExtBrokerInner
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
+    from mqstore.store.transaction import PreparedMessage
 
 __all__ = ["CheckListener", "TransactionalMessages", "check_listener"]
 
 
-_Places = dict[int, int | LocalTransactionState]
-"""Where halves stand by now, or what a check has decided, by where they were prepared."""
 CheckListener = Callable[[Message], LocalTransactionState]
 """Decides on a message in doubt, which it gets as it stands in the half topic: its properties
 ``REAL_TOPIC``, ``REAL_QID``, ``UNIQ_KEY``, ``PGROUP`` and ``TRANSACTION_CHECK_TIMES`` say what it is."""
@@ -51,22 +54,33 @@ class TransactionalMessages:
         """The transactions of a store."""
         self._store = store
         self._checking = threading.Lock()
-        self._ending = threading.RLock()
-        self._live: _Places = {}
+        self.ending = threading.RLock()
+        """Held while a half ends or is put back."""
+        self._live = HalfPlaces()
         """Of the halves of transactions of this process."""
-        self._preparing: dict[int, _Places] = {}
+        self._preparing: dict[int, HalfPlaces] = {}
         """Of the halves that were moved while one was being prepared, for each that is."""
-        self._early_ends: dict[int, dict[int, int]] = {}
-        """Of each queue's ops that came behind their halves: where the halves ended when a check saw them first."""
+        self._collected: deque[list[PreparedMessage]] = deque()
+        """What was left of transactions that nobody has any more. Told by the garbage collector, which comes at any
+        time: nobody may wait for a lock there."""
+        self._check: HalfCheck | None = None
+        """The one that is under way."""
+        self._is_broken_off = False
         self._ended: set[int] | None = None
         """The halves that have ended since the check that is under way began."""
 
-    def early_ends(self, queue_id: int, ops: Iterable[int]) -> dict[int, int]:
-        """Ops of halves that checks have gone past, by where all was that can have been put back of those halves."""
-        end = self._store.get_max_offset_in_queue(HALF_TOPIC, queue_id)
-        before = self._early_ends.get(queue_id, {})
-        self._early_ends[queue_id] = found = {op: before.get(op, end) for op in ops}
-        return found
+    def watch(self, transaction: object, prepared: "list[PreparedMessage]") -> None:
+        """Forgets what a transaction has prepared and not ended, once nobody has the transaction any more."""
+        weakref.finalize(transaction, self._collect, prepared).atexit = False
+
+    def _collect(self, prepared: "list[PreparedMessage]") -> None:
+        if prepared:
+            self._collected.append(prepared)
+
+    def _forget_collected(self) -> None:
+        while self._collected:
+            for half in self._collected.popleft():
+                self._live.forget(half.commit_log_offset)
 
     @contextlib.contextmanager
     def preparing(self) -> Iterator[Callable[[int], None]]:
@@ -74,18 +88,19 @@ class TransactionalMessages:
 
         A put that waits for the disk or for a slave is in the log already: a check can come to it before it returns.
         """
-        moved: _Places = {}
-        with self._store._holding(self._ending):
+        moved = HalfPlaces()
+        with self._store._holding(self.ending):
+            self._forget_collected()
             self._preparing[id(moved)] = moved
 
         def prepared(commit_log_offset: int) -> None:
-            with self._store._holding(self._ending):
-                self._live[commit_log_offset] = moved.get(commit_log_offset, commit_log_offset)
+            with self._store._holding(self.ending):
+                self._live.set(commit_log_offset, moved.now(commit_log_offset))
 
         try:
             yield prepared
         finally:
-            with self._store._holding(self._ending):
+            with self._store._holding(self.ending):
                 del self._preparing[id(moved)]
 
     def end_prepared(self, commit_log_offset: int, *, commit: bool) -> None:
@@ -94,32 +109,39 @@ class TransactionalMessages:
         Raises:
             MQStoreError: a check has decided otherwise.
             PutError: the message or its end could not be put.
+            FlushDiskTimeoutError: it has ended; the disk did not confirm the message.
+            FlushSlaveTimeoutError: it has ended; no slave confirmed the message.
+            SlaveNotAvailableError: it has ended; no slave is near enough to confirm the message.
         """
-        with self._store._holding(self._ending):
-            now_at = self._live.get(commit_log_offset, commit_log_offset)
+        with self._store._holding(self.ending):
+            now_at = self._live.now(commit_log_offset)
             if isinstance(now_at, LocalTransactionState):
-                del self._live[commit_log_offset]
+                self._live.forget(commit_log_offset)
                 was_committed = now_at is LocalTransactionState.COMMIT_MESSAGE
                 if was_committed != commit:
                     done = "committed" if was_committed else "rolled back"
                     raise MQStoreError(f"the message prepared at {commit_log_offset} was {done} by a check already")
                 return
-            self.end(now_at, commit=commit)
-            self._live.pop(commit_log_offset, None)
+            committed = self.end(now_at, commit=commit)
+            self._live.forget(commit_log_offset)
+        if committed is not None:
+            check_confirmed(self._store, committed)
 
-    def _moved(self, before: int, after: int | LocalTransactionState) -> None:
+    def _moved(self, before: int, after: Place) -> None:
         """A check has put a half back, or has ended it."""
-        for prepared_at, now_at in self._live.items():
-            if now_at == before:
-                self._live[prepared_at] = after
-                return
+        self._forget_collected()
+        prepared_at = self._live.prepared_at(before)
+        if prepared_at is not None:
+            self._live.set(prepared_at, after)
+            return
         for moved in self._preparing.values():
-            prepared_at = next((first for first, now_at in moved.items() if now_at == before), before)
-            moved[prepared_at] = after
+            prepared_at = moved.prepared_at(before)
+            moved.set(before if prepared_at is None else prepared_at, after)
 
     def put_back(self, half: Message, message: MessageExtBrokerInner) -> PutMessageResult | None:
         """Puts a half behind the others; ``None`` where it has ended meanwhile."""
-        with self._store._holding(self._ending):
+        with self._store._holding(self.ending):
+            self.check_goes_on()
             if self._ended is not None and half.commit_log_offset in self._ended:
                 return None
             result = stored(self._store.put_message(message))
@@ -128,21 +150,26 @@ class TransactionalMessages:
 
     def give_up(self, half: Message, dead: MessageExtBrokerInner) -> None:
         """Puts a half that nobody could decide on where it can be found, unless it has ended meanwhile."""
-        with self._store._holding(self._ending):
+        with self._store._holding(self.ending):
+            self.check_goes_on()
             if self._ended is None or half.commit_log_offset not in self._ended:
                 stored(self._store.put_message(dead))
+                if not self._store.compat:
+                    # A check that comes to it again, since the offset of this one was lost, would put it there again.
+                    self._delete_prepared(half)
 
     def decide(self, half: Message, state: LocalTransactionState) -> None:
         """Ends a half as a listener said, unless it has ended meanwhile."""
-        with self._store._holding(self._ending):
+        with self._store._holding(self.ending):
+            self.check_goes_on()
             if state is LocalTransactionState.UNKNOW:
                 return
             if self._ended is None or half.commit_log_offset not in self._ended:
                 self.end(half.commit_log_offset, commit=state is LocalTransactionState.COMMIT_MESSAGE)
                 self._moved(half.commit_log_offset, state)
 
-    def end(self, commit_log_offset: int, *, commit: bool) -> None:
-        """Commits a half or rolls it back.
+    def end(self, commit_log_offset: int, *, commit: bool) -> PutMessageResult | None:
+        """Commits a half or rolls it back; gives what was put to the message's topic.
 
         Raises:
             MQStoreError: there is no half.
@@ -151,16 +178,12 @@ class TransactionalMessages:
         half = self._store.look_message_by_offset(commit_log_offset)
         if half is None or half.topic != HALF_TOPIC:
             raise MQStoreError(f"expected a prepared message at {commit_log_offset} in the log, found {half!r}")
-        with self._store._holding(self._ending):
-            if commit:
-                stored(self._store.put_message(final_message(half, multi_dispatch=self._multi_dispatch)))
+        with self._store._holding(self.ending):
+            committed = stored(self._store.put_message(final_message(self._store, half))) if commit else None
             self._delete_prepared(half)
             if self._ended is not None:
                 self._ended.add(commit_log_offset)
-
-    @property
-    def _multi_dispatch(self) -> bool:
-        return self._store.options.enable_multi_dispatch
+            return committed
 
     def _delete_prepared(self, half: Message) -> None:
         """Says that a half is done with. Source: ``addRemoveTagInTransactionOp``, ``makeOpMessageInner``."""
@@ -187,11 +210,13 @@ class TransactionalMessages:
 
         Raises:
             TypeError: the listener is no function.
+            StoreClosedError: the store is being closed.
         """
         check_listener(listener)
         store = self._store
         with self._store._holding(self._checking):
-            with self._store._holding(self._ending):
+            with self._store._holding(self.ending):
+                self._forget_collected()
                 self._ended = set()
                 # What has ended by now is in the queues, also what a transient store pool holds of it.
                 store._engine.commit(0)
@@ -199,8 +224,34 @@ class TransactionalMessages:
             offsets = store.consumers.offsets
             queues = [queue_id for topic, queue_id, *_ in store._queues() if topic == HALF_TOPIC]
             try:
-                return sum(HalfCheck(self, offsets, queue_id).run(listener) for queue_id in queues)
+                return sum(self._check_queue(HalfCheck(self, offsets, queue_id), listener) for queue_id in queues)
             finally:
                 self._ended = None
                 if queues:
                     offsets.persist()
+
+    def _check_queue(self, check: HalfCheck, listener: CheckListener) -> int:
+        self._check = check
+        try:
+            return check.run(listener)
+        finally:
+            self._check = None
+
+    def check_goes_on(self) -> None:
+        """Asked by a check that holds :attr:`ending`.
+
+        Raises:
+            StoreClosedError: the store is being closed.
+        """
+        if self._is_broken_off:
+            raise StoreClosedError("the check of prepared messages was broken off: the store is closed")
+
+    def break_off(self) -> None:
+        """The store is about to be closed: a check does nothing any more, and what it has done is known to the offsets.
+
+        Its listener is not waited for: it may wait for who closes the store.
+        """
+        with self.ending:
+            self._is_broken_off = True
+            if self._check is not None:
+                self._check.note_offsets()
