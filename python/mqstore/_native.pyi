@@ -842,6 +842,8 @@ class Store:
         """Sees what a live writer has added; gives how many messages."""
     def _timed_waiting(self) -> tuple[int, int | None] | None:
         """How many timed messages wait, and when the first is due; ``None`` where nobody delivers them."""
+    def _first_not_due(self, delay_level: int) -> int:
+        """The queue offset of a delay level's first message that is not due yet, or the end of its queue."""
     def _first_waiting_timed(self) -> int | None:
         """Where the first timed message stands in the log that is not delivered."""
 

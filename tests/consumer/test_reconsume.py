@@ -199,3 +199,17 @@ def test_numbers_of_queues_are_bounded(open_store: Opener) -> None:
     groups.write_text('{"subscriptionGroupTable":{"g":{"retryQueueNums":2147483648}}}')
     with pytest.raises(mqstore.MQStoreError, match="retryQueueNums"):
         open_store().consumer("g", "orders")
+
+
+def test_what_comes_again_is_in_further_queues_once(open_store: Opener) -> None:
+    light = {"enableMultiDispatch": True, "enableLmq": True}
+    store = open_store(messageDelayLevel=AT_ONCE, schedule_messages=True, **light)
+    store.consumers.groups.update(mqstore.SubscriptionGroupConfig(group_name="g", retry_max_times=2))
+    store.put("orders", b"bad", queue_id=0, properties={"INNER_MULTI_DISPATCH": "%LMQ%a"})
+    with store.consumer("g", "orders") as consumer:
+        for _ in range(3):
+            message = consumer.poll(LATER)
+            assert message is not None
+            consumer.reconsume_later(message)
+    assert len(store.topic("%DLQ%g")) == 1
+    assert [message.topic for message in store.topic("%LMQ%a").queue(0)] == ["orders"]

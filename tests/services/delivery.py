@@ -1,5 +1,6 @@
 """What the tests of services that deliver messages need."""
 
+from pathlib import Path
 from typing import TypeVar
 
 import mqstore
@@ -32,6 +33,24 @@ def wait_for_passes(service: DeliveryService) -> None:
     service.deliver = counted  # type: ignore[method-assign]
     wait_until(lambda: passes >= TWO_PASSES)
     service.deliver = deliver  # type: ignore[method-assign]
+
+
+def append_foreign(store: mqstore.MessageStore, queue_id: int, body: bytes, properties: dict[str, str]) -> None:
+    """Appends a record to the topic of timed messages, where nobody can put one.
+
+    ``XQSTORE`` stands for ``MQSTORE`` in the properties' names and values.
+    """
+    folder = Path(store.path).with_name("foreign")
+    with mqstore.open(folder, "rw") as source:
+        message = mqstore.MessageExtBrokerInner(
+            topic="XQSTORE_TIMED_TOPIC", queue_id=queue_id, body=body, properties=properties
+        )
+        offset = source.put_message(message).wrote_offset
+        assert offset is not None
+        found = source.look_message_by_offset(offset)
+        assert found is not None
+        record = bytes(found.record_bytes).replace(b"XQSTORE", b"MQSTORE")
+    assert store._append_encoded(record, keep_times=False, keep_offsets=False) == 1
 
 
 def bodies(store: mqstore.MessageStore, topic: str = "orders") -> list[bytes]:

@@ -263,9 +263,9 @@ def test_delivered_messages_go_to_further_queues(open_store: Opener, clock: Hand
     clock.now_ms += 1000
     wait_until(lambda: len(store.topic("orders")) == 1)
     found = store.topic("orders").queue(0)[0].properties
-    assert found["INNER_MULTI_QUEUE_OFFSET"] == "1,1"
+    assert found["INNER_MULTI_QUEUE_OFFSET"] == "0,0"
     assert "DELAY" not in found
-    assert len(store.topic("%LMQ%a").queue(0)) == 2
+    assert len(store.topic("%LMQ%a").queue(0)) == 1
 
 
 def test_what_offsets_say_is_in_the_files_before_them(open_store: Opener, clock: HandClock, tmp_path: Path) -> None:
@@ -291,3 +291,19 @@ def test_a_delayed_message_comes_to_no_delayed_topic(open_store: Opener, clock: 
     with pytest.raises(mqstore.MessageIllegalError, match="SCHEDULE_TOPIC_XXXX"):
         store.put("SCHEDULE_TOPIC_XXXX", b"again", properties={"DELAY": "1"})
     assert store.get_max_phy_offset() == 0
+
+
+def test_a_level_that_there_is_no_more_is_the_last_one(open_store: Opener, clock: HandClock) -> None:
+    store = open_store(clock=clock, messageDelayLevel="1s 2s 1h 2h")
+    for level in (3, 4):
+        store.put("orders", b"%d" % level, queue_id=0, delay_time_level=level)
+    store.close()
+    store = open_store(clock=clock, messageDelayLevel="1s 2s", schedule_messages=True)
+    clock.now_ms += 1999
+    wait_for_passes(service_of(store, ScheduleMessageService))
+    assert bodies(store) == []
+    clock.now_ms += 1
+    wait_until(lambda: sorted(bodies(store)) == [b"3", b"4"])
+    wait_until(lambda: service_of(store, ScheduleMessageService).offset_table == {3: 1, 4: 1})
+    store.close()
+    assert offsets_in(store.path) == {3: 1, 4: 1}

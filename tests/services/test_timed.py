@@ -11,7 +11,7 @@ import mqstore
 from mqstore.services import ScheduleMessageService, TimedMessageService
 from mqstore.store.delayed import DELIVER_AT, TIMED_TOPIC
 from tests.services.conftest import HandClock
-from tests.services.delivery import bodies, service_of, wait_for_passes
+from tests.services.delivery import append_foreign, bodies, service_of, wait_for_passes
 from tests.store.conftest import Opener
 from tests.store_files import copy_store
 from tests.waiting import wait_until
@@ -221,10 +221,9 @@ def test_what_cannot_be_delivered_keeps_nobody_waiting(
     open_store: Opener, clock: HandClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = open_store(clock=clock, schedule_messages=True)
-    nowhere = mqstore.MessageExtBrokerInner(topic=TIMED_TOPIC, queue_id=0, body=b"to nowhere")
-    for properties in ({}, {DELIVER_AT: "x"}, {DELIVER_AT: "9", "REAL_TOPIC": TIMED_TOPIC, "REAL_QID": "0"}):
-        nowhere.properties = properties
-        store.put_message(nowhere)
+    deliver_at, topic = DELIVER_AT.replace("M", "X", 1), TIMED_TOPIC.replace("M", "X", 1)
+    for properties in ({}, {deliver_at: "x"}, {deliver_at: "9", "REAL_TOPIC": topic, "REAL_QID": "0"}):
+        append_foreign(store, 0, b"to nowhere", properties)
     store.put("orders", b"good", deliver_at=clock.now_ms + 1)
     clock.now_ms += 1000
     wait_until(lambda: len(store.topic("orders")) == 1)
@@ -234,6 +233,24 @@ def test_what_cannot_be_delivered_keeps_nobody_waiting(
     assert "it has no REAL_TOPIC" in told[0]
     assert f"its REAL_TOPIC is {TIMED_TOPIC}" in "".join(told)
     assert store._timed_waiting() == (0, None)
+
+
+def test_what_others_bring_between_the_records_of_progress_hides_none(open_store: Opener, clock: HandClock) -> None:
+    store = open_store(clock=clock)
+    for number in range(3):
+        store.put("orders", b"%d" % number, queue_id=0, deliver_at=clock.now_ms + 1)
+    store._reput()
+    clock.now_ms += 1
+    assert deliver_now(store) == 3
+    store._engine.persist_timed()
+    for _ in range(20):
+        append_foreign(store, 1, b"garbage", {})
+    with pytest.raises(mqstore.MessageIllegalError, match="time of delivery"):
+        store.put(TIMED_TOPIC, b"garbage", queue_id=1)
+    store.close()
+    store = open_store(clock=clock)
+    assert deliver_now(store) == 0
+    assert bodies(store) == [b"0", b"1", b"2"]
 
 
 def test_a_store_that_takes_no_messages_loses_none(open_store: Opener, clock: HandClock) -> None:

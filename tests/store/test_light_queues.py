@@ -8,6 +8,7 @@ import mqstore
 from mqstore import MessageExtBatch
 from mqstore.verify import verify
 from tests.store.conftest import SMALL, Opener
+from tests.waiting import wait_until
 
 LIGHT = {"enableMultiDispatch": True, "enableLmq": True}
 TO_A = {"INNER_MULTI_DISPATCH": "%LMQ%a"}
@@ -67,3 +68,17 @@ def test_a_queue_that_is_named_twice_is_whole(open_store: Opener, tmp_path: Path
     store.close()
     audit, findings = verify(str(tmp_path / "store"), **(SMALL | LIGHT))
     assert (audit.counts, findings) == ({}, [])
+
+
+@pytest.mark.parametrize("compat", [False, True])
+def test_a_delayed_message_is_in_further_queues_once_it_is_delivered(open_store: Opener, *, compat: bool) -> None:
+    clock = [1_780_000_000_000]
+    given = LIGHT | {"clock": lambda: clock[0], "messageDelayLevel": "1s", "compat": compat}
+    store = open_store(**given, schedule_messages=True)
+    store.put("t", b"delayed", queue_id=0, delay_time_level=1, properties=TO_A)
+    store.put("t", b"other", queue_id=0)
+    # With compat it is there before it is due, and once more then.
+    assert light_bodies(store) == ([b"delayed"] if compat else [])
+    clock[0] += 1000
+    wait_until(lambda: len(store.topic("t").queue(0)) == 2)
+    assert light_bodies(store) == [b"delayed"] * (2 if compat else 1)

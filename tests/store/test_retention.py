@@ -298,15 +298,54 @@ def test_delayed_messages_that_wait_are_kept(open_store: Opener, clock: Clock) -
     wait_until(lambda: len(store.topic("late")) == 1)
     fill(store, 1)
     wait_until(lambda: store.execute_delete_files_manually() > 0)
-    store.close()
-    # Where nobody delivers them they are messages as others are.
+
+
+def late_in_first_file(store: mqstore.MessageStore, clock: Clock) -> None:
+    """A message that is due in ten hours, and files behind it, of which the last is five hours younger."""
+    store.put("late", b"kept", delay_time_level=1, queue_id=0)
+    fill(store, 2)
+    clock.now_ms += 5 * HOUR
+    fill(store, 1)
+
+
+def test_delayed_messages_are_kept_until_they_are_due_where_nobody_delivers_them(
+    open_store: Opener, clock: Clock
+) -> None:
+    given: dict[str, Any] = {"clock": clock, "messageDelayLevel": "10h", "fileReservedTime": 1}
     store = open_store(**given)
-    store.put("late", b"gone", delay_time_level=1, queue_id=0)
+    late_in_first_file(store, clock)
+    store.close()
+    for role in ("ASYNC_MASTER", "SLAVE"):
+        store = open_store(**given, brokerRole=role)
+        assert store.execute_delete_files_manually() == 0
+        store.close()
+    # A slave has a file of offsets from the time when it was made, if it has one.
+    path = store.path / "config" / "delayOffset.json"
+    path.write_text('{"offsetTable":{1:0}}')
+    clock.now_ms += 5 * HOUR
+    store = open_store(**given)
     fill(store, 1)
-    clock.now_ms += 2 * HOUR
-    fill(store, 1)
+    assert store.execute_delete_files_manually() == 0
+    store.close()
+    store = open_store(**given, brokerRole="SLAVE")
     assert store.execute_delete_files_manually() > 0
-    assert len(store.topic("SCHEDULE_TOPIC_XXXX")) == 0
+
+
+def test_delayed_messages_are_kept_while_delivery_is_paused(open_store: Opener, clock: Clock) -> None:
+    given: dict[str, Any] = {"clock": clock, "messageDelayLevel": "10h", "fileReservedTime": 1}
+    store = open_store(**given, schedule_messages=True)
+    late_in_first_file(store, clock)
+    store.handle_schedule_message_service("SLAVE")
+    # It is due by now, and nobody has delivered anything yet.
+    clock.now_ms += 20 * HOUR
+    fill(store, 1)
+    assert store.execute_delete_files_manually() == 0
+    store.close()
+    store = open_store(**given)
+    assert store.execute_delete_files_manually() == 0
+    store.handle_schedule_message_service("ASYNC_MASTER")
+    wait_until(lambda: [bytes(message.body) for message in store.topic("late")] == [b"kept"])
+    wait_until(lambda: store.execute_delete_files_manually() > 0)
 
 
 def test_timed_messages_that_wait_are_kept_whoever_delivers_them(open_store: Opener, clock: Clock) -> None:
@@ -355,6 +394,7 @@ def test_queues_without_messages_are_removed_when_asked_for(open_store: Opener, 
     store = open_store(clock=clock, fileReservedTime=0)
     store.put("gone", b"first", queue_id=3)
     store.put("delayed", b"", delay_time_level=1)
+    clock.now_ms += 1000
     fill(store, 2)
     store.execute_delete_files_manually()
     assert store.topic("gone").queue_ids == [3]
@@ -365,15 +405,38 @@ def test_queues_without_messages_are_removed_when_asked_for(open_store: Opener, 
     assert [bytes(message.body) for message in store.topic("gone")] == [b"again"]
 
 
+def test_queues_of_transactions_go_on_where_they_are(open_store: Opener, clock: Clock) -> None:
+    store = open_store(clock=clock, fileReservedTime=1, transactionTimeOut=0)
+    for _ in range(5):
+        with store.transaction() as transaction:
+            transaction.put("orders", b"ended", queue_id=0)
+    clock.now_ms += 1
+    assert store.check_transactions(lambda _message: mqstore.LocalTransactionState.UNKNOW) == 0
+    fill(store, 2)
+    clock.now_ms += 2 * HOUR
+    fill(store, 1)
+    assert store.execute_delete_files_manually() > 0
+    assert store.clean_expired_consume_queue() == 1  # the one of orders
+    store.transaction().put("orders", b"in doubt", queue_id=0)
+    store.close()
+    store = open_store(clock=clock, transactionTimeOut=0)
+    clock.now_ms += 1
+    assert store.check_transactions(lambda _message: mqstore.LocalTransactionState.COMMIT_MESSAGE) == 1
+    assert [bytes(message.body) for message in store.topic("orders")] == [b"in doubt"]
+
+
 def test_topics_nobody_uses_are_removed_when_asked_for(open_store: Opener) -> None:
     store = open_store(enable_lmq=True, enable_multi_dispatch=True)
+    store.transaction().put("used", b"in doubt", queue_id=0, born_timestamp=store.now() - 60_000)
     for topic in ("used", "unused", "RMQ_SYS_TRANS_OP_HALF_TOPIC"):
         store.put(topic, b"", queue_id=0, properties={"INNER_MULTI_DISPATCH": "%LMQ%a"})
     store.put("used", b"", delay_time_level=1)
     with pytest.raises(TypeError, match="found one string"):
         store.clean_unused_topic("used")
     assert store.clean_unused_topic({"used": 1, "never there": 2}.keys()) == 1
-    assert store.topics() == ["%LMQ%a", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "SCHEDULE_TOPIC_XXXX", "used"]
+    system = ["RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "SCHEDULE_TOPIC_XXXX"]
+    assert store.topics() == ["%LMQ%a", *system, "used"]
+    wait_until(lambda: store.check_transactions(lambda _message: mqstore.LocalTransactionState.UNKNOW) == 1)
 
 
 def test_what_topics_take(store: mqstore.MessageStore) -> None:

@@ -49,6 +49,10 @@ def send_message_back(
     properties = message.properties
     properties.setdefault("RETRY_TOPIC", message.topic)
     properties["WAIT"] = "false"
+    if not store.compat:
+        # Its further queues have it.
+        for name in ("INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET"):
+            properties.pop(name, None)
     most = group.retry_max_times if max_reconsume_times is None else max_reconsume_times
     is_dead = message.reconsume_times >= most or delay_level < 0
     if is_dead:

@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING
 
 from mqstore.services.delivery import BATCH_COUNT, DELAY_FOR_A_WHILE_MS, DeliveryService
+from mqstore.store.arguments import INT_MAX
 from mqstore.store.config_delay_offset import DelayOffsetManager
 from mqstore.store.config_manager import write_behind_log
+from mqstore.store.delayed import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -27,7 +29,9 @@ class ScheduleMessageService(DeliveryService):
             MQStoreError: ``delayOffset.json`` and its ``.bak`` are damaged.
         """
         super().__init__(store)
-        self._levels = range(1, store.max_delay_level + 1)
+        # What waits for a level that there was before is delivered too. No level but those that there are gets more.
+        had = {queue_id + 1 for queue_id in store._queue_ids(SCHEDULE_TOPIC) if 0 <= queue_id < INT_MAX}
+        self._levels = sorted({*range(1, store.max_delay_level + 1), *had})
         self._offsets = DelayOffsetManager(self.path / "config" / "delayOffset.json", write_behind_log(self.engine))
         self._persisted = self._offsets.all()
 
@@ -64,11 +68,13 @@ class ScheduleMessageService(DeliveryService):
     def persist(self) -> None:
         """Writes the offsets, where they have changed, after what was delivered is on the disk.
 
+        That nothing is delivered yet is written too: retention goes by it while nothing is delivered.
+
         Raises:
             MQStoreError: the disk did not take it.
         """
         offsets = self._offsets.all()
-        if offsets == self._persisted:
+        if offsets == self._persisted and self._offsets.is_there:
             return
         self._offsets.persist()
         self._persisted = offsets

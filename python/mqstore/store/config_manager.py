@@ -46,6 +46,7 @@ class ConfigManager:
         self._lock = threading.RLock()
         self._content: Json = {}
         self._written: bytes | None = None
+        self._is_there = False
         self._has_given_way = False
         """Whether it was read from the ``.bak``, which has to stay until the file is whole again."""
         self.load()
@@ -67,6 +68,7 @@ class ConfigManager:
                     self.decode(content)
                     self._content = content
                     self._has_given_way = candidate != self._path
+                    self._is_there = True
             except FileNotFoundError:
                 continue
             except ValueError as error:
@@ -75,6 +77,11 @@ class ConfigManager:
                 return
         if reasons:
             raise MQStoreError("; ".join(reasons))
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a file, or was when it was read: an empty one counts as none."""
+        return self._is_there
 
     def persist(self) -> None:
         """Writes the file where it would change.
@@ -90,7 +97,7 @@ class ConfigManager:
                 if self._has_given_way:
                     self._set_aside()
                 self._write(self._path, encoded)
-                self._content, self._written = content, encoded
+                self._content, self._written, self._is_there = content, encoded, True
 
     def _set_aside(self) -> None:
         """Keeps a damaged file under another name: the next one's ``.bak`` would be it, and the one that is not go.

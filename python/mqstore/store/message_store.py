@@ -28,6 +28,8 @@ from mqstore.services import (
 from mqstore.store.arguments import check_function
 from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_consumer_filter import persisted_filters
+from mqstore.store.config_delay_offset import DelayOffsetManager
+from mqstore.store.config_manager import read_only
 from mqstore.store.delayed import SCHEDULE_TOPIC, TIMED_TOPIC
 from mqstore.store.figures import StoreFigures
 from mqstore.store.listeners import Listener, Listeners
@@ -384,9 +386,15 @@ class MessageStore(StoreOperations):
         return next((service for service in self._services if isinstance(service, StoreStatsService)), None)
 
     def _delay_offsets(self) -> dict[int, int] | None:
-        """Where each delay level goes on; ``None`` where the store does not deliver."""
+        """Where each delay level goes on; ``None`` where nobody says so.
+
+        A slave's file was copied to it some time ago, if it has one.
+        """
         service = self._schedule_service()
-        return None if service is None else service.offset_table
+        if service is not None:
+            return service.offset_table
+        offsets = DelayOffsetManager(self.path / "config" / "delayOffset.json", read_only)
+        return offsets.all() if offsets.is_there and not self.options.is_slave else None
 
     def figures(self) -> StoreFigures:
         """What the store has done since it was opened, and how far behind it is."""

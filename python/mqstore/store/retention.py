@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mqstore.errors import StoreIOError
 from mqstore.options import parse_delete_when
+from mqstore.store.arguments import INT_MAX
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_manager import read_only
 from mqstore.store.delayed import SCHEDULE_TOPIC
@@ -189,13 +190,12 @@ class FileCleaner:
         return min((offset for offset in (first, waiting) if offset is not None), default=None)
 
     def _undelivered(self) -> Iterator[tuple[str, int, int]]:
-        """Where a store delivers delayed messages: those that wait."""
+        """Delayed messages that wait: those that are not delivered, or not due where nobody says what is."""
         offsets = self._store._delay_offsets()
-        if offsets is None:
-            return
         for topic, queue_id, *_ in self._store._queues():
-            if topic == SCHEDULE_TOPIC:
-                yield topic, queue_id, offsets.get(queue_id + 1, 0)
+            if topic == SCHEDULE_TOPIC and 0 <= queue_id < INT_MAX:
+                level = queue_id + 1
+                yield topic, queue_id, self._store._first_not_due(level) if offsets is None else offsets.get(level, 0)
 
     def _unread(self, group: str) -> list[tuple[str, int, int]] | None:
         """Where a group goes on in each queue of its topics; ``None`` where it has read nothing."""

@@ -132,9 +132,14 @@ impl Store {
 }
 
 impl Store {
-    /// Lets the topic in which timed messages wait be known as others are.
+    /// Lets the topic in which timed messages wait be known as others are. It has no round: nobody puts to it.
     pub(crate) fn know_timed_topic(slf: &Bound<'_, Self>) -> PyResult<()> {
-        std::str::from_utf8(TIMED_TOPIC).map_or(Ok(()), |topic| Self::round_of(slf, topic).map(drop))
+        let is_known = &slf.get().knows_timed_topic;
+        if !is_known.load(Ordering::Relaxed) {
+            slf.call_method1("_on_new_topic", (String::from_utf8_lossy(TIMED_TOPIC),))?;
+            is_known.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 }
 

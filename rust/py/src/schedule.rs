@@ -54,6 +54,11 @@ impl Store {
         py.detach(|| self.core.timed_waiting())
     }
 
+    /// The queue offset of a delay level's first message that is not due yet.
+    fn _first_not_due(&self, py: Python<'_>, delay_level: i32) -> PyResult<u64> {
+        detached(py, || self.core.first_not_due(delay_level))
+    }
+
     /// Where the first timed message stands in the log that is not delivered.
     fn _first_waiting_timed(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         detached(py, || self.core.first_waiting_timed())

@@ -38,6 +38,8 @@ pub struct Store {
     pub(crate) unique_keys: UniqueKeys,
     /// The queues that a put without a queue goes round, by topic.
     pub(crate) rounds: RwLock<HashMap<String, Arc<Round>>>,
+    /// Whether the topic of timed messages is one of the configuration.
+    pub(crate) knows_timed_topic: AtomicBool,
     pub(crate) sync_flush_timeout: Duration,
     stopping: Arc<AtomicBool>,
 }
@@ -113,6 +115,7 @@ impl Store {
             store_host,
             unique_keys: UniqueKeys::new(INSTANCES.fetch_add(1, Ordering::Relaxed)),
             rounds: RwLock::default(),
+            knows_timed_topic: AtomicBool::new(false),
             sync_flush_timeout: Duration::from_millis(sync_flush_timeout_ms),
             stopping: Arc::default(),
         })

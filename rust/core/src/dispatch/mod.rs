@@ -38,9 +38,18 @@ pub const TIMED_TOPIC: &[u8] = b"MQSTORE_TIMED_TOPIC";
 /// Where prepared messages of transactions wait.
 pub const TRANS_HALF_TOPIC: &[u8] = b"RMQ_SYS_TRANS_HALF_TOPIC";
 
+/// Where it stands which of them have ended.
+pub const TRANS_OP_HALF_TOPIC: &[u8] = b"RMQ_SYS_TRANS_OP_HALF_TOPIC";
+
 /// Whether a topic holds messages until they are delivered: its units have the times of that where others have tags.
 pub(crate) fn holds_waiting(topic: &[u8]) -> bool {
     [SCHEDULE_TOPIC, TIMED_TOPIC].contains(&topic)
+}
+
+/// Whether a topic's queues stay where they are, messages or none: of those that wait, and of transactions, it stands
+/// elsewhere how far they are done with.
+pub(crate) fn keeps_its_queues(topic: &[u8]) -> bool {
+    holds_waiting(topic) || [TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC].contains(&topic)
 }
 
 /// Arrivals that wait to be fetched; older ones go when nobody fetches them.

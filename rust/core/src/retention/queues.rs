@@ -6,14 +6,11 @@ use std::sync::Arc;
 use crate::commit_log::topic_queue::QueueRef;
 use crate::consume_queue::ConsumeQueue;
 use crate::consume_queue::table::LMQ_PREFIX;
-use crate::dispatch::holds_waiting;
+use crate::dispatch::keeps_its_queues;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::num;
 use crate::store::Store;
-
-/// The topic of prepared halves that are done with: 4.9.3 never takes it for unused.
-const TRANS_OP_HALF_TOPIC: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
 
 impl Store {
     /// Deletes a queue's files that hold nothing but messages before the log's first, and moves its
@@ -47,9 +44,8 @@ impl Store {
         self.destroy_queues(&self.queues().all(), |queue| {
             let last = queue.max_offset_in_queue().checked_sub(1).map(|last| queue.unit(last));
             Ok(match last.transpose()?.flatten() {
-                // Where messages wait, a queue goes on where it is, messages or none.
                 Some(unit) => {
-                    !holds_waiting(queue.topic().as_bytes())
+                    !keeps_its_queues(queue.topic().as_bytes())
                         && unit.place().is_some()
                         && unit.end() <= min_offset
                 }
@@ -58,8 +54,8 @@ impl Store {
         })
     }
 
-    /// Removes the queues of all topics but those that are named, those of messages that wait, that of
-    /// done halves, and light queues. Gives how many. Source: `cleanUnusedTopic`.
+    /// Removes the queues of all topics but those that are named, those of messages that wait and of
+    /// transactions, and light queues. Gives how many. Source: `cleanUnusedTopic`.
     ///
     /// # Errors
     /// Where files can't be removed.
@@ -68,10 +64,8 @@ impl Store {
         self.catch_up()?;
         self.destroy_queues(&self.queues().all(), |queue| {
             let topic = queue.topic();
-            let stays = used.contains(topic)
-                || holds_waiting(topic.as_bytes())
-                || topic == TRANS_OP_HALF_TOPIC
-                || topic.starts_with(LMQ_PREFIX);
+            let stays =
+                used.contains(topic) || keeps_its_queues(topic.as_bytes()) || topic.starts_with(LMQ_PREFIX);
             Ok(!stays)
         })
     }

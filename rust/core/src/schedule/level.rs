@@ -23,7 +23,7 @@ struct Found {
 
 impl Store {
     /// Delivers messages of a delay level that are due, at most about so many, from an offset in its
-    /// queue on. An offset outside the queue is moved into it.
+    /// queue on. An offset outside the queue is moved into it. A level that there is no more is the last one.
     ///
     /// # Errors
     /// Where queue or log can't be read; nothing was delivered then.
@@ -44,6 +44,30 @@ impl Store {
             undeliverable: delivery.undeliverable,
             refusal: delivery.refusal,
         })
+    }
+
+    /// The queue offset of the first message of a delay level that is not due yet, or the queue's end.
+    ///
+    /// # Errors
+    /// Where queue or log can't be read.
+    pub fn first_not_due(&self, delay_level: i32) -> Result<u64> {
+        self.catch_up()?;
+        let queue = QueueRef { topic: SCHEDULE_TOPIC, queue_id: delay_level - 1 };
+        let Some(queue) = self.queues().get(queue) else { return Ok(0) };
+        let (mut index, end) = (queue.min_offset_in_queue(), queue.max_offset_in_queue());
+        while index < end {
+            let units = queue.units(index, UNITS_AT_ONCE)?;
+            if units.is_empty() {
+                index = queue.next_behind_missing(index);
+            }
+            for unit in &units {
+                if self.due_ms(&queue, delay_level, unit)? > self.now_ms() {
+                    return Ok(index);
+                }
+                index += 1;
+            }
+        }
+        Ok(index.min(end))
     }
 
     fn find_due(&self, queue: &ConsumeQueue, delay_level: i32, from: u64, max_count: usize) -> Result<Found> {
@@ -86,6 +110,7 @@ impl Store {
     /// Source: `correctDeliverTimestamp`.
     fn due_ms(&self, queue: &ConsumeQueue, delay_level: i32, unit: &CqUnit) -> Result<i64> {
         let Some((offset, size)) = unit.place() else { return Ok(i64::MIN) };
+        let delay_level = delay_level.min(self.config().max_delay_level());
         let due_ms = match queue.tags_code(unit)?.and_then(due_time) {
             Some(due_ms) => due_ms,
             None => {

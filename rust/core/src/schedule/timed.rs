@@ -33,7 +33,7 @@ const PROGRESS: QueueRef<'static> = QueueRef { topic: TIMED_TOPIC, queue_id: 1 }
 const PROGRESS_PROPERTIES: &[u8] = b"WAIT\x01false";
 /// Units that are read at a time.
 const UNITS_AT_ONCE: usize = 16 << 10;
-/// Records of progress that are tried before all are given up.
+/// Records of progress, or of what can't be read, that are tried before all are given up.
 const PROGRESS_TRIES: usize = 16;
 /// What a delivered message does not have.
 const NOT_DELIVERED: [&[u8]; 3] = [DELIVER_AT, REAL_TOPIC, REAL_QID];
@@ -184,12 +184,23 @@ impl Store {
         let Some(told) = self.queues().get(PROGRESS) else { return Ok(Progress::default()) };
         let mut records = self.log().records();
         let indices = told.min_offset_in_queue()..told.max_offset_in_queue();
-        for index in indices.rev().take(PROGRESS_TRIES) {
+        let mut tried = 0;
+        for index in indices.rev() {
+            if tried == PROGRESS_TRIES {
+                break;
+            }
+            tried += 1;
             let Some(unit) = told.unit(index)? else { continue };
             let Some(found) = self.record_of(&mut records, &told, &unit, index)? else { continue };
             let Some(record) = found.slice() else { continue };
-            let stored = decode_record(&record).and_then(|record| TimedProgress::read(record.body));
-            let Some(progress) = stored.as_ref().map(Progress::of) else { continue };
+            let Some(record) = decode_record(&record) else { continue };
+            let is_own = record.topic == PROGRESS.topic;
+            let Some(stored) = is_own.then(|| TimedProgress::read(record.body)).flatten() else {
+                // Somebody else put it there: any number of those say nothing.
+                tried -= 1;
+                continue;
+            };
+            let progress = Progress::of(&stored);
             if is_of(&progress, queue)? {
                 return Ok(progress);
             }

@@ -115,7 +115,8 @@ impl Store {
             Err(fault) => return Err(PutRefusal::illegal("record", bytes.len(), fault.to_string())),
         };
         let topic = how.topic.unwrap_or(record.topic);
-        self.check_topic(topic)?;
+        // Whole records of timed messages are kept as others are; none is made of another message.
+        if how.topic.is_some() { self.check_put_topic(topic) } else { self.check_topic(topic) }?;
         let (properties, had_crc) = record_crc::without(record.properties);
         let fields = RecordFields {
             body_crc: record.body_crc,

@@ -83,7 +83,16 @@ impl Store {
     /// # Errors
     /// The refusal that a put to it gets.
     pub fn admit_topic(&self, topic: &[u8]) -> Checked<()> {
-        self.check_topic(topic).inspect_err(|_| self.stats.put_failed())
+        self.check_put_topic(topic).inspect_err(|_| self.stats.put_failed())
+    }
+
+    /// Whether a message can be put to a topic. What is delivered of timed messages stands in theirs.
+    pub(super) fn check_put_topic(&self, topic: &[u8]) -> Checked<()> {
+        if topic == TIMED_TOPIC {
+            let reason = "messages come to this topic by their time of delivery alone";
+            return Err(PutRefusal::illegal("topic", String::from_utf8_lossy(topic), reason));
+        }
+        self.check_topic(topic)
     }
 
     /// Whether a topic can be stored.
@@ -106,7 +115,7 @@ impl Store {
 
     /// Source: `checkMessage`.
     pub(super) fn check_message(&self, message: &NewMessage<'_>) -> Checked<()> {
-        self.check_topic(message.topic)?;
+        self.check_put_topic(message.topic)?;
         if self.config.compat {
             return Ok(());
         }
@@ -124,9 +133,13 @@ impl Store {
         let elsewhere = match self.rewritten(message)? {
             Some(rewritten) => {
                 properties::encode_into(&rewritten.properties, encoded);
-                // A timed message goes to further queues when it is delivered.
-                let is_timed = rewritten.topic == TIMED_TOPIC;
-                let multi = if is_timed { None } else { self.multi(|| rewritten.properties) };
+                // A message that waits goes to further queues when it is delivered.
+                let waits = match rewritten.topic {
+                    TIMED_TOPIC => true,
+                    SCHEDULE_TOPIC => !self.config.compat,
+                    _ => false,
+                };
+                let multi = if waits { None } else { self.multi(|| rewritten.properties) };
                 Some((rewritten.topic, rewritten.queue_id, multi))
             }
             None => {

@@ -51,6 +51,26 @@ fn what_cannot_be_stored_is_illegal_and_changes_nothing() {
 }
 
 #[test]
+fn nobody_puts_to_the_topic_of_timed_messages() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let timed = message("MQSTORE_TIMED_TOPIC", 1, b"", "");
+    assert_eq!(status(&store, &timed), PutMessageStatus::MessageIllegal);
+    assert!(store.admit_topic(timed.topic).is_err());
+    let refused = store.put_many(&[timed.clone()][..], &mut Vec::new(), Wait::Block);
+    assert!(matches!(refused, PutStep::Refused(_)), "{refused:?}");
+    let batch = BatchMessage { shared: timed, ..batch("", &[(b"a", b"")]) };
+    assert!(matches!(store.put_messages(&batch, Wait::Block), PutStep::Refused(_)));
+    // A record of a message that waits is kept whole; no other message becomes one.
+    put(&store, "t", 0, b"", "MQSTORE_DELIVER_AT\x011001000");
+    let record = store.record_at(0).unwrap().unwrap();
+    let renamed = Finishing { topic: Some(b"MQSTORE_TIMED_TOPIC"), ..Finishing::default() };
+    assert!(store.append_records(&[&record], &renamed, &mut Vec::new()).is_err());
+    store.append_records(&[&record], &Finishing::default(), &mut Vec::new()).unwrap();
+    assert_eq!(bodies(&store, "MQSTORE_TIMED_TOPIC", 0).len(), 2);
+}
+
+#[test]
 fn the_largest_message_is_as_large_as_the_option_says() {
     let root = tempfile::tempdir().unwrap();
     let mut config = config(root.path());
