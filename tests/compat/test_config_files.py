@@ -132,7 +132,7 @@ def ours(store: Path) -> dict[str, Callable[[], object]]:
     groups = SubscriptionGroupManager(config / "subscriptionGroup.json", write, now)
     groups.update(SubscriptionGroupConfig(group_name=ODD, retry_max_times=2))
     offsets = ConsumerOffsetManager(config / "consumerOffset.json", write)
-    offsets.commit_offset("g", "orders", 7, 1 << 62)
+    offsets.commit_offset("g", "orders", 7, 1 << 62, log_end=5)
     offsets.commit_offset("h", "orders", 0, 0)
     filters = ConsumerFilterManager(config / "consumerFilter.json", write, lambda: 1 << 60)
     filters.register("orders", "g", "a IS NOT NULL", 3)

@@ -15,6 +15,7 @@ from mqstore.consumer.membership import FileLock
 from mqstore.consumer.settings import tag_hash
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_manager import read_only
+from mqstore.store.read_offset import ReadOffset
 from tests.store.conftest import Opener
 from tests.waiting import wait_until
 
@@ -378,7 +379,7 @@ def test_a_reset_does_not_undo_what_another_process_writes_meanwhile(
     is_locked: dict[str, bool] = {}
     reset = ConsumerOffsetManager.reset_offsets
 
-    def seen(table: ConsumerOffsetManager, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+    def seen(table: ConsumerOffsetManager, group: str, offsets: Mapping[tuple[str, int], ReadOffset]) -> None:
         lock = FileLock.take(table._path.with_suffix(".lock"))
         is_locked[str(table._path)] = lock is None
         if lock is not None:

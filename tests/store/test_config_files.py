@@ -13,6 +13,7 @@ from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_delay_offset import DelayOffsetManager
 from mqstore.store.config_manager import read_only
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig, SubscriptionGroupManager
+from mqstore.store.read_offset import ReadOffset
 from mqstore.store.topics import TopicConfig, TopicConfigManager
 from tests.store.conftest import Opener
 
@@ -119,7 +120,7 @@ def test_what_cannot_be_written_is_not_known_either(tmp_path: Path) -> None:
     table = ConsumerOffsetManager(tmp_path / "c.json", refuse)
     table.commit_offset("g", "orders", 0, 5)
     with pytest.raises(OSError, match="no space"):
-        table.reset_offsets("g", {("orders", 0): 2, ("other", 1): 3})
+        table.reset_offsets("g", {("orders", 0): ReadOffset(2), ("other", 1): ReadOffset(3)})
     assert (table.pairs(), table.offsets("g", "orders")) == ([("orders", "g")], {0: 5})
 
 
@@ -261,3 +262,42 @@ def test_what_a_damaged_file_gave_way_to_stays_until_it_is_whole_again(open_stor
     assert path.with_name("consumerOffset.json.bak").read_bytes() == good
     assert path.with_name("consumerOffset.json.damaged").read_bytes() == damaged
     assert ConsumerOffsetManager(path, read_only).query_offset("g", "orders", 0) == 6
+
+
+def test_a_name_that_is_no_text_ends_no_look_at_the_others(
+    open_store: Opener, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store()
+    store.put("t", b"x", queue_id=0)
+    store.close()
+    path = store.path / "config" / "consumerOffset.json"
+    path.write_text('{"offsetTable":{"t@g\\ud800":{0:1},"t\\udfff@h":{0:0},"t@good":{0:1}}}')
+    store = open_store(mode="r")
+    for _ in range(2):
+        found = store.consumers.consume_stats_of_groups()
+    assert [(group, [queue.diff for queue in queues]) for group, queues in found.items()] == [("good", [0])]
+    assert caplog.text.count("is no text") == 2
+
+
+def test_what_stands_beside_offsets_goes_with_them(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+
+    def write(_path: Path, content: bytes) -> None:
+        path.write_bytes(content)
+
+    def table() -> ConsumerOffsetManager:
+        return ConsumerOffsetManager(path, write)
+
+    offsets = table()
+    offsets.commit_offset("g", "t", 0, 5, log_end=100)
+    offsets.commit_offset("g", "t", 1, 6)
+    offsets.persist()
+    assert table().read_offsets("g", "t") == {0: ReadOffset(5, 100), 1: ReadOffset(6)}
+    offsets = table()
+    offsets.clone_offset("g", "new", "t")
+    offsets.remove_offset("g")
+    assert offsets.read_offset("new", "t", 0) == ReadOffset(5, 100)
+    # An offset of which nothing is known has nothing of the one before.
+    offsets.commit_offset("new", "t", 0, 7)
+    offsets.persist()
+    assert "logEndTable" not in path.read_text()

@@ -23,6 +23,7 @@ from mqstore.option_error import bad_argument
 from mqstore.options import parse_delay_levels
 from mqstore.store.arguments import check_timeout
 from mqstore.store.follower import place_in_log
+from mqstore.store.read_offset import log_end_behind
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -339,9 +340,10 @@ class Consumer:
             queue.put(messages, behind)
             last = found.messages[-1] if len(found) else None
             if last is not None and last.logics_offset == behind - 1:
-                queue.phy_offset_before = last.commit_log_offset
+                queue.phy_offset_before, queue.log_end = last.commit_log_offset, last.commit_log_offset + 1
             else:
                 queue.phy_offset_before = self._phy_offset_before(queue)
+                queue.log_end = log_end_behind(self._store, queue.topic, queue.queue_id, behind)
             if messages:
                 figures = self._manager.figures_of(self.settings.group, queue.topic)
                 figures.get_nums += len(messages)
@@ -350,7 +352,7 @@ class Consumer:
             if queue.next_offset == before:
                 return False
             # Nothing of it was wanted, or the queue is another one now: that is done with too.
-            self._offsets.update_offset(queue.topic, queue.queue_id, queue.consume_offset)
+            self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset)
 
     def _begin_anew_if_removed(self, queue: ProcessQueue) -> None:
         """Of a queue that was removed and has come as far again, the message before stands further on in the log."""
@@ -438,7 +440,7 @@ class Consumer:
 
     def _done(self, queue: ProcessQueue, place: Place) -> None:
         queue.done(place)
-        self._offsets.update_offset(queue.topic, queue.queue_id, queue.consume_offset)
+        self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset)
         self._rebalance.release_if_free(queue)
 
     def _is_to_come_again_here(self, queue: ProcessQueue, place: Place, message: Message) -> bool:

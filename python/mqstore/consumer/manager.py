@@ -31,6 +31,7 @@ from mqstore.store.config_consumer_filter import ConsumerFilterManager
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_manager import ConfigManager, of_closed_store, read_only, write_behind_log
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig, SubscriptionGroupManager
+from mqstore.store.read_offset import ReadOffset, log_end_behind, offset_in_queue
 from mqstore.store.topics import TopicConfig, TopicConfigManager
 
 if TYPE_CHECKING:
@@ -304,12 +305,14 @@ class ConsumerManager:
     def consume_stats_of_groups(self) -> dict[str, list[ConsumeStats]]:
         """The same of every group that has offsets, which are read once for all of them."""
         furthest: dict[str, dict[tuple[str, int], int]] = {}
+        store = self._store
+        store._catch_up()
         for file in self._offset_files():
             for group, queues in file.by_group().items():
                 known = furthest.setdefault(group, {})
-                known.update({queue: max(offset, known.get(queue, offset)) for queue, offset in queues.items()})
-        store = self._store
-        store._catch_up()
+                for queue, read in queues.items():
+                    offset = offset_in_queue(store, *queue, read)
+                    known[queue] = max(offset, known.get(queue, offset))
         return {
             group: [
                 ConsumeStats(topic, queue_id, store.get_max_offset_in_queue(topic, queue_id), offset)
@@ -343,7 +346,10 @@ class ConsumerManager:
                 raise MQStoreError(f"the offsets of {group} are reset while no consumer of it is open")
             self._reset_offset(group, wanted)
 
-    def _reset_offset(self, group: str, wanted: Mapping[tuple[str, int], int]) -> None:
+    def _reset_offset(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        wanted = {
+            queue: ReadOffset(offset, log_end_behind(self._store, *queue, offset)) for queue, offset in offsets.items()
+        }
         path = self.folder(group) / "consumerOffset.json"
         if self._mode == "r":
             self._check_not_behind_writer(group, wanted)
@@ -353,14 +359,15 @@ class ConsumerManager:
         self.offsets.reset_offsets(group, wanted)
         if path.parent.is_dir():
             with shared_offsets(path, self._write_offsets) as shared:
-                known = {queue: offset for queue, offset in wanted.items() if shared.query_offset(group, *queue) >= 0}
+                known = {queue: read for queue, read in wanted.items() if shared.query_offset(group, *queue) >= 0}
                 shared.reset_offsets(group, known)
 
-    def _check_not_behind_writer(self, group: str, wanted: Mapping[tuple[str, int], int]) -> None:
+    def _check_not_behind_writer(self, group: str, wanted: Mapping[tuple[str, int], ReadOffset]) -> None:
         path = self._config("consumerOffset.json")
         of_writer = ConsumerOffsetManager(path, read_only)
-        for (topic, queue_id), offset in wanted.items():
-            further = of_writer.query_offset(group, topic, queue_id)
+        for (topic, queue_id), (offset, _) in wanted.items():
+            read = of_writer.read_offset(group, topic, queue_id)
+            further = offset_in_queue(self._store, topic, queue_id, read)
             if offset < further:
                 raise ReadOnlyError(
                     f"offset={offset} of queue {queue_id} of {topic}: expected at least {further}, "

@@ -13,20 +13,20 @@ from typing import Protocol
 
 from mqstore.consumer.membership import FileLock
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
+from mqstore.store.read_offset import NO_OFFSET, ReadOffset
 
 __all__ = ["BrokerOffsetStore", "FileOffsetStore", "LocalOffsetStore", "OffsetStore", "Write", "shared_offsets"]
 
 Write = Callable[[Path, bytes], None]
-_NO_OFFSET = -1
 
 
 class OffsetStore(Protocol):
     """A group's offsets."""
 
-    def read_offset(self, topic: str, queue_id: int) -> int:
-        """The offset at which the group goes on; -1 where it has none."""
+    def read_offsets(self, topic: str, queue_id: int) -> list[ReadOffset]:
+        """The offsets that the group has of a queue, of which the furthest counts that is one of this queue."""
 
-    def update_offset(self, topic: str, queue_id: int, offset: int) -> None:
+    def update_offset(self, topic: str, queue_id: int, read: ReadOffset) -> None:
         """Sets an offset in memory."""
 
     def persist(self) -> None:
@@ -46,25 +46,25 @@ class FileOffsetStore:
     def __init__(self, path: Path, group: str, write: Write, broker_path: Path) -> None:
         """Offsets of a group whose store another process writes."""
         self._path, self._group, self._write, self._broker_path = path, group, write, broker_path
-        self._changed: dict[tuple[str, int], int] = {}
+        self._changed: dict[tuple[str, int], ReadOffset] = {}
 
-    def read_offset(self, topic: str, queue_id: int) -> int:
-        """The further one of this file's and the writer's."""
+    def read_offsets(self, topic: str, queue_id: int) -> list[ReadOffset]:
+        """This file's, the writer's, and what was set since."""
         places = (self._path, self._broker_path)
-        kept = (ConsumerOffsetManager(path, self._write).query_offset(self._group, topic, queue_id) for path in places)
-        return max(*kept, self._changed.get((topic, queue_id), _NO_OFFSET))
+        kept = [ConsumerOffsetManager(path, self._write).read_offset(self._group, topic, queue_id) for path in places]
+        return [*kept, self._changed.get((topic, queue_id), NO_OFFSET)]
 
-    def update_offset(self, topic: str, queue_id: int, offset: int) -> None:
+    def update_offset(self, topic: str, queue_id: int, read: ReadOffset) -> None:
         """Sets an offset in memory."""
-        self._changed[topic, queue_id] = offset
+        self._changed[topic, queue_id] = read
 
     def persist(self) -> None:
         """Writes what was set into the file; what other members wrote stays."""
         if not self._changed:
             return
         with shared_offsets(self._path, self._write) as table:
-            for (topic, queue_id), offset in self._changed.items():
-                table.commit_offset(self._group, topic, queue_id, offset)
+            for (topic, queue_id), read in self._changed.items():
+                table.commit_offset(self._group, topic, queue_id, *read)
             table.persist()
         self._changed.clear()
 
@@ -76,14 +76,14 @@ class BrokerOffsetStore:
         """Offsets of a group; other processes may have some of it under ``shared_path``."""
         self._table, self._group, self._shared_path, self._write = table, group, shared_path, write
 
-    def read_offset(self, topic: str, queue_id: int) -> int:
-        """The further one of this file's and the one of members in other processes."""
-        shared = ConsumerOffsetManager(self._shared_path, self._write).query_offset(self._group, topic, queue_id)
-        return max(shared, self._table.query_offset(self._group, topic, queue_id))
+    def read_offsets(self, topic: str, queue_id: int) -> list[ReadOffset]:
+        """This file's, and the one of members in other processes."""
+        shared = ConsumerOffsetManager(self._shared_path, self._write)
+        return [table.read_offset(self._group, topic, queue_id) for table in (shared, self._table)]
 
-    def update_offset(self, topic: str, queue_id: int, offset: int) -> None:
+    def update_offset(self, topic: str, queue_id: int, read: ReadOffset) -> None:
         """Sets an offset in memory."""
-        self._table.commit_offset(self._group, topic, queue_id, offset)
+        self._table.commit_offset(self._group, topic, queue_id, *read)
 
     def persist(self) -> None:
         """Writes what was set."""
@@ -97,13 +97,13 @@ class LocalOffsetStore:
         """Reads the consumer's file."""
         self._table, self._group = ConsumerOffsetManager(path, write), group
 
-    def read_offset(self, topic: str, queue_id: int) -> int:
+    def read_offsets(self, topic: str, queue_id: int) -> list[ReadOffset]:
         """The offset at which the consumer goes on."""
-        return self._table.query_offset(self._group, topic, queue_id)
+        return [self._table.read_offset(self._group, topic, queue_id)]
 
-    def update_offset(self, topic: str, queue_id: int, offset: int) -> None:
+    def update_offset(self, topic: str, queue_id: int, read: ReadOffset) -> None:
         """Sets an offset in memory."""
-        self._table.commit_offset(self._group, topic, queue_id, offset)
+        self._table.commit_offset(self._group, topic, queue_id, *read)
 
     def persist(self) -> None:
         """Writes what was set."""

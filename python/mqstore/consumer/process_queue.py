@@ -9,6 +9,7 @@ from collections import deque
 from mqstore._native import Message
 from mqstore.consumer.membership import FileLock
 from mqstore.consumer.settings import Subscription
+from mqstore.store.read_offset import ReadOffset
 
 __all__ = ["Place", "ProcessQueue"]
 
@@ -19,11 +20,11 @@ Place = tuple[int, int]
 class ProcessQueue:
     """A queue in one consumer's hands."""
 
-    def __init__(self, subscription: Subscription, queue_id: int, next_offset: int, lock: FileLock | None) -> None:
+    def __init__(self, subscription: Subscription, queue_id: int, read: ReadOffset, lock: FileLock | None) -> None:
         """A queue from an offset on."""
         self.subscription, self.queue_id, self.lock = subscription, queue_id, lock
-        self.next_offset = next_offset
-        """Where the next pull begins."""
+        self.next_offset, self.log_end = read
+        """Where the next pull begins, and where the log ended at most when what stands before it was pulled."""
         self.is_dropped = False
         """Whether it is another member's, as soon as nothing of it is in hand any more."""
         self.phy_offset_before = -1
@@ -63,6 +64,11 @@ class ProcessQueue:
             waiting.append(self._pulled[0][0])
         return min((offset for which, offset in waiting if which == self._which), default=self.next_offset)
 
+    @property
+    def read_offset(self) -> ReadOffset:
+        """That, as it is kept."""
+        return ReadOffset(self.consume_offset, self.log_end)
+
     def attempts(self, place: Place) -> int:
         """How often a message was given back here."""
         return self._attempts.get(place, 0)
@@ -70,7 +76,7 @@ class ProcessQueue:
     def begin_anew(self, offset: int) -> None:
         """The queue was removed, and another one has its number; what is left of the old one is the user's still."""
         self._which += 1
-        self.next_offset, self.phy_offset_before = offset, -1
+        self.next_offset, self.log_end, self.phy_offset_before = offset, -1, -1
 
     def put(self, messages: list[Message], next_offset: int) -> None:
         """What a pull gave."""

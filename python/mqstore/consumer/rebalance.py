@@ -13,6 +13,7 @@ from mqstore.consumer.membership import Membership
 from mqstore.consumer.offsets import OffsetStore
 from mqstore.consumer.process_queue import ProcessQueue
 from mqstore.consumer.settings import RETRY_GROUP_TOPIC_PREFIX, ConsumeFromWhere, ConsumerSettings, Subscription
+from mqstore.store.read_offset import ReadOffset, log_end_behind, offset_in_queue
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -26,7 +27,7 @@ def compute_pull_from_where(
     store: "MessageStore", offsets: OffsetStore, settings: ConsumerSettings, topic: str, queue_id: int
 ) -> int:
     """The offset at which a group begins with a queue."""
-    last_offset = offsets.read_offset(topic, queue_id)
+    last_offset = max(offset_in_queue(store, topic, queue_id, read) for read in offsets.read_offsets(topic, queue_id))
     if last_offset < 0 and settings.is_clustering and _has_its_beginning_in_memory(store, topic, queue_id):
         last_offset = 0
     if last_offset >= 0:
@@ -101,14 +102,15 @@ class Rebalance:
                 lock.release()
             raise
         # What the group has not read from here on is known from now on, to retention too.
-        self._offsets.update_offset(topic, queue_id, offset)
-        self.queues[topic, queue_id] = ProcessQueue(subscription, queue_id, offset, lock)
+        read = ReadOffset(offset, log_end_behind(self._store, topic, queue_id, offset))
+        self._offsets.update_offset(topic, queue_id, read)
+        self.queues[topic, queue_id] = ProcessQueue(subscription, queue_id, read, lock)
 
     def release_if_free(self, queue: ProcessQueue) -> None:
         """Lets a queue go that is another member's, once nothing of it is in hand."""
         if not queue.is_dropped or queue.is_in_hand:
             return
-        self._offsets.update_offset(queue.topic, queue.queue_id, queue.consume_offset)
+        self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset)
         self._offsets.persist()
         del self.queues[queue.topic, queue.queue_id]
         queue.release()
@@ -116,7 +118,7 @@ class Rebalance:
     def release_all(self) -> None:
         """Lets all queues go; what is in hand comes again."""
         for queue in list(self.queues.values()):
-            self._offsets.update_offset(queue.topic, queue.queue_id, queue.consume_offset)
+            self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset)
         try:
             self._offsets.persist()
         finally:

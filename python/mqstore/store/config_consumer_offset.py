@@ -1,32 +1,67 @@
 """``config/consumerOffset.json``: how far each group has read each queue.
 
-Source: ``ConsumerOffsetManager``.
+Beside the offsets stands where the log ended when they were read so far, in a table of its own that RocketMQ passes
+over, and leaves out of what it writes. Source: ``ConsumerOffsetManager``.
 """
 
+import logging
 from collections.abc import Mapping
+from pathlib import Path
 
 from mqstore.store.arguments import INT_MAX, checked_integer
 from mqstore.store.config_manager import ConfigManager, Json, checked_int, checked_object
+from mqstore.store.read_offset import NO_OFFSET, ReadOffset
 
 __all__ = ["ConsumerOffsetManager"]
 
+_log = logging.getLogger("mqstore")
 _TOPIC_GROUP_SEPARATOR = "@"
+_OFFSETS = "offsetTable"
+_LOG_ENDS = "logEndTable"
+_Table = dict[str, dict[int, ReadOffset]]
+_told: set[tuple[Path, str]] = set()
 
 
 class ConsumerOffsetManager(ConfigManager):
     """Offsets by group, topic and queue. They change in memory; :meth:`persist` writes them."""
 
-    _table: dict[str, dict[int, int]]
+    _table: _Table
 
     def decode(self, content: Json) -> None:
-        """Takes over ``offsetTable``."""
-        table = {}
-        for name, queues in checked_object("offsetTable", content.get("offsetTable", {})).items():
-            of_topic = checked_object(name, queues).items()
-            table[name] = {
-                checked_int(f"{name}: queue", queue, INT_MAX): checked_int(name, offset) for queue, offset in of_topic
+        """Takes over ``offsetTable``, and what stands beside it."""
+        offsets = self._decode_table(_OFFSETS, content)
+        log_ends = self._decode_table(_LOG_ENDS, content)
+        # Where nothing is known of any log end there is no such table.
+        content.pop(_LOG_ENDS, None)
+        self._table = {
+            name: {
+                queue_id: ReadOffset(offset, log_ends.get(name, {}).get(queue_id, -1))
+                for queue_id, offset in queues.items()
             }
-        self._table = table
+            for name, queues in offsets.items()
+        }
+
+    def _decode_table(self, table: str, content: Json) -> dict[str, dict[int, int]]:
+        found = {}
+        for name, queues in checked_object(table, content.get(table, {})).items():
+            if self._is_text(name):
+                of_topic = checked_object(name, queues).items()
+                found[name] = {
+                    checked_int(f"{name}: queue", queue, INT_MAX): checked_int(name, number)
+                    for queue, number in of_topic
+                }
+        return found
+
+    def _is_text(self, name: str) -> bool:
+        """Whether a topic and a group can be called so; half a character of Java's ends every look at all others."""
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            if (self._path, name) not in _told:
+                _told.add((self._path, name))
+                _log.warning("%s: %r is no text, and is passed over", self._path, name)
+            return False
+        return True
 
     def load(self) -> None:
         """Reads the file again; there are no offsets where there is none."""
@@ -34,22 +69,37 @@ class ConsumerOffsetManager(ConfigManager):
         super().load()
 
     def encode(self) -> Json:
-        """The whole ``offsetTable``."""
-        return {"offsetTable": {name: dict(queues) for name, queues in self._table.items()}}
+        """The whole ``offsetTable``, and what is known beside it."""
+        log_ends = {
+            name: known
+            for name, queues in self._table.items()
+            if (known := {queue_id: read.log_end for queue_id, read in queues.items() if read.log_end >= 0})
+        }
+        offsets = {
+            name: {queue_id: read.offset for queue_id, read in queues.items()} for name, queues in self._table.items()
+        }
+        return {_OFFSETS: offsets} | ({_LOG_ENDS: log_ends} if log_ends else {})
 
-    def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+    def commit_offset(self, group: str, topic: str, queue_id: int, offset: int, log_end: int = -1) -> None:
         """Sets a group's offset. Source: ``commitOffset``.
+
+        Args:
+            group: The group.
+            topic: The topic.
+            queue_id: The queue.
+            offset: The offset.
+            log_end: Where the log ended at most when it was read so far; -1 where nobody knows.
 
         Raises:
             TypeError: the offset is no integer.
             ValueError: it is out of bounds.
         """
         # One that cannot be written would keep all groups' from being written.
-        offset = checked_integer("offset", offset)
+        read = ReadOffset(checked_integer("offset", offset), log_end)
         with self._lock:
-            self._table.setdefault(f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}", {})[queue_id] = offset
+            self._table.setdefault(f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}", {})[queue_id] = read
 
-    def reset_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+    def reset_offsets(self, group: str, offsets: Mapping[tuple[str, int], ReadOffset]) -> None:
         """Sets offsets of a group, by topic and queue, and writes them; what cannot be written is not set either.
 
         Raises:
@@ -60,22 +110,30 @@ class ConsumerOffsetManager(ConfigManager):
         with self._lock:
             before = {name: dict(queues) for name, queues in self._table.items()}
             try:
-                for (topic, queue_id), offset in offsets.items():
-                    self.commit_offset(group, topic, queue_id, offset)
+                for (topic, queue_id), read in offsets.items():
+                    self.commit_offset(group, topic, queue_id, *read)
                 self.persist()
             except BaseException:
                 self._table = before
                 raise
 
+    def read_offset(self, group: str, topic: str, queue_id: int) -> ReadOffset:
+        """A group's offset, and what is known beside it."""
+        with self._lock:
+            return self._table.get(f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}", {}).get(queue_id, NO_OFFSET)
+
     def query_offset(self, group: str, topic: str, queue_id: int) -> int:
         """A group's offset; -1 where it has none. Source: ``queryOffset``."""
+        return self.read_offset(group, topic, queue_id).offset
+
+    def read_offsets(self, group: str, topic: str) -> dict[int, ReadOffset]:
+        """A group's offsets in a topic, by queue, and what is known beside them."""
         with self._lock:
-            return self._table.get(f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}", {}).get(queue_id, -1)
+            return dict(self._table.get(f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}", {}))
 
     def offsets(self, group: str, topic: str) -> dict[int, int]:
         """A group's offsets in a topic, by queue."""
-        with self._lock:
-            return dict(self._table.get(f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}", {}))
+        return {queue_id: read.offset for queue_id, read in self.read_offsets(group, topic).items()}
 
     def pairs(self) -> list[tuple[str, str]]:
         """Topic and group of everything that has offsets. A topic may have the separator in its name, a group not."""
@@ -83,14 +141,14 @@ class ConsumerOffsetManager(ConfigManager):
             split = [name.rpartition(_TOPIC_GROUP_SEPARATOR) for name in self._table]
         return [(topic, group) for topic, separator, group in split if separator]
 
-    def by_group(self) -> dict[str, dict[tuple[str, int], int]]:
+    def by_group(self) -> dict[str, dict[tuple[str, int], ReadOffset]]:
         """The offsets of all groups, by topic and queue."""
-        found: dict[str, dict[tuple[str, int], int]] = {}
+        found: dict[str, dict[tuple[str, int], ReadOffset]] = {}
         with self._lock:
             for name, queues in self._table.items():
                 topic, separator, group = name.rpartition(_TOPIC_GROUP_SEPARATOR)
                 if separator:
-                    found.setdefault(group, {}).update(((topic, queue), offset) for queue, offset in queues.items())
+                    found.setdefault(group, {}).update(((topic, queue), read) for queue, read in queues.items())
         return found
 
     def which_topic_by_consumer(self, group: str) -> set[str]:

@@ -4,17 +4,20 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mqstore.consumer.settings import check_group
 from mqstore.errors import StoreIOError
+from mqstore.option_error import bad_argument
 from mqstore.options import parse_delete_when
-from mqstore.store.arguments import INT_MAX
+from mqstore.store.arguments import INT_MAX, check_function
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_manager import read_only
 from mqstore.store.delayed import SCHEDULE_TOPIC
+from mqstore.store.read_offset import ReadOffset, offset_in_queue
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -35,6 +38,23 @@ class Retention:
     the disk is. A group that has no offset of any topic yet keeps everything."""
     disk_usage: "Callable[[str], float] | None" = None
     """Gives how much of the disk on which a folder lies is used, from 0 to 1; the machine's by default."""
+
+    def __post_init__(self) -> None:
+        """Refuses what would be found out when something is to be deleted, or not at all.
+
+        Raises:
+            OptionError: ``keep_unread_of`` is one string or no sequence, or something in it is no group's name.
+            TypeError: ``disk_usage`` is no function.
+        """
+        groups = self.keep_unread_of
+        if isinstance(groups, str | bytes) or not isinstance(groups, Iterable):
+            raise bad_argument("keep_unread_of", groups, "expected several names of groups")
+        groups = tuple(groups)
+        for group in groups:
+            check_group(group)
+        object.__setattr__(self, "keep_unread_of", groups)
+        if self.disk_usage is not None:
+            check_function("disk_usage", self.disk_usage, "a function of a folder")
 
 
 @dataclass(frozen=True)
@@ -176,6 +196,8 @@ class FileCleaner:
 
     def _keep_from(self) -> int | None:
         """The offset of the log from which on messages are needed; ``None`` for no such."""
+        # A queue that has just had its first message is there from now on.
+        self._store._catch_up()
         needed = [] if self._store.compat else list(self._undelivered())
         for group in self._retention.keep_unread_of:
             unread = self._unread(group)
@@ -200,7 +222,8 @@ class FileCleaner:
     def _unread(self, group: str) -> list[tuple[str, int, int]] | None:
         """Where a group goes on in each queue of its topics; ``None`` where it has read nothing."""
         read: dict[tuple[str, int], int] = {}
-        for topic, queue_id, offset in _group_offsets(self._store.path, group):
+        for topic, queue_id, found in _group_offsets(self._store.path, group):
+            offset = offset_in_queue(self._store, topic, queue_id, found)
             read[topic, queue_id] = max(offset, read.get((topic, queue_id), 0))
         topics = {topic for topic, _ in read}
         if not topics:
@@ -209,7 +232,7 @@ class FileCleaner:
         return [(topic, queue_id, read.get((topic, queue_id), 0)) for topic, queue_id in queues]
 
 
-def _group_offsets(root: Path, group: str) -> Iterator[tuple[str, int, int]]:
+def _group_offsets(root: Path, group: str) -> Iterator[tuple[str, int, ReadOffset]]:
     """Topic, queue and offset of a group, of the store's own file and of its members in other processes.
 
     Raises:
@@ -218,5 +241,5 @@ def _group_offsets(root: Path, group: str) -> Iterator[tuple[str, int, int]]:
     for folder in (root / "config", root / "mqstore" / "consumers" / group):
         offsets = ConsumerOffsetManager(folder / "consumerOffset.json", read_only)
         for topic in offsets.which_topic_by_consumer(group):
-            for queue_id, offset in offsets.offsets(group, topic).items():
-                yield topic, queue_id, max(offset, 0)
+            for queue_id, read in offsets.read_offsets(group, topic).items():
+                yield topic, queue_id, read

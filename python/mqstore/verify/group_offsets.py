@@ -31,8 +31,8 @@ def set_back(store: Path, ends: Mapping[tuple[str, int], int], saved: Path | Non
         too_far = [
             (group, topic, queue_id)
             for group, queues in offsets.by_group().items()
-            for (topic, queue_id), offset in queues.items()
-            if offset > ends.get((topic, queue_id), 0)
+            for (topic, queue_id), read in queues.items()
+            if read.offset > ends.get((topic, queue_id), 0)
         ]
         if too_far and saved is not None:
             _keep(path, saved / path.relative_to(store))

@@ -1,0 +1,50 @@
+"""How far somebody has read a queue, and whether the queue is still that one.
+
+A queue that is removed begins at 0 again, and whoever kept an offset of it is told by nobody. So what is kept beside
+an offset is where the log ended, at most, when it had been read so far: what comes to a queue of that name later
+stands behind it.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mqstore.store.follower import place_in_log
+
+if TYPE_CHECKING:
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["NO_OFFSET", "ReadOffset", "log_end_behind", "offset_in_queue"]
+
+
+class ReadOffset(NamedTuple):
+    """Where somebody goes on in a queue."""
+
+    offset: int
+    """The next offset; -1 where there is none."""
+    log_end: int = -1
+    """Where the log ended at most when the message before it had been read; -1 where nobody knows."""
+
+
+NO_OFFSET = ReadOffset(-1)
+
+
+def offset_in_queue(store: "MessageStore", topic: str, queue_id: int, read: ReadOffset) -> int:
+    """The offset, or the queue's first one where another queue had the name then; -1 where there is none."""
+    if read.offset <= 0 or read.log_end < 0:
+        return read.offset
+    if read.offset > store.get_max_offset_in_queue(topic, queue_id):
+        # Somebody else may have read what was not seen here yet.
+        store.refresh()
+    is_there = read.offset <= store.get_max_offset_in_queue(topic, queue_id)
+    if is_there and place_in_log(store, topic, queue_id, read.offset - 1) < read.log_end:
+        return read.offset
+    return max(0, store.get_min_offset_in_queue(topic, queue_id))
+
+
+def log_end_behind(store: "MessageStore", topic: str, queue_id: int, offset: int) -> int:
+    """Where the log ends at most where the messages before an offset of a queue are read; -1 where there are none."""
+    # Asked first: what is put now is behind it.
+    log_end = store.get_max_phy_offset()
+    if not 0 < offset <= store.get_max_offset_in_queue(topic, queue_id):
+        return -1
+    place = place_in_log(store, topic, queue_id, offset - 1)
+    return log_end if place < 0 else place + 1
