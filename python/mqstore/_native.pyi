@@ -418,6 +418,8 @@ class Engine:
         """
     def flushed_where(self) -> int:
         """Up to where the log is on the disk."""
+    def is_transferred(self, start: int, end: int) -> bool:
+        """Whether slaves have confirmed all records from one offset to another."""
     def transferred_where(self) -> int:
         """The furthest that a slave has ever confirmed."""
     def commit(self, least_pages: int) -> bool:
@@ -888,13 +890,13 @@ class Store:
     ) -> None:
         """Begins to follow a master."""
     def _wait_transferred(self, offset: int, timeout_ms: int) -> bool:
-        """Waits until a slave has confirmed an offset; gives whether it is in time."""
+        """Waits until a slave has confirmed the log up to an offset; gives whether it is in time."""
     def _is_slave_ok(self, offset: int) -> bool | None:
         """Whether a slave is near enough to wait for it; ``None`` where puts wait for none."""
     def _ha_listen_address(self) -> str | None:
         """Where slaves connect."""
     def _ha_connections(self) -> list[tuple[str, int | None, int, int]]:
-        """Each slave's address, request, what it has confirmed, what it was sent."""
+        """Each slave's address, request, its log's end, what it was sent."""
     def _ha_client(self) -> tuple[str | None, bool, int] | None:
         """The master's address, whether there is a connection, what the master last heard."""
     def _delete_expired_log_file(self, reserved_ms: int, at_once: bool, keep_from: int | None) -> str | None:

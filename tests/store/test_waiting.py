@@ -9,7 +9,7 @@ import pytest
 
 import mqstore
 from mqstore.services import GroupCommitService
-from mqstore.store.waiting import OffsetWaiters
+from mqstore.store.offset_waiters import OffsetWaiters
 from tests.store.conftest import Opener
 from tests.waiting import wait_until
 

@@ -17,7 +17,7 @@ from mqstore.errors import StoreClosedError, StoreForkedError
 from mqstore.options import StoreOptions
 from mqstore.store.byte_ranges import ByteRanges, local_folder
 from mqstore.store.message_waiters import MessageWaiters
-from mqstore.store.waiting import OffsetWaiters
+from mqstore.store.offset_waiters import OffsetWaiters
 
 if TYPE_CHECKING:
     from mqstore.consumer.manager import ConsumerManager
@@ -67,7 +67,9 @@ class LifeCycle(_native.Store):
         self._message_waiters = MessageWaiters(weakref.proxy(self))
         engine, options = self._engine, self.options
         self._flush_waiters = OffsetWaiters(options.sync_flush_timeout, engine.flushed_where, engine.wake_flusher)
-        self._transfer_waiters = OffsetWaiters(options.slave_timeout, engine.transferred_where)
+        self._transfer_waiters = OffsetWaiters(
+            options.slave_timeout, engine.transferred_where, is_there=engine.is_transferred
+        )
         _open_stores.add(self)
 
     @property

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use mqstore_core::dispatch::Arrival as CoreArrival;
 use mqstore_core::format::host::Host;
 use mqstore_core::fs::OsFileSystem;
-use mqstore_core::ha::Master;
+use mqstore_core::ha::{Awaited, Master};
 use mqstore_core::store::Store as CoreStore;
 use pyo3::prelude::*;
 
@@ -156,6 +156,11 @@ impl Engine {
 
     pub(crate) fn transferred_where(&self) -> u64 {
         self.core.ha_master().map_or(0, Master::push2_slave_max_offset)
+    }
+
+    /// Whether slaves have confirmed all records from one offset to another.
+    fn is_transferred(&self, start: u64, end: u64) -> bool {
+        self.core.ha_master().is_some_and(|master| master.is_transferred(&Awaited::Records(start..end)))
     }
 
     fn commit(&self, py: Python<'_>, least_pages: u64) -> PyResult<bool> {

@@ -65,14 +65,16 @@ fn with_or_without_gil<T: Send>(
 }
 
 impl Store {
-    fn wait_confirmed(&self, py: Python<'_>, wait_for: Option<u64>) -> PyResult<PutMessageStatus> {
-        match wait_for {
-            None => Ok(PutMessageStatus::PutOk),
-            Some(offset) => {
-                let confirmation = self.core.confirmation(offset, self.sync_flush_timeout);
-                in_steps(py, |step| self.core.wait_confirmed(&confirmation, step))
-            }
-        }
+    /// Waits for messages that stand in the log from `from` on and end at what is waited for.
+    fn wait_confirmed(
+        &self,
+        py: Python<'_>,
+        from: Option<u64>,
+        wait_for: Option<u64>,
+    ) -> PyResult<PutMessageStatus> {
+        let Some(end) = wait_for else { return Ok(PutMessageStatus::PutOk) };
+        let confirmation = self.core.confirmation(from.unwrap_or(end)..end, self.sync_flush_timeout);
+        in_steps(py, |step| self.core.wait_confirmed(&confirmation, step))
     }
 
     /// The result of a put that raises, after its wait for the disk and for a slave.
@@ -82,7 +84,19 @@ impl Store {
         result: PutMessageResult,
         wait_for: Option<u64>,
     ) -> PyResult<PutMessageResult> {
-        let status = self.wait_confirmed(py, wait_for)?;
+        let from = result.wrote_offset();
+        self.confirmed_from(py, from, result, wait_for)
+    }
+
+    /// As `confirmed`, where messages of the same call stand before those of the result.
+    pub(crate) fn confirmed_from(
+        &self,
+        py: Python<'_>,
+        from: Option<u64>,
+        result: PutMessageResult,
+        wait_for: Option<u64>,
+    ) -> PyResult<PutMessageResult> {
+        let status = self.wait_confirmed(py, from, wait_for)?;
         if status == PutMessageStatus::PutOk {
             return Ok(result);
         }
@@ -101,8 +115,10 @@ impl Store {
     ) -> PyResult<PutMessageResult> {
         match outcome {
             Ok(done) => {
-                let status = self.wait_confirmed(py, done.wait_for)?;
-                Ok(PutMessageResult::stored(status, all(done.appended), store_host))
+                let appended = all(done.appended);
+                let from = appended.first().map(|first| first.wrote_offset);
+                let status = self.wait_confirmed(py, from, done.wait_for)?;
+                Ok(PutMessageResult::stored(status, appended, store_host))
             }
             Err(refusal) => Ok(PutMessageResult::refused(&refusal, store_host)),
         }

@@ -101,7 +101,7 @@ impl Store {
         }
         let last = put.last.take().into_iter().collect::<Vec<_>>();
         let result = PutMessageResult::stored(PutMessageStatus::PutOk, last, self.store_host);
-        let confirmed = self.confirmed(py, result, put.wait_for);
+        let confirmed = self.confirmed_from(py, put.from, result, put.wait_for);
         if let (Err(error), Err(unconfirmed)) = (&outcome, &confirmed) {
             let note = format!("of the rows before it: {}", unconfirmed.value(py));
             error.value(py).call_method1("add_note", (note,))?;

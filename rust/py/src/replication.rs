@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mqstore_core::error::Error;
-use mqstore_core::ha::{ClientOptions, Event, Master, MasterOptions, Transferred};
+use mqstore_core::ha::{Awaited, ClientOptions, Event, Master, MasterOptions, Transferred};
 use pyo3::prelude::*;
 
 use crate::arguments::Body;
@@ -14,7 +14,7 @@ use crate::store::Store;
 
 /// What happened: whether somebody should look at it, and a sentence.
 type Told = Vec<(bool, String)>;
-/// A slave's connection: address, what it asked for, what it has confirmed, what it was sent.
+/// A slave's connection: address, what it asked for, its log's end, what it was sent.
 type Connection = (String, Option<u64>, u64, u64);
 
 fn told(events: &[Event]) -> Told {
@@ -67,13 +67,14 @@ impl Store {
         detached(py, || self.core.follow_master(options, master_address))
     }
 
-    /// Waits until a slave has confirmed an offset; gives whether it is in time.
+    /// Waits until a slave has confirmed the log up to an offset; gives whether it is in time.
     fn _wait_transferred(&self, py: Python<'_>, offset: u64, timeout_ms: u64) -> PyResult<bool> {
         let deadline = Instant::now() + Duration::from_millis(timeout_ms);
         let Some(master) = self.core.ha_master() else { return Ok(false) };
+        let awaited = Awaited::LogUpTo(offset);
         in_steps(py, |step| {
             let until = Instant::now() + step;
-            Ok(match master.wait_transferred(offset, deadline.min(until)) {
+            Ok(match master.wait_transferred(&awaited, deadline.min(until)) {
                 Transferred::NotYet if until < deadline => None,
                 outcome => Some(outcome == Transferred::Yes),
             })

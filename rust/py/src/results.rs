@@ -78,7 +78,7 @@ impl PutMessageResult {
     }
 
     #[getter]
-    fn wrote_offset(&self) -> Option<u64> {
+    pub(crate) fn wrote_offset(&self) -> Option<u64> {
         self.first().map(|first| first.wrote_offset)
     }
 

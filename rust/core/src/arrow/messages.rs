@@ -85,6 +85,8 @@ pub enum RowFault {
 pub struct PutRows {
     /// How many are in the log: the first ones.
     pub count: u64,
+    /// Where the first of them stands in the log.
+    pub from: Option<u64>,
     /// The last of them.
     pub last: Option<Appended>,
     /// The put has to wait until the log is on the disk, or at a slave, up to here.
@@ -235,6 +237,7 @@ impl MessageRows {
             }
         };
         put.count += num::offset(done.len());
+        put.from = put.from.or(done.first().map(|first| first.wrote_offset));
         put.last = done.last().cloned().or(put.last.take());
         match outcome {
             Ok(appended) => {

@@ -240,14 +240,14 @@ impl Link {
     fn exchange(&mut self, log: &CommitLog, options: &ClientOptions) -> Result<bool, Ended> {
         let end = Instant::now() + TURN;
         let mut has_appended = false;
-        self.send_report(options)?;
+        self.send_report(log, options)?;
         while Instant::now() < end {
             let free = self.buffer.get_mut(self.filled..).unwrap_or_default();
             let Some(count) = read_some(&mut self.stream, free)? else { break };
             self.filled += count;
             self.last_read = Instant::now();
             has_appended |= self.take_frames(log)?;
-            self.send_report(options)?;
+            self.send_report(log, options)?;
         }
         check_silence(self.last_read, options.housekeeping_interval)?;
         Ok(has_appended)
@@ -279,13 +279,16 @@ impl Link {
         Ok(has_appended)
     }
 
-    /// Reports how far the log is the master's: at once, whenever that has moved, and as a heartbeat.
-    fn send_report(&mut self, options: &ClientOptions) -> Result<(), Ended> {
+    /// Reports how far the log is the master's: at once, whenever that has moved, and as a heartbeat. A master takes whatever
+    /// follows the first report for what its slave has: until all is compared there is none.
+    fn send_report(&mut self, log: &CommitLog, options: &ClientOptions) -> Result<(), Ended> {
         loop {
             let (bytes, sent) = self.report;
             if sent == REPORT_SIZE {
-                let is_due = self.last_report.elapsed() >= options.send_heartbeat_interval;
-                if self.reported_offset == Some(self.known_to) && !is_due {
+                let is_news = self.reported_offset != Some(self.known_to)
+                    || self.last_report.elapsed() >= options.send_heartbeat_interval;
+                let is_compared = self.known_to >= log.max_offset();
+                if self.reported_offset.is_some() && !(is_news && is_compared) {
                     return Ok(());
                 }
                 self.report = (wire::encode_report(self.known_to), 0);

@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{MsgFlags, sendmsg};
 
+use super::group_transfer::Confirmed;
 use super::master::MasterOptions;
 use super::wire::{self, HEADER_SIZE, Header, REPORT_SIZE, WireFault};
 use super::{Ended, check_silence, read_some};
@@ -30,7 +31,7 @@ pub struct ConnectionStatus {
     pub address: SocketAddr,
     /// What it asked for; `None` until it did.
     pub request_offset: Option<u64>,
-    /// What it has confirmed.
+    /// The end of its log, as it last said.
     pub ack_offset: u64,
     /// What it was sent.
     pub transferred_offset: u64,
@@ -39,13 +40,17 @@ pub struct ConnectionStatus {
 /// A connection to a slave.
 #[derive(Debug)]
 pub(super) struct Connection {
+    number: u64,
     stream: TcpStream,
     address: SocketAddr,
     /// The begin of a report whose rest is under way.
     partial: Vec<u8>,
     request_offset: Option<u64>,
     ack_offset: u64,
+    transfer_from_where: u64,
     next_transfer_from_where: u64,
+    /// What nobody was told of yet.
+    confirmed: Option<Confirmed>,
     outgoing: Option<Outgoing>,
     last_read: Instant,
     last_write: Instant,
@@ -71,16 +76,19 @@ pub(super) enum Turn {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, address: SocketAddr) -> Result<Self, Ended> {
+    pub(super) fn new(number: u64, stream: TcpStream, address: SocketAddr) -> Result<Self, Ended> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         Ok(Self {
+            number,
             stream,
             address,
             partial: Vec::with_capacity(REPORT_SIZE),
             request_offset: None,
             ack_offset: 0,
+            transfer_from_where: 0,
             next_transfer_from_where: 0,
+            confirmed: None,
             outgoing: None,
             last_read: Instant::now(),
             last_write: Instant::now(),
@@ -143,20 +151,35 @@ impl Connection {
         Ok(())
     }
 
+    /// The first report says what the slave wants, and nothing of what it has counts: its log may have gone on otherwise.
     fn take_report(&mut self, found: u64, log: &CommitLog) -> Result<(), Ended> {
-        if self.request_offset.is_none() {
+        let Some(request) = self.request_offset else {
             let max = log.max_offset();
             if found > max {
                 return Err(WireFault::AheadOfMaster { found, max }.into());
             }
             self.request_offset = Some(found);
-            self.next_transfer_from_where =
-                if found == 0 { max - max % log.files().file_size() } else { found };
-        } else if found > self.next_transfer_from_where {
+            self.transfer_from_where = if found == 0 { max - max % log.files().file_size() } else { found };
+            self.next_transfer_from_where = self.transfer_from_where;
+            self.ack_offset = found;
+            return Ok(());
+        };
+        if found > self.next_transfer_from_where {
             return Err(WireFault::NotSent { found, sent: self.next_transfer_from_where }.into());
         }
         self.ack_offset = self.ack_offset.max(found);
+        self.confirmed = Some(Confirmed {
+            connection: self.number,
+            claimed_from: if request == 0 { self.transfer_from_where } else { 0 },
+            sent_from: self.transfer_from_where,
+            to: self.ack_offset,
+        });
         Ok(())
+    }
+
+    /// What the slave has confirmed since this was last asked.
+    pub(super) const fn take_confirmed(&mut self) -> Option<Confirmed> {
+        self.confirmed.take()
     }
 
     /// Sends what the slave does not have yet, as much as it takes now.

@@ -9,12 +9,12 @@ use nix::poll::PollFlags;
 use nix::sys::socket::{Shutdown, shutdown};
 
 use super::connection::{Connection, ConnectionStatus, Turn};
-use super::group_transfer::{GroupTransfer, Transferred};
+use super::group_transfer::{Awaited, GroupTransfer, Transferred};
 use super::{Ended, Event};
 use crate::bell::Bell;
 use crate::commit_log::CommitLog;
 use crate::error::{Error, Result};
-use crate::sync::{AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 
 /// How often the log is looked at for what was put, while no put waits for a slave: 4.9.3 gathers
 /// ten times longer.
@@ -52,6 +52,8 @@ pub struct Master {
     address: SocketAddr,
     bell: Bell,
     group: GroupTransfer,
+    /// The furthest end of a slave's log, as any has ever said: how near one is, not what it has confirmed.
+    nearest_offset: AtomicU64,
     /// Slaves that have said what they want.
     slave_count: AtomicUsize,
     status: Mutex<Vec<ConnectionStatus>>,
@@ -64,6 +66,8 @@ struct Serving {
     listener: Option<TcpListener>,
     accept_from: Instant,
     connections: Vec<Connection>,
+    /// How many were taken.
+    taken_count: u64,
     /// Whether a connection has more to send that waits for its turn.
     has_more: bool,
 }
@@ -89,6 +93,7 @@ impl Master {
             listener: Some(listener),
             accept_from: Instant::now(),
             connections: Vec::new(),
+            taken_count: 0,
             has_more: false,
         };
         Ok(Self {
@@ -96,6 +101,7 @@ impl Master {
             address,
             bell,
             group: GroupTransfer::default(),
+            nearest_offset: AtomicU64::new(0),
             slave_count: AtomicUsize::new(0),
             status: Mutex::default(),
             serving: Mutex::new(serving),
@@ -126,6 +132,12 @@ impl Master {
         self.group.push2_slave_max_offset()
     }
 
+    /// The furthest end of a slave's log, as any has ever said.
+    #[must_use]
+    pub fn nearest_offset(&self) -> u64 {
+        self.nearest_offset.load(Ordering::Acquire)
+    }
+
     /// The connections as they were after the last pass.
     #[must_use]
     pub fn connections(&self) -> Vec<ConnectionStatus> {
@@ -135,14 +147,20 @@ impl Master {
     /// Whether a slave is near enough to wait for it. Source: `isSlaveOK`.
     #[must_use]
     pub fn is_slave_ok(&self, master_put_where: u64) -> bool {
-        let behind = master_put_where.saturating_sub(self.push2_slave_max_offset());
+        let behind = master_put_where.saturating_sub(self.nearest_offset());
         self.slave_count.load(Ordering::Acquire) > 0 && behind < self.options.slave_fallbehind_max
     }
 
-    /// Waits until a slave has confirmed an offset, or the time is up.
+    /// Whether a slave has confirmed it.
     #[must_use]
-    pub fn wait_transferred(&self, offset: u64, deadline: Instant) -> Transferred {
-        self.group.wait(offset, deadline)
+    pub fn is_transferred(&self, awaited: &Awaited) -> bool {
+        self.group.is_transferred(awaited)
+    }
+
+    /// Waits until a slave has confirmed it, or the time is up.
+    #[must_use]
+    pub fn wait_transferred(&self, awaited: &Awaited, deadline: Instant) -> Transferred {
+        self.group.wait(awaited, deadline)
     }
 
     /// Lets a pass that waits come back: something was put that a put waits for, or all is to end.
@@ -210,8 +228,11 @@ impl Master {
             if !had_asked {
                 events.push(Event::SlaveAsked { address, request, from });
             }
-            // Also of one that has gone since.
-            self.group.notify_transfer_some(ack_offset);
+            self.nearest_offset.fetch_max(ack_offset, Ordering::AcqRel);
+        }
+        // Also of one that has gone since.
+        if let Some(confirmed) = connection.take_confirmed() {
+            self.group.notify_transfer_some(confirmed);
         }
         read?;
         connection.transfer(log, &self.options)
@@ -257,7 +278,8 @@ impl Serving {
             };
             let count = self.connections.len();
             let taken = if count < MAX_CONNECTIONS {
-                Connection::new(stream, address)
+                self.taken_count += 1;
+                Connection::new(self.taken_count, stream, address)
             } else {
                 Err(Ended::TooMany { count })
             };

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 pub use client::{Client, ClientOptions, ClientStatus};
 pub use connection::ConnectionStatus;
+pub use group_transfer::{Awaited, Transferred};
 #[cfg(feature = "shuttle")]
-pub use group_transfer::GroupTransfer;
-pub use group_transfer::Transferred;
+pub use group_transfer::{Confirmed, GroupTransfer};
 pub use master::{Master, MasterOptions};
 
 use crate::error::Error;

@@ -5,10 +5,11 @@
 //!
 //! | at | size | field          | meaning                                                       |
 //! |----|------|----------------|---------------------------------------------------------------|
-//! | 0  | 8    | `maxPhyOffset` | behind the slave's last byte; the first one is also its request |
+//! | 0  | 8    | `maxPhyOffset` | behind the slave's last byte; the first one is its request      |
 //!
 //! The first one of a slave here stands a little before its end: it holds what it is sent again against what it has,
-//! since an end alone does not tell whether two logs are the same.
+//! since an end alone does not tell whether two logs are the same. It reports nothing more before that is done. What
+//! follows the first one confirms what was sent since, to 4.9.3 the first one too.
 //!
 //! A master sends frames:
 //!

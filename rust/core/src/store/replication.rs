@@ -1,11 +1,12 @@
 //! What a store does as a master or as a slave.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::Store;
 use crate::error::{Error, Result};
-use crate::ha::{Client, ClientOptions, Event, Master, MasterOptions, Transferred};
+use crate::ha::{Awaited, Client, ClientOptions, Event, Master, MasterOptions, Transferred};
 use crate::status::PutMessageStatus;
 
 /// The parts of replication; none runs unless asked for.
@@ -16,9 +17,9 @@ pub(super) struct Replication {
 }
 
 /// What a put waits for, and until when.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Confirmation {
-    offset: u64,
+    records: Range<u64>,
     flush_by: Instant,
     transfer_by: Instant,
     is_slave_ok: bool,
@@ -113,7 +114,7 @@ impl Store {
     /// How many bytes the nearest slave is behind. Source: `slaveFallBehindMuch`.
     #[must_use]
     pub fn slave_fall_behind_much(&self) -> u64 {
-        self.log.max_offset().saturating_sub(self.ha_master().map_or(0, Master::push2_slave_max_offset))
+        self.log.max_offset().saturating_sub(self.ha_master().map_or(0, Master::nearest_offset))
     }
 
     /// Lets slaves have what a put waits for. Gives whether puts wait for a slave at all.
@@ -131,15 +132,15 @@ impl Store {
         self.ha_master().filter(|master| master.is_sync())
     }
 
-    /// What a put waits for whose message ends at an offset.
+    /// What a put waits for whose messages stand in a range of the log.
     #[must_use]
-    pub fn confirmation(&self, offset: u64, sync_flush_timeout: Duration) -> Confirmation {
+    pub fn confirmation(&self, records: Range<u64>, sync_flush_timeout: Duration) -> Confirmation {
         let (now, master) = (Instant::now(), self.sync_master());
         Confirmation {
-            offset,
             flush_by: now + sync_flush_timeout,
             transfer_by: now + master.map_or(Duration::ZERO, Master::slave_timeout),
-            is_slave_ok: master.is_none_or(|master| master.is_slave_ok(offset)),
+            is_slave_ok: master.is_none_or(|master| master.is_slave_ok(records.end)),
+            records,
         }
     }
 
@@ -154,7 +155,8 @@ impl Store {
         let until = now + step;
         let mut flushed = PutMessageStatus::PutOk;
         if self.config.sync_flush {
-            flushed = self.wait_flushed(of.offset, of.flush_by.min(until).saturating_duration_since(now))?;
+            flushed =
+                self.wait_flushed(of.records.end, of.flush_by.min(until).saturating_duration_since(now))?;
             if flushed != PutMessageStatus::PutOk && until < of.flush_by {
                 return self.ended.check_runs().map(|()| None);
             }
@@ -163,7 +165,7 @@ impl Store {
         if !of.is_slave_ok {
             return Ok(Some(PutMessageStatus::SlaveNotAvailable));
         }
-        match master.wait_transferred(of.offset, of.transfer_by.min(until)) {
+        match master.wait_transferred(&Awaited::Records(of.records.clone()), of.transfer_by.min(until)) {
             Transferred::Yes => Ok(Some(flushed)),
             Transferred::NotYet if until < of.transfer_by => self.ended.check_runs().map(|()| None),
             Transferred::NotYet | Transferred::Never => Ok(Some(PutMessageStatus::FlushSlaveTimeout)),

@@ -6,5 +6,6 @@
 #[path = "../stores/mod.rs"]
 mod stores;
 
+mod comparing;
 mod hostile_master;
 mod hostile_slave;

@@ -3,9 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use mqstore_core::ha::{GroupTransfer, Transferred};
+use mqstore_core::ha::{Awaited, Confirmed, GroupTransfer, Transferred};
 
 use crate::{FOREVER, run, thread};
+
+/// What a slave confirms over the connection of this number.
+const fn up_to(connection: u64, to: u64) -> Confirmed {
+    Confirmed { connection, claimed_from: 0, sent_from: 0, to }
+}
 
 #[test]
 fn a_put_is_told_of_its_confirmation() {
@@ -14,13 +19,13 @@ fn a_put_is_told_of_its_confirmation() {
         thread::scope(|scope| {
             let putters = [10, 20].map(|offset| {
                 let transfer = &transfer;
-                scope.spawn(move || transfer.wait(offset, Instant::now() + FOREVER))
+                scope.spawn(move || transfer.wait(&Awaited::Records(5..offset), Instant::now() + FOREVER))
             });
             // Two slaves, of which one is behind.
             let behind = Arc::clone(&transfer);
-            scope.spawn(move || [5, 10, 15].map(|offset| behind.notify_transfer_some(offset)));
+            scope.spawn(move || [5, 10, 15].map(|offset| behind.notify_transfer_some(up_to(1, offset))));
             for offset in [5, 20] {
-                transfer.notify_transfer_some(offset);
+                transfer.notify_transfer_some(up_to(2, offset));
             }
             for putter in putters {
                 assert_eq!(putter.join().unwrap(), Transferred::Yes);
@@ -37,9 +42,9 @@ fn nobody_waits_for_a_replication_that_ended() {
         thread::scope(|scope| {
             let putters = [10, 20].map(|offset| {
                 let transfer = &transfer;
-                scope.spawn(move || transfer.wait(offset, Instant::now() + FOREVER))
+                scope.spawn(move || transfer.wait(&Awaited::LogUpTo(offset), Instant::now() + FOREVER))
             });
-            transfer.notify_transfer_some(10);
+            transfer.notify_transfer_some(up_to(1, 10));
             transfer.end();
             let [first, second] = putters.map(|putter| putter.join().unwrap());
             assert_eq!((first, second), (Transferred::Yes, Transferred::Never));

@@ -91,7 +91,7 @@ fn a_halted_store_takes_nothing_and_closes_whole() {
     leave_flushes_to_the_service(&store);
     let step = store.put_message(&message("t", 0, b"waits", ""), Wait::Block);
     let PutStep::Done(put) = step else { panic!("{step:?}") };
-    let confirmation = store.confirmation(put.wait_for.unwrap(), Duration::from_secs(3600));
+    let confirmation = store.confirmation(0..put.wait_for.unwrap(), Duration::from_secs(3600));
     assert_eq!(store.wait_confirmed(&confirmation, Duration::from_millis(1)).unwrap(), None);
     assert_eq!(store.halted(), None);
     store.halt("the flusher died".into());
@@ -115,7 +115,7 @@ fn what_a_put_waits_for_is_told_when_it_is_there_and_when_the_time_is_up() {
     let store = open_with(given);
     leave_flushes_to_the_service(&store);
     let end = try_put(&store, &message("t", 0, b"", "")).map(|put| put.wrote_offset + 1).unwrap();
-    let late = store.confirmation(end, Duration::from_millis(2));
+    let late = store.confirmation(0..end, Duration::from_millis(2));
     let begin = Instant::now();
     let mut outcome = None;
     while outcome.is_none() {
@@ -124,7 +124,7 @@ fn what_a_put_waits_for_is_told_when_it_is_there_and_when_the_time_is_up() {
     assert_eq!(outcome, Some(PutMessageStatus::FlushDiskTimeout));
     assert!(begin.elapsed() >= Duration::from_millis(2));
     store.group_commit(Duration::ZERO, &[]).unwrap();
-    let there = store.confirmation(end, Duration::from_secs(3600));
+    let there = store.confirmation(0..end, Duration::from_secs(3600));
     assert_eq!(store.wait_confirmed(&there, Duration::ZERO).unwrap(), Some(PutMessageStatus::PutOk));
 }
 

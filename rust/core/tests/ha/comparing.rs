@@ -1,0 +1,107 @@
+//! A slave that has a log already: it holds what its master sends again against that, and says nothing more until all of it
+//! is the same.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use mqstore_core::ha::wire::{Header, REPORT_SIZE};
+use mqstore_core::ha::{ClientOptions, Event};
+
+use crate::stores::{Opened, config, fill, open, open_with};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// A slave, and its master in the test's hand.
+struct Following {
+    slave: Opened,
+    master: TcpStream,
+    /// From where the slave asked for the log.
+    asked: u64,
+    own_end: u64,
+    own_log: Vec<u8>,
+    _root: tempfile::TempDir,
+}
+
+/// A slave with the log of some messages, which reports in each pass that it may.
+fn follow() -> Following {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..8);
+    let own_end = store.max_phy_offset();
+    let own_log = store.log().get_bytes(0, own_end).unwrap().unwrap().to_vec();
+    assert_eq!(own_log.len() as u64, own_end);
+    store.close().unwrap();
+    drop(store);
+    let mut of_slave = config(root.path());
+    of_slave.is_slave = true;
+    let slave = open_with(of_slave);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let options = ClientOptions { send_heartbeat_interval: Duration::ZERO, housekeeping_interval: LONG };
+    slave.follow_master(options, Some(listener.local_addr().unwrap().to_string())).unwrap();
+    slave.receive_log(LONG).unwrap();
+    let (master, _) = listener.accept().unwrap();
+    master.set_nonblocking(true).unwrap();
+    let mut following = Following { slave, master, asked: 0, own_end, own_log, _root: root };
+    following.pass();
+    let reports = following.reports();
+    following.asked = *reports.first().unwrap();
+    following
+}
+
+impl Following {
+    /// A pass of the slave; gives why its connection ended.
+    fn pass(&self) -> Option<String> {
+        let events = self.slave.receive_log(Duration::ZERO).unwrap();
+        events.into_iter().find(Event::is_failure).map(|event| event.to_string())
+    }
+
+    /// What the slave has reported since this was last asked.
+    fn reports(&mut self) -> Vec<u64> {
+        let (mut found, mut buffer) = (Vec::new(), [0; 1 << 12]);
+        loop {
+            match self.master.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => found.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let reports = found.chunks(REPORT_SIZE);
+        reports.map(|report| u64::from_be_bytes(report.try_into().unwrap())).collect()
+    }
+
+    /// Sends a frame with bytes of the slave's own log; of none it is a heartbeat.
+    fn send_own(&mut self, from: u64, to: u64) {
+        let body = self.own_log[from as usize..to as usize].to_vec();
+        self.send(from, &body);
+    }
+
+    fn send(&mut self, phy_offset: u64, body: &[u8]) {
+        self.master.write_all(&Header { phy_offset, body_size: body.len() }.encode()).unwrap();
+        self.master.write_all(body).unwrap();
+    }
+}
+
+#[test]
+fn nothing_is_reported_before_all_is_compared() {
+    let mut following = follow();
+    let (from, end) = (following.asked, following.own_end);
+    assert!(from < end);
+    // Not as a heartbeat either.
+    assert_eq!(following.pass(), None);
+    assert_eq!(following.reports(), []);
+    following.send_own(from, end - 1);
+    assert_eq!(following.pass(), None);
+    assert_eq!(following.reports(), []);
+    following.send_own(end - 1, end);
+    // From then on it is heard of.
+    for _ in 0..2 {
+        let mut reports = Vec::new();
+        while reports.is_empty() {
+            assert_eq!(following.pass(), None);
+            reports = following.reports();
+        }
+        assert!(reports.iter().all(|&report| report == end), "{reports:?}");
+    }
+}
