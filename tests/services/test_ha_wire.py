@@ -176,6 +176,22 @@ def test_logs_of_other_file_sizes_are_refused(
     assert slave.get_max_phy_offset() == 0
 
 
+@pytest.mark.parametrize(
+    ("file_size", "has"), [(2 * 65_536, 65_536), (65_536 // 2, 65_536 // 2)], ids=["larger files", "smaller files"]
+)
+def test_a_slave_of_other_file_sizes_confirms_nothing_that_it_cannot_read(
+    pair: Pair, caplog: pytest.LogCaptureFixture, file_size: int, has: int
+) -> None:
+    """A blank in the middle of a file hides what stands behind it there, and a record goes on in no next file."""
+    master = pair.open("master", haTransferBatchSize=has // 8)
+    slave = pair.slave_of(master, mappedFileSizeCommitLog=file_size)
+    for number in range(9):
+        master.put("orders", b"%02d" % number + bytes(20_000), queue_id=0)
+    wait_until(lambda: "both logs need the same mappedFileSizeCommitLog" in caplog.text)
+    assert slave.get_max_phy_offset() == has
+    assert master.replication.push2_slave_max_offset <= has
+
+
 @pytest.mark.parametrize("end", ["close", "kill", "leave open"])
 def test_a_record_that_is_not_whole_is_not_there_yet(
     pair: Pair, raw_master: RawMaster, tmp_path: Path, end: str

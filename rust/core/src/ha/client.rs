@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::PollFlags;
 
+use super::boundaries::Boundaries;
 use super::wire::{self, HEADER_SIZE, Header, MAX_FRAME_SIZE, REPORT_SIZE, WireFault};
 use super::{Ended, Event, check_silence, read_some};
 use crate::bell::Bell;
@@ -73,6 +74,8 @@ struct Link {
     filled: usize,
     /// Up to here the slave's log is known to be the master's: its end, once what it has is compared.
     known_to: u64,
+    /// Where the log's records begin.
+    boundaries: Boundaries,
     /// A report whose rest the socket did not take yet.
     report: ([u8; REPORT_SIZE], usize),
     reported_offset: Option<u64>,
@@ -111,11 +114,11 @@ impl Client {
     }
 
     /// One pass: connects where there is no connection, waits at most `max_wait` for the master, and
-    /// appends what came. Gives what happened.
+    /// appends what came. Gives what happened. At `dispatched_to` a record of the log begins.
     ///
     /// # Errors
     /// Where waiting itself fails.
-    pub fn pass(&self, log: &CommitLog, max_wait: Duration) -> Result<Vec<Event>> {
+    pub fn pass(&self, log: &CommitLog, dispatched_to: u64, max_wait: Duration) -> Result<Vec<Event>> {
         let mut following = self.following.lock();
         let mut events = Vec::new();
         let wanted = self.status.lock().master_address.clone();
@@ -135,7 +138,7 @@ impl Client {
             }
             None => match wanted.filter(|_| following.may_connect()) {
                 Some(address) => {
-                    following.connect(address, log, &mut events);
+                    following.connect(address, log, dispatched_to, &mut events);
                     Ok(())
                 }
                 None => {
@@ -174,8 +177,8 @@ impl Following {
         Some(self.retry_from.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
 
-    fn connect(&mut self, address: String, log: &CommitLog, events: &mut Vec<Event>) {
-        match Link::connect(address.clone(), log) {
+    fn connect(&mut self, address: String, log: &CommitLog, dispatched_to: u64, events: &mut Vec<Event>) {
+        match Link::connect(address.clone(), log, dispatched_to) {
             Ok(link) => {
                 events.push(Event::MasterConnected { address, from: link.known_to });
                 self.link = Some(link);
@@ -199,7 +202,7 @@ impl Following {
 }
 
 impl Link {
-    fn connect(address: String, log: &CommitLog) -> io::Result<Self> {
+    fn connect(address: String, log: &CommitLog, dispatched_to: u64) -> io::Result<Self> {
         let mut outcome = Err(io::Error::new(ErrorKind::NotFound, "the name has no address"));
         for found in address.to_socket_addrs()? {
             outcome = TcpStream::connect_timeout(&found, CONNECT_TIMEOUT);
@@ -217,6 +220,7 @@ impl Link {
             buffer: vec![0; MAX_FRAME_SIZE],
             filled: 0,
             known_to: compared_from(log),
+            boundaries: Boundaries::from(dispatched_to, log.files().file_size()),
             report: ([0; REPORT_SIZE], REPORT_SIZE),
             reported_offset: None,
             last_report: now,
@@ -264,7 +268,10 @@ impl Link {
             let Some(body) = rest.get(HEADER_SIZE..HEADER_SIZE + header.body_size) else { break };
             let new = behind_own(log, header.phy_offset, body)?;
             if !new.is_empty() {
-                log.append_data(header.phy_offset + num::offset(body.len() - new.len()), new)?;
+                let begin = header.phy_offset + num::offset(body.len() - new.len());
+                self.boundaries.walk_own(log, begin)?;
+                self.boundaries.walk(new)?;
+                log.append_data(begin, new)?;
                 has_appended = true;
             }
             if !body.is_empty() {

@@ -5,6 +5,7 @@
 //! side is trusted: what cannot be ends the connection, and says why. Source: `HAService`,
 //! `HAConnection`.
 
+mod boundaries;
 mod client;
 mod connection;
 mod group_transfer;

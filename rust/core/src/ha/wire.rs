@@ -85,6 +85,16 @@ pub enum WireFault {
         /// Where it ends.
         to: u64,
     },
+    /// A master's log files are of another size.
+    #[error(
+        "the master's log at {offset} is none of files of {file_size} bytes: both logs need the same mappedFileSizeCommitLog"
+    )]
+    FileSize {
+        /// Where that is seen.
+        offset: u64,
+        /// The slave's size.
+        file_size: u64,
+    },
     /// A master sends what does not follow the slave's end.
     #[error("the master sends from {found}, the slave's log ends at {end}")]
     NotAtEnd {

@@ -85,7 +85,8 @@ impl Store {
     /// # Errors
     /// As for [`Client::pass`].
     pub fn receive_log(&self, max_wait: Duration) -> Result<Vec<Event>> {
-        self.ha_client().map_or_else(|| Ok(Vec::new()), |client| client.pass(&self.log, max_wait))
+        let Some(client) = self.ha_client() else { return Ok(Vec::new()) };
+        client.pass(&self.log, self.dispatcher.reput_from_offset(), max_wait)
     }
 
     /// Appends bytes of the master's log as they are. Source: `appendToCommitLog`.

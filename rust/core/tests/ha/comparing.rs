@@ -5,16 +5,18 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
+use mqstore_core::format::message;
 use mqstore_core::ha::wire::{Header, REPORT_SIZE};
 use mqstore_core::ha::{ClientOptions, Event};
 
-use crate::stores::{Opened, config, fill, open, open_with};
+use crate::stores::{LOG_FILE_SIZE, Opened, config, fields, fill, open, open_with, record_bytes};
 
 const LONG: Duration = Duration::from_secs(60);
 
 /// A slave, and its master in the test's hand.
 struct Following {
     slave: Opened,
+    listener: TcpListener,
     master: TcpStream,
     /// From where the slave asked for the log.
     asked: u64,
@@ -40,16 +42,37 @@ fn follow() -> Following {
     let options = ClientOptions { send_heartbeat_interval: Duration::ZERO, housekeeping_interval: LONG };
     slave.follow_master(options, Some(listener.local_addr().unwrap().to_string())).unwrap();
     slave.receive_log(LONG).unwrap();
-    let (master, _) = listener.accept().unwrap();
-    master.set_nonblocking(true).unwrap();
-    let mut following = Following { slave, master, asked: 0, own_end, own_log, _root: root };
-    following.pass();
-    let reports = following.reports();
-    following.asked = *reports.first().unwrap();
+    let master = accepted(&listener);
+    let mut following = Following { slave, listener, master, asked: 0, own_end, own_log, _root: root };
+    following.take_request();
     following
 }
 
+fn accepted(listener: &TcpListener) -> TcpStream {
+    let (master, _) = listener.accept().unwrap();
+    master.set_nonblocking(true).unwrap();
+    master
+}
+
 impl Following {
+    /// Lets the slave connect once more.
+    fn reconnect(&mut self) {
+        while !self.slave.ha_client().unwrap().status().is_connected {
+            self.slave.receive_log(LONG).unwrap();
+        }
+        self.master = accepted(&self.listener);
+        self.take_request();
+    }
+
+    fn take_request(&mut self) {
+        let mut reports = Vec::new();
+        while reports.is_empty() {
+            assert_eq!(self.pass(), None);
+            reports = self.reports();
+        }
+        self.asked = reports.remove(0);
+    }
+
     /// A pass of the slave; gives why its connection ended.
     fn pass(&self) -> Option<String> {
         let events = self.slave.receive_log(Duration::ZERO).unwrap();
@@ -104,4 +127,36 @@ fn nothing_is_reported_before_all_is_compared() {
         }
         assert!(reports.iter().all(|&report| report == end), "{reports:?}");
     }
+}
+
+#[test]
+fn another_size_of_files_ends_the_connection() {
+    let mut following = follow();
+    let (from, end) = (following.asked, following.own_end);
+    following.send_own(from, end);
+    // A file that ends here is shorter than the slave's.
+    let rest = LOG_FILE_SIZE / 2 - end % (LOG_FILE_SIZE / 2);
+    let mut blank = message::blank(rest as usize).to_vec();
+    blank.resize(rest as usize, 0);
+    following.send(end, &blank);
+    let next = end + rest;
+    assert!(!next.is_multiple_of(LOG_FILE_SIZE));
+    following.send(next, &record_bytes(&fields("t", 0, b"hidden", ""), 8, next));
+    let mut ended = None;
+    while ended.is_none() {
+        ended = following.pass();
+    }
+    assert!(ended.as_ref().unwrap().contains("mappedFileSizeCommitLog"), "{ended:?}");
+    assert_eq!(following.slave.max_phy_offset(), next);
+    // Nor does it go on behind the blank when it has connected again.
+    following.reconnect();
+    following.send(following.asked, &[]);
+    let again = following.slave.log().get_bytes(following.asked, next).unwrap().unwrap();
+    following.send(following.asked, &again);
+    following.send(next, &record_bytes(&fields("t", 0, b"hidden", ""), 8, next));
+    let mut ended = None;
+    while ended.is_none() {
+        ended = following.pass();
+    }
+    assert!(ended.as_ref().unwrap().contains("mappedFileSizeCommitLog"), "{ended:?}");
 }
