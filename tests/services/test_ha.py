@@ -299,6 +299,28 @@ def test_bad_options_are_named(pair: Pair, option: str, value: object) -> None:
         pair.open("one", **{option: value})
 
 
+@pytest.mark.parametrize("more", [1, 3], ids=["a message more", "some more"])
+def test_a_former_master_with_a_little_more_is_refused(
+    pair: Pair, caplog: pytest.LogCaptureFixture, more: int
+) -> None:
+    """Its end alone says so: what it asks for again is all the same."""
+    common = pair.open("master", replication=False)
+    put_some(common, 20)
+    end = common.get_max_phy_offset()
+    common.close()
+    shutil.copytree(pair.path("master"), pair.path("former"))
+    with pair.open("former", replication=False) as former:
+        put_some(former, more)
+        own_end = former.get_max_phy_offset()
+    assert own_end - end < 4096
+    master = pair.open("master")
+    slave = pair.slave_of(master, "former")
+    wait_until(lambda: f"the slave's log ends at {own_end}, behind the master's end {end}" in caplog.text)
+    assert master.replication.push2_slave_max_offset == 0
+    assert not master.replication.wait_for_slave(timeout=0)
+    assert slave.get_max_phy_offset() == own_end
+
+
 def lose_behind(path: Path, offset: int) -> None:
     """What a power cut leaves where the log was on the disk up to an offset."""
     log_file = path / "commitlog" / f"{0:020}"

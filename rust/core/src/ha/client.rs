@@ -74,6 +74,8 @@ struct Link {
     filled: usize,
     /// Up to here the slave's log is known to be the master's: its end, once what it has is compared.
     known_to: u64,
+    /// Whether the master had nothing more when the slave was told so last.
+    is_at_end: bool,
     /// Where the log's records begin.
     boundaries: Boundaries,
     /// A report whose rest the socket did not take yet.
@@ -220,6 +222,7 @@ impl Link {
             buffer: vec![0; MAX_FRAME_SIZE],
             filled: 0,
             known_to: compared_from(log),
+            is_at_end: false,
             boundaries: Boundaries::from(dispatched_to, log.files().file_size()),
             report: ([0; REPORT_SIZE], REPORT_SIZE),
             reported_offset: None,
@@ -274,8 +277,11 @@ impl Link {
                 log.append_data(begin, new)?;
                 has_appended = true;
             }
-            if !body.is_empty() {
+            if body.is_empty() {
+                self.check_not_ahead(log)?;
+            } else {
                 self.known_to = header.phy_offset + num::offset(body.len());
+                self.is_at_end = false;
             }
             at += HEADER_SIZE + header.body_size;
         }
@@ -284,6 +290,17 @@ impl Link {
             self.filled -= at;
         }
         Ok(has_appended)
+    }
+
+    /// At a heartbeat: a master that has nothing more does not have all that its slave has. 4.9.3 may send the first one
+    /// though it has more, but looks what it has right behind it.
+    fn check_not_ahead(&mut self, log: &CommitLog) -> Result<(), WireFault> {
+        let found = log.max_offset();
+        if found > self.known_to && self.is_at_end {
+            return Err(WireFault::AheadOfMaster { found, max: self.known_to });
+        }
+        self.is_at_end = true;
+        Ok(())
     }
 
     /// Reports how far the log is the master's: at once, whenever that has moved, and as a heartbeat. A master takes whatever

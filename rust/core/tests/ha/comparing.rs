@@ -18,6 +18,8 @@ struct Following {
     slave: Opened,
     listener: TcpListener,
     master: TcpStream,
+    /// The begin of a report whose rest is under way.
+    partial: Vec<u8>,
     /// From where the slave asked for the log.
     asked: u64,
     own_end: u64,
@@ -43,7 +45,8 @@ fn follow() -> Following {
     slave.follow_master(options, Some(listener.local_addr().unwrap().to_string())).unwrap();
     slave.receive_log(LONG).unwrap();
     let master = accepted(&listener);
-    let mut following = Following { slave, listener, master, asked: 0, own_end, own_log, _root: root };
+    let mut following =
+        Following { slave, listener, master, partial: Vec::new(), asked: 0, own_end, own_log, _root: root };
     following.take_request();
     following
 }
@@ -61,6 +64,7 @@ impl Following {
             self.slave.receive_log(LONG).unwrap();
         }
         self.master = accepted(&self.listener);
+        self.partial.clear();
         self.take_request();
     }
 
@@ -81,7 +85,7 @@ impl Following {
 
     /// What the slave has reported since this was last asked.
     fn reports(&mut self) -> Vec<u64> {
-        let (mut found, mut buffer) = (Vec::new(), [0; 1 << 12]);
+        let (mut found, mut buffer) = (std::mem::take(&mut self.partial), [0; 1 << 12]);
         loop {
             match self.master.read(&mut buffer) {
                 Ok(0) => break,
@@ -90,7 +94,8 @@ impl Following {
                 Err(error) => panic!("{error}"),
             }
         }
-        let reports = found.chunks(REPORT_SIZE);
+        let reports = found.chunks_exact(REPORT_SIZE);
+        self.partial = reports.remainder().to_vec();
         reports.map(|report| u64::from_be_bytes(report.try_into().unwrap())).collect()
     }
 
@@ -159,4 +164,42 @@ fn another_size_of_files_ends_the_connection() {
         ended = following.pass();
     }
     assert!(ended.as_ref().unwrap().contains("mappedFileSizeCommitLog"), "{ended:?}");
+}
+
+#[test]
+fn a_slave_that_is_ahead_of_its_master_ends_the_connection() {
+    let mut following = follow();
+    let (from, end) = (following.asked, following.own_end);
+    let masters_end = from + 100;
+    let mut ended = None;
+    // Where more follows the heartbeat there was more when it was sent.
+    following.send_own(from, from);
+    following.send_own(from, masters_end);
+    following.send_own(masters_end, masters_end);
+    following.send_own(masters_end, masters_end);
+    while ended.is_none() {
+        ended = following.pass();
+    }
+    let expected = format!("the slave's log ends at {end}, behind the master's end {masters_end}");
+    assert!(ended.as_ref().unwrap().contains(&expected), "{ended:?}");
+    assert_eq!(following.reports(), []);
+}
+
+#[test]
+fn a_heartbeat_right_before_what_follows_says_nothing_of_the_end() {
+    let mut following = follow();
+    let (from, end) = (following.asked, following.own_end);
+    for at in from..end {
+        following.send_own(at, at);
+        following.send_own(at, at + 1);
+    }
+    for _ in 0..3 {
+        following.send_own(end, end);
+    }
+    let mut reports = Vec::new();
+    while reports.is_empty() {
+        assert_eq!(following.pass(), None);
+        reports = following.reports();
+    }
+    assert!(reports.iter().all(|&report| report == end), "{reports:?}");
 }
