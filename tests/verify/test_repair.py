@@ -406,42 +406,6 @@ def test_a_jump_over_a_lost_message_makes_no_stranger(tmp_path: Path, *, in_plac
     assert found == sorted(places.keys() - lost)
 
 
-@pytest.mark.parametrize("in_place", [False, True])
-def test_no_group_is_further_than_its_queue(store: tuple[Path, list[int]], tmp_path: Path, *, in_place: bool) -> None:
-    """A queue that has lost its last messages gives their offsets again: who has read them would miss what comes."""
-    path, offsets = store
-    shared = path / "mqstore" / "consumers" / "shared" / "consumerOffset.json"
-    shared.parent.mkdir(parents=True)
-    shared.write_text('{"offsetTable":{"t@shared":{0:299,1:300}}}')
-    with mqstore.open(path, "rw", **SMALL_FILES) as opened:
-        opened.consumers.reset_offset("far", {("t", 0): 300, ("t", 1): 300, ("t", 7): 5})
-        opened.consumers.reset_offset("near", {("t", 0): 12, ("t", 1): 297})
-    before = (path / "config" / "consumerOffset.json").read_bytes()
-    for number in (595, 597, 599):
-        overwrite(path, offsets[number] + BODY_AT, b"\0\1")
-    done = repair(path, None if in_place else tmp_path / "whole", **SMALL_FILES)
-    assert [(lost.queue_id, lost.queue_offset) for lost in done.lost] == [(1, 297), (1, 298), (1, 299)]
-    assert done.set_back_count == 3
-    if done.saved is not None:
-        assert (done.saved / "config" / "consumerOffset.json").read_bytes() == before
-    with mqstore.open(done.path, "rw", **SMALL_FILES) as opened:
-        stats = {
-            (group, at.queue_id): at.consumer_offset
-            for group in ("far", "near", "shared")
-            for at in opened.consumers.consume_stats(group)
-        }
-        assert opened.put("t", b"next", queue_id=1).logics_offset == 297
-    assert stats == {
-        ("far", 0): 300,
-        ("far", 1): 297,
-        ("far", 7): 0,
-        ("near", 0): 12,
-        ("near", 1): 297,
-        ("shared", 0): 299,
-        ("shared", 1): 297,
-    }
-
-
 def test_a_damaged_body_is_told_by_its_head(store: tuple[Path, list[int]], tmp_path: Path) -> None:
     """No unit tells of it, and no message behind it in its queue."""
     path, offsets = store

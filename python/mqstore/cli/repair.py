@@ -41,7 +41,8 @@ def repair(call: ReaderCall, *, out: str | None, in_place: bool) -> None:
     for begin, behind, fault in done.holes:
         _tell(f"  from {begin} to {behind} the log held no record: {fault or 'a missing file'}")
     if done.set_back_count:
-        _tell(f"  {done.set_back_count:,} offsets of groups were behind the ends of their queues, and are there now")
+        of = f"{done.set_back_count:,} offsets of groups and delay levels"
+        _tell(f"  {of} were behind the ends of their queues, and are there now")
     if done.saved is not None:
         _tell(f"  what was there before is in {done.saved}")
     if done.lost or done.holes:

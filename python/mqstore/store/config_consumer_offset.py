@@ -1,7 +1,8 @@
 """``config/consumerOffset.json``: how far each group has read each queue.
 
 Beside the offsets stands where the log ended when they were read so far, in a table of its own that RocketMQ passes
-over, and leaves out of what it writes. Source: ``ConsumerOffsetManager``.
+over, and leaves out of what it writes. A broker with light queues has ``config/lmqConsumerOffset.json`` instead.
+Source: ``ConsumerOffsetManager``, ``LmqConsumerOffsetManager``.
 """
 
 import logging
@@ -12,10 +13,11 @@ from mqstore.store.arguments import INT_MAX, checked_integer
 from mqstore.store.config_manager import ConfigManager, Json, checked_int, checked_object
 from mqstore.store.read_offset import NO_OFFSET, ReadOffset
 
-__all__ = ["ConsumerOffsetManager"]
+__all__ = ["ConsumerOffsetManager", "LmqConsumerOffsetManager"]
 
 _log = logging.getLogger("mqstore")
 _TOPIC_GROUP_SEPARATOR = "@"
+_LMQ_PREFIX = "%LMQ%"
 _OFFSETS = "offsetTable"
 _LOG_ENDS = "logEndTable"
 _Table = dict[str, dict[int, ReadOffset]]
@@ -171,3 +173,52 @@ class ConsumerOffsetManager(ConfigManager):
         with self._lock:
             for topic in self.which_topic_by_consumer(group):
                 del self._table[f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}"]
+
+
+class LmqConsumerOffsetManager(ConsumerOffsetManager):
+    """The same with the offsets of light groups, which have their queues' numbers left out: a light queue is number 0.
+
+    Only what is asked of all groups knows of these.
+    """
+
+    _light: dict[str, int]
+
+    def decode(self, content: Json) -> None:
+        """Takes over ``lmqOffsetTable`` too."""
+        light = checked_object("lmqOffsetTable", content.get("lmqOffsetTable", {})).items()
+        offsets = {name: checked_int(name, offset) for name, offset in light}
+        super().decode(content)
+        self._light = offsets
+
+    def load(self) -> None:
+        """Reads the file again; there are no offsets where there is none."""
+        self._light = {}
+        super().load()
+
+    def encode(self) -> Json:
+        """Both tables."""
+        return super().encode() | {"lmqOffsetTable": dict(self._light)}
+
+    def commit_offset(self, group: str, topic: str, queue_id: int, offset: int, log_end: int = -1) -> None:
+        """Sets a group's offset. Source: ``commitOffset``.
+
+        Raises:
+            TypeError: the offset is no integer.
+            ValueError: it is out of bounds.
+        """
+        if not group.startswith(_LMQ_PREFIX):
+            super().commit_offset(group, topic, queue_id, offset, log_end)
+            return
+        offset = checked_integer("offset", offset)
+        with self._lock:
+            self._light[f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}"] = offset
+
+    def by_group(self) -> dict[str, dict[tuple[str, int], ReadOffset]]:
+        """The offsets of all groups, by topic and queue."""
+        found = super().by_group()
+        with self._lock:
+            for name, offset in self._light.items():
+                topic, separator, group = name.rpartition(_TOPIC_GROUP_SEPARATOR)
+                if separator:
+                    found.setdefault(group, {})[topic, 0] = ReadOffset(offset)
+        return found

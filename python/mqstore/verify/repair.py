@@ -64,7 +64,7 @@ class RepairResult:
     message_count: int
     """Messages that are in the queues now."""
     set_back_count: int
-    """Offsets of groups that were set back to their queues' ends, which had lost what they had read."""
+    """Offsets of groups and delay levels that were set back to the ends of queues which had lost what they had read."""
 
 
 def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = None, **options: Any) -> RepairResult:
