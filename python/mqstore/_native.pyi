@@ -470,12 +470,14 @@ class Store:
         sync_flush_timeout_ms: int,
         part: tuple[int | None, Sequence[str] | None, int | None] | None = None,
         ranges: ByteRanges | None = None,
+        under: LogView | None = None,
     ) -> Self:
         """Opens a store: recovery, and dispatch of what is missing.
 
         With ``part`` only to read, and nothing is dispatched: the log's end where that is known (then
         nothing is recovered either), the topics whose queues are opened, or all, and how many openings by
         writers its plan knew of, or all. With ``ranges`` its files are read from there.
+        A view ``under`` whose lock it is opened keeps that when it is closed.
         """
 
     # ---- putting
@@ -1137,12 +1139,16 @@ class LogView:
         """How many index files there are; ``None`` where messages are not indexed."""
     def holes(self) -> list[tuple[int, int, str | None]]:
         """Parts of the log that hold no record, each in one file: begin, end, what is wrong."""
+    def further_queue(self) -> tuple[str, int] | None:
+        """Topic and number of a queue of messages that name it, and that these options would not make anew."""
     def lost_by_head(self) -> list[tuple[str, int, int, int]]:
         """Topic, queue, offset and place in the log of the messages in the holes whose bodies alone are damaged."""
     def copy_repaired(self, folder: StrPath) -> list[tuple[int, int, str | None]]:
         """Copies the log into a folder, its holes filled with records that no queue has; gives the holes."""
-    def repair_in_place(self, saved: StrPath) -> list[tuple[int, int, str | None]]:
-        """Saves what stands in the holes in a folder, fills them, gives the holes. ReadOnlyError without ``locked``."""
+    def save_holes(self, folder: StrPath) -> None:
+        """Saves in a folder what stands in the holes and behind the log's end; nothing is changed."""
+    def fill_holes(self) -> None:
+        """Fills the holes, and takes away what stands behind the log's end. ReadOnlyError without ``locked``."""
     def check_log(self, begin: int, to: int) -> _LogChecked:
         """Checks the records of a range."""
     def check_queue(self, topic: str, queue_id: int, begin: int, to: int) -> tuple[int, int, int, _Findings]:

@@ -18,6 +18,7 @@ from mqstore.verify import LostMessage, RepairResult, repair, verify
 from tests.command import mqstore_command
 from tests.compat.streams import SMALL_FILES
 from tests.store_files import copy_store, log_contents, queue_contents
+from tests.verify.damage import LOG_FILE_SIZE, interrupted
 from tests.waiting import wait_until
 
 # Python itself leaves a file that Ctrl-C finds just opened, before any "with" has it, to its finalizer.
@@ -26,7 +27,6 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 MESSAGES = 90
-LOG_FILE_SIZE = int(SMALL_FILES["mappedFileSizeCommitLog"])
 LOST = {20, 21, MESSAGES - 1}
 TRIED = 25
 """Of some hundred places."""
@@ -161,9 +161,37 @@ def assert_saved(saved: list[Path], log: dict[str, bytes]) -> None:
     assert all(b"%d " % number * 100 in kept for number in LOST)
 
 
+@pytest.mark.parametrize("step", ["derive", "put_back", "set_back"])
+def test_what_was_put_since_it_was_broken_off_stays(damaged: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """The next one goes by the log as it is then, not as it was."""
+    with monkeypatch.context() as broken:
+        broken.setattr(sys.modules["mqstore.verify.repair"], step, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            repair(damaged, **SMALL_FILES)
+    with mqstore.open(damaged, "rw", **SMALL_FILES) as store:
+        new = [store.put("new", b"%d" % number * 100, queue_id=0).wrote_offset for number in range(500)]
+    assert (new[-1] or 0) > LOG_FILE_SIZE
+    done = repair(damaged, **SMALL_FILES)
+    assert done.message_count == MESSAGES - len(LOST) + len(new)
+    assert tuple(sorted(done.lost, key=str)) == EXPECTED
+    check_messages(damaged)
+    with mqstore.open(damaged, **SMALL_FILES) as store:
+        assert [message.commit_log_offset for message in store.select("new")] == new
+
+
 def noted(**wrong: object) -> str:
     """The note of a repair, wrong in one place."""
-    return json.dumps({"saved": "repaired-1", "holes": [], "told": [], "expired": [], "end": 7} | wrong)
+    return json.dumps(
+        {
+            "saved": "repaired-1",
+            "holes": [],
+            "told": [],
+            "expired": [],
+            "sizes": [1000, 4096, 97, 400],
+            "makes": [False, False],
+        }
+        | wrong
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,9 +201,13 @@ def noted(**wrong: object) -> str:
         noted(saved="../repaired-1"),
         noted(saved="repaired-\0"),
         noted(saved="repaired-" + "x" * 255),
-        noted(end=-5),
-        noted(end=10**24),
-        noted(end=math.inf),
+        noted(sizes=[1000, 4096, 97]),
+        noted(sizes=[1001, 4096, 97, 400]),
+        noted(sizes=[1000, 0, 97, 400]),
+        noted(sizes=[1000, 4096, 10**24, 400]),
+        noted(sizes=[1000, 4096, 97, math.inf]),
+        noted(makes=[]),
+        noted(makes=7),
         noted(told=[["\ud800", 0, 1, 2]]),
         noted(expired=[["\ud800", 0, "0", 1]]),
         noted(expired=[["t" * 256, 0, "0", 1]]),

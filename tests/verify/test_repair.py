@@ -18,11 +18,9 @@ from tests.compat.java_store import JavaStore
 from tests.compat.naive_model import NaiveModel
 from tests.compat.streams import SMALL_FILES
 from tests.store_files import copy_store, forged, index_contents, log_contents, queue_contents
+from tests.verify.damage import BODY_AT, LOG_FILE_SIZE, overwrite
 
 MESSAGES = 600
-LOG_FILE_SIZE = int(SMALL_FILES["mappedFileSizeCommitLog"])
-QUEUE_FILE_UNITS = int(SMALL_FILES["mappedFileSizeConsumeQueue"]) // 20
-BODY_AT = 84 + 4
 
 
 @pytest.fixture
@@ -37,13 +35,6 @@ def store(tmp_path: Path) -> tuple[Path, list[int]]:
             assert result.wrote_offset is not None
             offsets.append(result.wrote_offset)
     return path, offsets
-
-
-def overwrite(store: Path, offset: int, content: bytes) -> None:
-    """Overwrites bytes of the log."""
-    with (store / f"commitlog/{offset // LOG_FILE_SIZE * LOG_FILE_SIZE:020}").open("r+b") as file:
-        file.seek(offset % LOG_FILE_SIZE)
-        file.write(content)
 
 
 def flip_body(store: Path, offsets: list[int]) -> set[int]:
@@ -164,7 +155,7 @@ def test_what_cannot_be_repaired_is_told(store: tuple[Path, list[int]], tmp_path
         verify(tmp_path / "nowhere")
 
 
-def test_nobody_writes_between_the_look_at_the_log_and_the_last_file_that_is_set_aside(
+def test_nobody_writes_from_the_look_at_the_log_to_the_end(
     store: tuple[Path, list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, offsets = store
@@ -177,21 +168,33 @@ def test_nobody_writes_between_the_look_at_the_log_and_the_last_file_that_is_set
             mqstore.open(path, "rw", on_damage="truncate", **SMALL_FILES)
         refused.append(what)
 
-    begin, rename = unfinished.begin, Path.rename
+    begin, rename, module = unfinished.begin, Path.rename, sys.modules["mqstore.verify.repair"]
 
-    def begin_later(own: Path, *found: Any) -> unfinished.Found:
+    def begin_later(own: Path, found: unfinished.Found) -> None:
         write("noted")
-        return begin(own, *found)
+        begin(own, found)
 
     def rename_later(self: Path, target: Path) -> Path:
         write(self.name)
         return rename(self, target)
 
+    def called_later(name: str) -> Callable[..., Any]:
+        call: Callable[..., Any] = getattr(module, name)
+
+        def call_later(*given: Any) -> Any:
+            write(name)
+            return call(*given)
+
+        return call_later
+
+    for name in ("derive", "put_back", "set_back"):
+        monkeypatch.setattr(module, name, called_later(name))
     monkeypatch.setattr(unfinished, "begin", begin_later)
     monkeypatch.setattr(Path, "rename", rename_later)
     done = repair(path, **SMALL_FILES)
     monkeypatch.undo()
-    assert refused == ["noted", "positions", "consumequeue", "index", "checkpoint"]
+    aside = ["positions", "consumequeue", "index", "checkpoint"]
+    assert refused == ["noted", *aside, "derive", "put_back", "set_back"]
     assert len(done.lost) == len(lost)
     check_repaired(path, offsets, lost)
 
@@ -278,64 +281,6 @@ def test_nothing_is_made_in_the_store_that_is_repaired(tmp_path: Path, out: str)
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.fixture
-def expired(tmp_path: Path) -> Path:
-    """A damaged store that keeps no message of one queue, and of another all."""
-    path = tmp_path / "expired"
-    with mqstore.open(path, "rw", **SMALL_FILES, fileReservedTime=0) as store:
-        for number in range(7):
-            store.put("quiet", b"%d" % number, queue_id=3)
-        while store.get_max_phy_offset() < 2 * LOG_FILE_SIZE:
-            store.put("busy", bytes(900), queue_id=0)
-        store.flush()
-        assert store.execute_delete_files_manually() > 0
-        assert (store.get_min_offset_in_queue("quiet", 3), store.get_max_offset_in_queue("quiet", 3)) == (7, 7)
-        last = store.put("busy", b"damaged", queue_id=0).wrote_offset
-        assert last is not None
-        store.put("busy", b"behind", queue_id=0)
-    overwrite(path, last + BODY_AT, b"\0\1")
-    return path
-
-
-def interrupted(*_: object) -> None:
-    """Ctrl-C once the old queues are set aside."""
-    raise KeyboardInterrupt
-
-
-def check_goes_on(path: Path) -> None:
-    with mqstore.open(path, "rw", **SMALL_FILES) as store:
-        assert (store.get_min_offset_in_queue("quiet", 3), store.get_max_offset_in_queue("quiet", 3)) == (7, 7)
-        assert store.put("quiet", b"next", queue_id=3).logics_offset == 7
-    assert [finding.kind for finding in verify(path, **SMALL_FILES)[1]] == ["offset_gap"]
-
-
-def test_a_queue_without_messages_goes_on_at_its_offset(expired: Path, tmp_path: Path) -> None:
-    check_goes_on(repair(expired, tmp_path / "whole", **SMALL_FILES).path)
-    check_goes_on(repair(expired, **SMALL_FILES).path)
-
-
-def test_a_queue_without_messages_goes_on_when_a_repair_was_broken_off(
-    expired: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as broken:
-        broken.setattr(sys.modules["mqstore.verify.repair"], "_derive", interrupted)
-        for _ in range(2):
-            with pytest.raises(KeyboardInterrupt):
-                repair(expired, **SMALL_FILES)
-    check_goes_on(repair(expired, **SMALL_FILES).path)
-
-
-def test_a_queue_whose_messages_the_log_has_is_made_from_them(expired: Path, tmp_path: Path) -> None:
-    """Its units say that they are gone: they are damaged."""
-    newest = max((expired / "consumequeue/busy/0").iterdir())
-    with newest.open("r+b") as units:
-        for _ in range(QUEUE_FILE_UNITS):
-            units.write(bytes(11) + b"\1" + bytes(8))
-    done = repair(expired, tmp_path / "whole", **SMALL_FILES)
-    assert done.message_count > 0
-    assert [finding.kind for finding in verify(done.path, **SMALL_FILES)[1]] == ["offset_gap"]
-
-
 def test_progress_is_copied(store: tuple[Path, list[int]], tmp_path: Path) -> None:
     path, offsets = store
     damaged = flip_body(path, offsets)
@@ -416,40 +361,14 @@ def test_a_damaged_body_is_told_by_its_head(store: tuple[Path, list[int]], tmp_p
     assert done.lost == (LostMessage(topic="t", queue_id=0, queue_offset=299),)
 
 
-def test_a_damaged_unit_of_an_expired_message_tells_no_loss(tmp_path: Path) -> None:
-    """It leads behind the log's end, and those behind it do not."""
-    path = tmp_path / "store"
-    with mqstore.open(path, "rw", **SMALL_FILES, fileReservedTime=0) as opened:
-        while opened.get_max_phy_offset() < 3 * LOG_FILE_SIZE:
-            opened.put("t", bytes(1500), queue_id=0)
-        opened.flush()
-        assert opened.execute_delete_files_manually()
-        first, _ = next((begin, end) for _, _, begin, end, _ in opened._queues())
-    assert first % QUEUE_FILE_UNITS > 0
-    file, unit = divmod(first - 1, QUEUE_FILE_UNITS)
-    with (path / "consumequeue/t/0" / f"{file * QUEUE_FILE_UNITS * 20:020}").open("r+b") as units:
-        units.seek(unit * 20)
-        units.write(b"\x01")
-    assert repair(path, tmp_path / "whole", **SMALL_FILES).lost == ()
-
-
-def test_a_queue_that_lost_its_last_messages_is_not_begun_anew(tmp_path: Path) -> None:
-    """The ones before are gone with retention."""
-    path = tmp_path / "store"
-    with mqstore.open(path, "rw", **SMALL_FILES, fileReservedTime=0) as opened:
-        for _ in range(5):
-            opened.put("t", b"expires", queue_id=1)
-        while opened.get_max_phy_offset() < LOG_FILE_SIZE:
-            opened.put("t", bytes(900), queue_id=0)
-        last = opened.put("t", b"last", queue_id=1)
-        opened.put("t", b"behind", queue_id=0)
-        opened.flush()
-        assert opened.execute_delete_files_manually() == 1
-    assert last.wrote_offset is not None
-    overwrite(path, last.wrote_offset, b"\1" * 8)
-    done = repair(path, tmp_path / "whole", **SMALL_FILES)
-    assert done.lost == (LostMessage(topic="t", queue_id=1, queue_offset=5),)
-    assert {found.kind for found in verify(done.path, **SMALL_FILES)[1]} == set()
-    with mqstore.open(done.path, "rw", **SMALL_FILES) as opened:
-        assert opened.put("t", b"next", queue_id=1).logics_offset == 5
-        assert [bytes(message.body) for message in opened.select("t", queue_id=1)] == [b"next"]
+@pytest.mark.parametrize("in_place", [False, True])
+def test_what_was_lost_once_is_not_told_again(store: tuple[Path, list[int]], tmp_path: Path, *, in_place: bool) -> None:
+    path, offsets = store
+    flip_body(path, offsets)
+    first = repair(path, None if in_place else tmp_path / "first", **SMALL_FILES)
+    assert len(first.lost) == 1
+    second = repair(first.path, None if in_place else tmp_path / "second", **SMALL_FILES)
+    assert (second.lost, second.holes, second.message_count) == ((), (), MESSAGES - 1)
+    overwrite(second.path, offsets[200] + BODY_AT, b"\0\1")
+    third = repair(second.path, None if in_place else tmp_path / "third", **SMALL_FILES)
+    assert third.lost == (LostMessage(topic="t", queue_id=0, queue_offset=100),)

@@ -4,14 +4,16 @@ import errno
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 import mqstore
 from mqstore.cli.main import main
-from mqstore.verify import repair
+from mqstore.verify import repair, unfinished
 from tests.compat.streams import SMALL_FILES
+from tests.verify.damage import interrupted, lose
 
 GO_ON = "what was changed is saved in it, repair it in place again to go on"
 OPTIONS = [part for name, value in SMALL_FILES.items() for part in ("-o", f"{name}={value}")]
@@ -142,6 +144,102 @@ def test_a_failure_before_anything_is_changed_says_no_such_thing(store: Path) ->
     assert told.exit_code == 1
     assert "README.txt" in told.output
     assert GO_ON not in told.output
+
+
+def test_one_that_is_broken_off_before_anything_is_changed_says_so(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents(store)
+    with monkeypatch.context() as broken:
+        broken.setattr(sys.modules["mqstore.verify.repair"], "told_by", interrupted)
+        told = call(store, "--in-place")
+    assert f"broken off; {store}: as it was\n" in told.output
+    assert contents(store) == before
+
+
+def test_what_cannot_be_saved_is_not_changed(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = contents(store)
+    with monkeypatch.context() as failing:
+        # Below a file no folder can be made.
+        failing.setattr(unfinished, "_free", lambda path: store / "checkpoint" / path.name)
+        told = call(store, "--in-place")
+    assert told.exit_code == 1
+    assert "/checkpoint/repaired-" in told.output
+    assert GO_ON not in told.output
+    assert contents(store) == before
+
+
+@pytest.mark.parametrize("name", ["consumequeue", "index", "checkpoint"])
+def test_what_lies_elsewhere_is_not_moved_into_the_store(store: Path, tmp_path: Path, name: str) -> None:
+    (store / name).rename(tmp_path / "elsewhere")
+    (store / name).symlink_to("../elsewhere")
+    before = contents(tmp_path)
+    with pytest.raises(mqstore.StoreLayoutError, match=rf"/{name}: expected .* a link: nothing was changed, repair"):
+        repair(store, **SMALL_FILES)
+    assert contents(tmp_path) == before
+    assert len(repair(store, tmp_path / "whole", **SMALL_FILES).lost) == 1
+
+
+LIGHT = SMALL_FILES | {"enableMultiDispatch": True, "enableLmq": True}
+
+
+def further(tmp_path: Path, name: str, given: dict[str, Any]) -> Path:
+    """A damaged store of messages that are in a further queue too."""
+    path = tmp_path / "further"
+    with mqstore.open(path, "rw", **given) as opened:
+        puts = [opened.put("t", b"x", queue_id=2, properties={"INNER_MULTI_DISPATCH": name}) for _ in range(50)]
+    lose(path, puts[20].wrote_offset or 0)
+    return path
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("lacking", ["enableLmq", "enableMultiDispatch"])
+def test_queues_that_these_options_do_not_make(tmp_path: Path, lacking: str, *, in_place: bool) -> None:
+    path = further(tmp_path, "%LMQ%a", LIGHT)
+    offsets = path / "config" / "consumerOffset.json"
+    offsets.parent.mkdir(exist_ok=True)
+    offsets.write_text('{"offsetTable":{"%LMQ%a@g":{0:50}}}')
+    before = contents(tmp_path)
+    out = None if in_place else tmp_path / "whole"
+    with pytest.raises(mqstore.OptionError, match=rf"option {lacking}=false: .* the queue %LMQ%a 0"):
+        repair(path, out, **LIGHT | {lacking: False})
+    assert contents(tmp_path) == before
+    assert repair(path, out, **LIGHT).message_count == 2 * 49
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_further_queues_that_these_options_do_not_make(tmp_path: Path, *, in_place: bool) -> None:
+    """By their names they are as any other."""
+    given = SMALL_FILES | {"enableMultiDispatch": True}
+    path = further(tmp_path, "others", given)
+    before = contents(tmp_path)
+    out = None if in_place else tmp_path / "whole"
+    with pytest.raises(mqstore.OptionError, match=r"option enableMultiDispatch=false: .* the queue others 2"):
+        repair(path, out, **SMALL_FILES)
+    assert contents(tmp_path) == before
+    assert repair(path, out, **given).message_count == 2 * 49
+
+
+def test_queues_that_these_options_do_not_make_where_one_was_broken_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are set aside by then: it goes on with the options that it had."""
+    path = further(tmp_path, "%LMQ%a", LIGHT)
+    with monkeypatch.context() as broken:
+        broken.setattr(sys.modules["mqstore.verify.repair"], "derive", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            repair(path, **LIGHT)
+    assert repair(path).message_count == 2 * 49
+
+
+def test_further_queues_that_a_message_alone_names_are_none(tmp_path: Path) -> None:
+    """It was stored elsewhere before, and brings what it had there."""
+    path = tmp_path / "plain"
+    brought = {"INNER_MULTI_DISPATCH": "others", "INNER_MULTI_QUEUE_OFFSET": "0"}
+    with mqstore.open(path, "rw", **SMALL_FILES) as opened:
+        opened.put("others", b"first", queue_id=0)
+        opened.put("t", b"brings", queue_id=0, properties=brought)
+    assert repair(path, tmp_path / "whole", **SMALL_FILES).message_count == 2
 
 
 @pytest.mark.parametrize("in_place", [False, True])

@@ -7,7 +7,7 @@ import click
 from mqstore.cli.reader_call import ReaderCall, reader_call
 from mqstore.cli.shown import printable
 from mqstore.errors import MQStoreError
-from mqstore.verify.repair import GO_ON
+from mqstore.verify.repair import RepairResult
 from mqstore.verify.repair import repair as run
 
 __all__ = ["repair"]
@@ -28,13 +28,20 @@ def repair(call: ReaderCall, *, out: str | None, in_place: bool) -> None:
         raise click.BadParameter("compat=true: a repair has no answer of 4.9.3's", param_hint="-o")
     try:
         done = run(call.store.directory, out, **call.store.options)
-    except KeyboardInterrupt:
-        _tell(f"broken off; {call.store.directory}: {GO_ON if in_place else 'as it was'}")
+    except KeyboardInterrupt as broken:
+        left = getattr(broken, "__notes__", [f"{call.store.directory}: as it was"])
+        _tell(f"broken off; {left[0]}")
         raise
     except MQStoreError as error:
         for note in getattr(error, "__notes__", ()):
             _tell(note)
         raise
+    _show(call, done)
+    if done.lost or done.holes:
+        sys.exit(1)
+
+
+def _show(call: ReaderCall, done: RepairResult) -> None:
     rows = [{"topic": lost.topic, "queue": lost.queue_id, "lost offset": lost.queue_offset} for lost in done.lost]
     call.show(rows, title=None if call.as_json else "lost messages")
     _tell(f"{done.path}: {done.message_count:,} messages, {len(done.lost):,} lost")
@@ -45,8 +52,6 @@ def repair(call: ReaderCall, *, out: str | None, in_place: bool) -> None:
         _tell(f"  {of} were behind the ends of their queues, and are there now")
     if done.saved is not None:
         _tell(f"  what was there before is in {done.saved}")
-    if done.lost or done.holes:
-        sys.exit(1)
 
 
 def _tell(text: str) -> None:

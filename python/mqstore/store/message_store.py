@@ -77,10 +77,12 @@ class MessageStore(StoreOperations):
         retention: Retention | None = None,  # noqa: ARG004 - __init__ takes it
         check_listener: CheckListener | None = None,  # noqa: ARG004 - __init__ takes it
         mended_to: int | None = None,
+        under: _native.LogView | None = None,
     ) -> Self:
         """Opens the engine: recovery, and dispatch of what is missing.
 
-        A log that was just repaired ends at ``mended_to``, and nothing before it is cut or looked for any more.
+        A log that was just repaired ends at ``mended_to``, and nothing before it is cut or looked for any more. Where
+        ``under`` holds the store's lock it is opened with that, and still locked once it is closed.
         """
         store = super().__new__(
             cls,
@@ -97,6 +99,7 @@ class MessageStore(StoreOperations):
             store_host=store_host,
             sync_flush_timeout_ms=options.sync_flush_timeout,
             ranges=ranges,
+            under=under,
         )
         store._ranges = ranges
         store.options, store.mode, store.compat, store.store_host = options, mode, compat, store_host

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mqstore import _native
+from mqstore.errors import StoreLayoutError
 from mqstore.verify.lost_messages import BLANK_SIZE
 
-__all__ = ["ExpiredQueue", "expired_queues", "put_back"]
+__all__ = ["CQ_STORE_UNIT_SIZE", "ExpiredQueue", "expired_queues", "put_back"]
 
-_CQ_STORE_UNIT_SIZE = 20
+CQ_STORE_UNIT_SIZE = 20
+"""Bytes of a unit."""
 
 
 class ExpiredQueue(NamedTuple):
@@ -22,6 +24,11 @@ class ExpiredQueue(NamedTuple):
     """The name of its newest file."""
     unit_count: int
     """Units of that file up to the last one of an expired message."""
+
+    @property
+    def end(self) -> int:
+        """The offset at which it goes on."""
+        return int(self.file) // CQ_STORE_UNIT_SIZE + self.unit_count
 
     def path(self, store: Path) -> Path:
         """Where a store has that file."""
@@ -41,7 +48,7 @@ def expired_queues(view: _native.LogView, is_gone: Callable[[int], bool]) -> fro
             for most in (1, end - begin)
         ]
         if all(counts):
-            found.add(ExpiredQueue(topic, queue_id, f"{begin * _CQ_STORE_UNIT_SIZE:020}", counts[-1]))
+            found.add(ExpiredQueue(topic, queue_id, f"{begin * CQ_STORE_UNIT_SIZE:020}", counts[-1]))
     return frozenset(found)
 
 
@@ -57,25 +64,41 @@ def _expired_count(units: Iterable[tuple[int, int, int]], min_offset: int, is_go
     return len(found) if are_expired else 0
 
 
-def put_back(queues: Iterable[ExpiredQueue], sources: Iterable[Path], store: Path) -> None:
+def put_back(
+    queues: Iterable[ExpiredQueue], sources: Iterable[Path], store: Path, file_size: int
+) -> dict[tuple[str, int], int]:
     """Gives a store whose queues were made from its log those that the log knows nothing of.
 
     Args:
         queues: As the store had them before.
         sources: Where their files may lie, as in a store; the first that has one counts.
-        store: The store, which nobody has open.
+        store: The store, which nobody else has open.
+        file_size: Bytes of its queue files.
+
+    Returns:
+        The next offset of each queue that it has now, by topic and queue.
+
+    Raises:
+        StoreLayoutError: a queue's file is nowhere.
     """
-    folders = list(sources)
+    folders, ends = list(sources), dict[tuple[str, int], int]()
     for queue in queues:
         target = queue.path(store)
-        found = next((path for path in (queue.path(folder) for folder in folders) if path.is_file()), None)
-        if found is None or target.parent.exists():
+        if target.parent.exists():
             continue
+        found = next((path for path in (queue.path(folder) for folder in folders) if path.is_file()), None)
+        if found is None:
+            expected, places = "the newest file of a queue", ", ".join(map(str, folders))
+            error = StoreLayoutError(f"{target}: expected {expected}, found none in {places}")
+            error.path, error.expected, error.found = str(target), expected, f"none in {places}"
+            raise error
         target.parent.mkdir(parents=True)
         content = found.read_bytes()
         with target.open("xb") as file:
             # What is empty in a queue file takes no space.
-            file.write(content[: queue.unit_count * _CQ_STORE_UNIT_SIZE])
-            file.truncate(len(content))
+            file.write(content[: queue.unit_count * CQ_STORE_UNIT_SIZE])
+            file.truncate(file_size)
             file.flush()
             os.fsync(file.fileno())
+        ends[queue.topic, queue.queue_id] = queue.end
+    return ends

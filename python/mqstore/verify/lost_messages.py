@@ -60,17 +60,25 @@ def told(view: _native.LogView, is_gone: Callable[[int], bool]) -> frozenset[Tol
     return frozenset(found.values())
 
 
-def lost(repaired: _native.Store, told: Iterable[Told]) -> tuple[Lost, int]:
+def lost(repaired: _native.Store, told: Iterable[Told], holes: Iterable[tuple[int, int]]) -> tuple[Lost, int]:
     """The messages that a repaired store has not, and how many it has.
 
-    They are the offsets of its queues that no message has, and what is told of right before and behind those.
+    They are the offsets of its queues that no message has, and what is told of right before and behind those. Where
+    the log had no hole between the messages beside such an offset, none is lost now: one that jumped passed over it,
+    or an earlier repair has told of it.
     """
+    begins = sorted(begin for begin, _ in holes)
     blanks, spans, count = set[tuple[str, int, int]](), dict[tuple[str, int], tuple[Told, Told]](), 0
     for topic, queue_id, first, end, _ in repaired._queues():
+        passed, last = list[int](), -1
         for at, offset, size in _units(repaired, topic, queue_id, first, end):
             if size == BLANK_SIZE:
-                blanks.add((topic, queue_id, at))
+                passed.append(at)
                 continue
+            if passed and bisect.bisect(begins, last) < bisect.bisect(begins, offset):
+                blanks.update((topic, queue_id, one) for one in passed)
+            passed.clear()
+            last = offset
             count += 1
             unit = Told(topic, queue_id, at, offset)
             spans[topic, queue_id] = (spans.get((topic, queue_id), (unit,))[0], unit)

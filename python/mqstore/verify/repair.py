@@ -3,32 +3,32 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import mqstore
 from mqstore import _native
 from mqstore.errors import MQStoreError, StoreIOError, StoreLayoutError, StoreLockedError
 from mqstore.option_error import bad_argument
 from mqstore.options import StoreOptions, snake_case
 from mqstore.store.byte_ranges import folder_to_write, refuse_remote, resolved
-from mqstore.store.message_store import MessageStore
 from mqstore.verify import unfinished
 from mqstore.verify.expired_queues import ExpiredQueue, expired_queues, put_back
-from mqstore.verify.group_offsets import set_back
+from mqstore.verify.file_sizes import file_sizes
+from mqstore.verify.group_offsets import keep, set_back
 from mqstore.verify.log_ranges import locked_log_view, log_view
 from mqstore.verify.lost_messages import Lost, Told, gone
-from mqstore.verify.lost_messages import lost as lost_of
 from mqstore.verify.lost_messages import told as told_by
+from mqstore.verify.made_anew import MadeAnew, Makes, derive
 
 __all__ = ["GO_ON", "LostMessage", "RepairResult", "repair"]
 
 GO_ON = "what was changed is saved in it, repair it in place again to go on"
 """What is to be known of a store where a repair in place was broken off."""
+_IS_DONE = "it is repaired"
+"""What is to be known of one where that came too late."""
 
-_NOBODY = "127.0.0.1:0"
 _READ_ONLY = "read_only_commit_log_store_paths"
 _DERIVED = ("consumequeue", "consumequeue_ext", "index", "checkpoint", "abort")
 """What follows from the log, by the names that it has in a store."""
@@ -77,7 +77,8 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
 
     Where it is broken off, or fails, another folder is not there at all: it is made as ``OUT.repairing`` and
     has its name at the end. In place all that was changed is saved, and another repair in place goes on
-    and tells the whole of it; an error that comes once something was changed has a note that says so.
+    and tells the whole of it; an error or a ``KeyboardInterrupt`` that comes once something was changed has a
+    note that says so.
 
     Args:
         store: Its folder.
@@ -87,10 +88,12 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
 
     Raises:
         StoreNotFoundError: there is no store.
-        OptionError: ``out`` exists, is in the store or not on this machine's disks, or an option does not work.
+        OptionError: ``out`` exists, is in the store or not on this machine's disks, an option does not work, or the
+            store has queues that its options do not make.
         StoreLockedError: somebody has the store open for writing.
-        StoreLayoutError: a whole log file is missing or something else is in the log's folder, and the repair is
-            to be in place; or the note of one that was broken off can't be read.
+        StoreLayoutError: a whole log file is missing, something else is in the log's folder, or what is to be
+            moved is a link or lies on another disk, and the repair is to be in place; or the note of one that was
+            broken off can't be read.
         StoreIOError: the operating system refused something.
     """
     refuse_remote("store", store)
@@ -114,34 +117,41 @@ _Holes: TypeAlias = tuple[tuple[int, int, str | None], ...]
 
 def _repair_into(target: Path, source: Path, of_source: StoreOptions, given: dict[str, Any]) -> RepairResult:
     def fill(made: Path) -> RepairResult:
-        copied, own = _copy(source, of_source, made), _without_paths(given)
-        lost, message_count = _derive(made, own, copied.told, copied.end)
-        put_back(copied.expired, [source], made)
-        return RepairResult(
-            path=target,
-            saved=None,
-            holes=copied.holes,
-            lost=_in_order(lost),
-            message_count=message_count,
-            set_back_count=set_back(made, _ends(made, own)),
-        )
+        view = log_view(str(source), of_source, compat=False)
+        Makes.of(of_source).refuse_lack(view.further_queue())
+        copied = _copy(view, source, made)
+        sizes = file_sizes(view, of_source)
+        options = StoreOptions.of(str(made), _without_paths(given) | sizes.options())
+        derived = derive(options, copied.told, copied.holes, copied.end)
+        ends = derived.ends | put_back(copied.expired, [source], made, sizes.queue)
+        return _result(target, None, copied.holes, derived, set_back(made, ends))
 
     return _whole_or_not_at_all(target, fill)
 
 
 def _repair_in_place(source: Path, of_source: StoreOptions, given: dict[str, Any]) -> RepairResult:
-    found = _fill(source, of_source)
-    with _going_on(source):
-        lost, message_count = _derive(source, given, found.told, found.end)
-        put_back(found.expired, found.all_saved, source)
-        set_back_count = set_back(source, _ends(source, given), found.saved)
-        unfinished.end(source / "mqstore")
+    own = source / "mqstore"
+    # A writer in between would put messages where a hole was found, behind the end, or into queues that are set aside.
+    with _going_on(source) as state, locked_log_view(of_source) as view:
+        found = _found(view, source, of_source)
+        options = StoreOptions.of(str(source), given | found.sizes.options() | found.makes.options())
+        _save(view, own, found)
+        _fill(view, source, found.saved)
+        derived = derive(options, found.told, found.holes, view.end, view)
+        ends = derived.ends | put_back(found.expired, found.all_saved, source, found.sizes.queue)
+        result = _result(source, found.saved, found.holes, derived, set_back(source, ends, found.saved))
+        state.append(_IS_DONE)
+        unfinished.end(own)
+    return result
+
+
+def _result(path: Path, saved: Path | None, holes: _Holes, derived: MadeAnew, set_back_count: int) -> RepairResult:
     return RepairResult(
-        path=source,
-        saved=found.saved,
-        holes=found.holes,
-        lost=_in_order(lost),
-        message_count=message_count,
+        path=path,
+        saved=saved,
+        holes=holes,
+        lost=_in_order(derived.lost),
+        message_count=derived.message_count,
         set_back_count=set_back_count,
     )
 
@@ -179,13 +189,17 @@ def _one_kind_of_error(source: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _going_on(source: Path) -> Iterator[None]:
-    """Has an error say that the store was changed, and what is to be done."""
+def _going_on(source: Path) -> Iterator[list[str]]:
+    """Has what breaks a repair in place off say how the store is, where that was changed, and what is to be done."""
+    state = list[str]()
     try:
         with _one_kind_of_error(source):
-            yield
-    except Exception as error:
-        error.add_note(f"{source}: {GO_ON}")
+            yield state
+    except BaseException as error:
+        if unfinished.is_begun(source / "mqstore"):
+            state = [GO_ON]
+        for text in state:
+            error.add_note(f"{source}: {text}")
         raise
 
 
@@ -219,8 +233,7 @@ class _Copied:
     end: int
 
 
-def _copy(source: Path, of_source: StoreOptions, made: Path) -> _Copied:
-    view = log_view(str(source), of_source, compat=False)
+def _copy(view: _native.LogView, source: Path, made: Path) -> _Copied:
     is_gone = gone(view)
     told, expired = told_by(view, is_gone), expired_queues(view, is_gone)
     holes = view.copy_repaired(made / "commitlog")
@@ -249,21 +262,67 @@ def _sync_folder(folder: Path) -> None:
         os.close(opened)
 
 
-def _fill(source: Path, of_source: StoreOptions) -> unfinished.Found:
-    """Fills the log's holes where they are, and sets aside what will be made anew."""
-    # A writer in between would put messages where a hole was found, or into queues that are set aside.
-    with locked_log_view(of_source) as view:
-        _refuse_strays(view, source)
-        is_gone = gone(view)
-        told, expired = told_by(view, is_gone), expired_queues(view, is_gone)
-        found = unfinished.begin(source / "mqstore", view.holes(), told, expired, view.end)
-        with _going_on(source):
-            view.repair_in_place(found.saved)
-            # Without the positions nothing is believed of what is still there.
-            for folder, name in [(source / "mqstore", "positions"), *((source, name) for name in _DERIVED)]:
-                if (folder / name).exists():
-                    (folder / name).rename(found.saved / name)
+def _found(view: _native.LogView, source: Path, of_source: StoreOptions) -> unfinished.Found:
+    """Finds out what is to be changed, and refuses what can't be."""
+    _refuse_strays(view, source)
+    _refuse_moving(source)
+    is_gone = gone(view)
+    found = unfinished.found(
+        source / "mqstore",
+        holes=view.holes(),
+        told=told_by(view, is_gone),
+        expired=expired_queues(view, is_gone),
+        sizes=file_sizes(view, of_source),
+        makes=Makes.of(of_source),
+    )
+    found.makes.refuse_lack(view.further_queue())
     return found
+
+
+def _save(view: _native.LogView, own: Path, found: unfinished.Found) -> None:
+    """Saves what will be changed of the log, and notes what was found: nothing is changed yet."""
+    try:
+        view.save_holes(found.saved)
+        unfinished.begin(own, found)
+    except BaseException:
+        shutil.rmtree(found.saved, ignore_errors=True)
+        raise
+
+
+def _aside(source: Path) -> list[Path]:
+    """What will be made anew. Without the positions nothing is believed of what is still there."""
+    return [source / "mqstore" / "positions", *(source / name for name in _DERIVED)]
+
+
+def _fill(view: _native.LogView, source: Path, saved: Path) -> None:
+    """Fills the log's holes where they are, and sets aside what will be made anew."""
+    removed = source / "mqstore" / "removed_queues"
+    keep(removed, saved / removed.relative_to(source))
+    view.fill_holes()
+    for path in _aside(source):
+        if path.exists():
+            path.rename(saved / path.name)
+
+
+def _refuse_moving(source: Path) -> None:
+    """Refuses what is to be set aside where that would move a link, or can't be moved.
+
+    Raises:
+        StoreLayoutError: there is something.
+    """
+    own = source / "mqstore"
+    disk = (own if own.exists() else source).stat().st_dev
+    for path in _aside(source):
+        found = "a link" if path.is_symlink() else "what lies elsewhere"
+        if path.is_symlink() or (path.exists() and path.stat().st_dev != disk):
+            raise _not_in_place(path, f"what can be moved into {own}", found)
+
+
+def _not_in_place(path: str | Path, expected: str, found: str) -> StoreLayoutError:
+    left = "nothing was changed, repair into another folder or put this right"
+    error = StoreLayoutError(f"{path}: expected {expected}, found {found}: {left}")
+    error.path, error.expected, error.found = str(path), expected, found
+    return error
 
 
 def _refuse_strays(view: _native.LogView, source: Path) -> None:
@@ -279,35 +338,7 @@ def _refuse_strays(view: _native.LogView, source: Path) -> None:
     aside = [source / name for name in _DERIVED]
     for path, expected, found in strays:
         if not any(Path(path).is_relative_to(folder) for folder in aside):
-            left = "nothing was changed, repair into another folder or put this right"
-            error = StoreLayoutError(f"{path}: expected {expected}, found {found}: {left}")
-            error.path, error.expected, error.found = path, expected, found
-            raise error
-
-
-def _derive(store: Path, given: dict[str, Any], told: Iterable[Told], end: int) -> tuple[Lost, int]:
-    """Makes queues, index and checkpoint anew; gives what is lost of what was told, and how many messages there are."""
-    options = StoreOptions.of(str(store), given)
-    # Without them the engine dispatches the whole log when it opens the store.
-    with MessageStore(
-        options,
-        mode="rw",
-        compat=False,
-        truncate_on_damage=False,
-        pread=False,
-        ranges=None,
-        clock=None,
-        born_host=_NOBODY,
-        store_host=_NOBODY,
-        mended_to=end,
-    ) as repaired:
-        return lost_of(repaired, told)
-
-
-def _ends(store: Path, given: dict[str, Any]) -> dict[tuple[str, int], int]:
-    """The next offset of each queue."""
-    with mqstore.open(store, **given) as repaired:
-        return {(topic, queue_id): end for topic, queue_id, _, end, _ in repaired._queues()}
+            raise _not_in_place(path, expected, found)
 
 
 def _without_paths(given: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What a repair in place has found, kept in the store until the repair is done.
 
 Where it is broken off, what it has filled is no hole any more, and the queues that told what was lost are set
-aside. The next one goes on from this note.
+aside. The next one goes on from this note. Where the log ends it does not say: there may be more in it by then.
 """
 
 import json
@@ -14,11 +14,13 @@ from typing import Any
 
 from mqstore import _native
 from mqstore.errors import StoreLayoutError
-from mqstore.store.arguments import INT_MAX, LONG_MAX
-from mqstore.verify.expired_queues import ExpiredQueue
+from mqstore.store.arguments import INT_MAX
+from mqstore.verify.expired_queues import CQ_STORE_UNIT_SIZE, ExpiredQueue
+from mqstore.verify.file_sizes import FileSizes
 from mqstore.verify.lost_messages import Told
+from mqstore.verify.made_anew import Makes
 
-__all__ = ["Found", "begin", "end"]
+__all__ = ["Found", "begin", "end", "found", "is_begun"]
 
 _NOTE = "repairing.json"
 _SAVED = "repaired-"
@@ -39,8 +41,10 @@ class Found:
     """Messages that the store told of where nothing is."""
     expired: frozenset[ExpiredQueue]
     """Queues of which there were offsets alone."""
-    end: int
-    """Where the log ends."""
+    sizes: FileSizes
+    """How large the store's files were."""
+    makes: Makes
+    """Which further queues its options make."""
 
     @property
     def all_saved(self) -> Iterator[Path]:
@@ -50,54 +54,73 @@ class Found:
         yield from first.glob(f"{_AGAIN}*")
 
 
-def begin(
+def found(
     own: Path,
+    *,
     holes: Iterable[tuple[int, int, str | None]],
     told: Iterable[Told],
     expired: Iterable[ExpiredQueue],
-    end: int,
+    sizes: FileSizes,
+    makes: Makes,
 ) -> Found:
-    """Notes what was found, and adds what a repair found that was broken off.
+    """What was found, with what a repair found that was broken off; nothing is written yet.
 
     Args:
         own: The folder ``mqstore`` of the store.
         holes: The log's holes now.
         told: The messages that the store tells of where nothing is now.
         expired: The queues of which there are offsets alone now.
-        end: Where the log ends now, by what is known to be on the disk; another run does not know that any more.
+        sizes: How large the store's files are now.
+        makes: Which further queues its options make now.
 
     Raises:
         StoreLayoutError: there is a note that can't be read.
-        StoreIOError: the note can't be written.
     """
     before = _read(own)
     if before is None:
         name = f"{_SAVED}{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-        found = Found(
-            saved=_free(own / name), holes=tuple(holes), told=frozenset(told), expired=frozenset(expired), end=end
+        return Found(
+            saved=_free(own / name),
+            holes=tuple(holes),
+            told=frozenset(told),
+            expired=frozenset(expired),
+            sizes=sizes,
+            makes=makes,
         )
-        top = found.saved
-    else:
-        top = before.saved
-        known = before.holes
-        new = (hole for hole in holes if not any(begin <= hole[0] < behind for begin, behind, _ in known))
-        found = Found(
-            saved=_free(top / _AGAIN) if top.exists() else top,
-            holes=tuple(sorted((*known, *new), key=lambda hole: hole[:2])),
-            told=before.told | frozenset(told),
-            expired=before.expired | frozenset(expired),
-            end=before.end,
-        )
+    known = before.holes
+    new = (hole for hole in holes if not any(begin <= hole[0] < behind for begin, behind, _ in known))
+    return Found(
+        saved=_free(before.saved / _AGAIN) if before.saved.exists() else before.saved,
+        holes=tuple(sorted((*known, *new), key=lambda hole: hole[:2])),
+        told=before.told | frozenset(told),
+        expired=before.expired | frozenset(expired),
+        sizes=before.sizes,
+        makes=before.makes,
+    )
+
+
+def begin(own: Path, found: Found) -> None:
+    """Notes what was found: from here on the store is changed.
+
+    Raises:
+        StoreIOError: the note can't be written.
+    """
+    top, *_ = found.all_saved
     note = {
         "saved": top.name,
         "holes": found.holes,
         "told": sorted(found.told),
         "expired": sorted(found.expired),
-        "end": found.end,
+        "sizes": found.sizes,
+        "makes": found.makes,
     }
     own.mkdir(exist_ok=True)
     _native.write_whole(own / _NOTE, json.dumps(note).encode())
-    return found
+
+
+def is_begun(own: Path) -> bool:
+    """Whether a repair has changed the store and is not done."""
+    return (own / _NOTE).exists()
 
 
 def end(own: Path) -> None:
@@ -140,7 +163,8 @@ def _parsed(own: Path, note: Any) -> Found:
     expired = frozenset(
         ExpiredQueue(str(topic), int(queue), str(file), int(count)) for topic, queue, file, count in note["expired"]
     )
-    saved, end = str(note["saved"]), int(note["end"])
+    saved, sizes = str(note["saved"]), FileSizes(*(int(size) for size in note["sizes"]))
+    makes = Makes(*(bool(one) for one in note["makes"]))
     for one in told:
         one.topic.encode()
     for queue in expired:
@@ -151,6 +175,6 @@ def _parsed(own: Path, note: Any) -> Found:
     for name in (saved, *(name for queue in expired for name in (queue.topic, queue.file))):
         if name in {"", ".."} or Path(name).name != name or "\0" in name or len(name.encode()) > _NAME_MAX:
             raise ValueError(f"{name!r} is no name of a file")
-    if not 0 <= end <= LONG_MAX:
-        raise ValueError(f"end={end}")
-    return Found(saved=own / saved, holes=holes, told=told, expired=expired, end=end)
+    if not all(0 < size <= INT_MAX for size in sizes) or sizes.queue % CQ_STORE_UNIT_SIZE:
+        raise ValueError(f"sizes={sizes}")
+    return Found(saved=own / saved, holes=holes, told=told, expired=expired, sizes=sizes, makes=makes)

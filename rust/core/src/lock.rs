@@ -65,7 +65,7 @@ impl StoreLock {
     }
 
     /// Removes the file again where taking the lock made it: opening failed.
-    pub fn undo(self, fs: &dyn FileSystem) {
+    pub fn undo(&self, fs: &dyn FileSystem) {
         if self.created {
             let _opening_fails_with_its_own_error = fs.remove_file(&self.path);
         }

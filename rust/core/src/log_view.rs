@@ -37,7 +37,7 @@ pub struct LogView {
     /// How far a live writer had brought queues and index; `None` where there is none.
     live_dispatched: Option<u64>,
     /// Held by who changes the store by what it sees here.
-    lock: Mutex<Option<StoreLock>>,
+    lock: Mutex<Option<Arc<StoreLock>>>,
 }
 
 impl LogView {
@@ -88,7 +88,7 @@ impl LogView {
             return Err(missing("there is no folder commitlog in it"));
         }
         let take_lock = || StoreLock::take(&*fs, &config.lock_file(), &config.own_dir());
-        let lock = Mutex::new(is_locked.then(take_lock).transpose()?);
+        let lock = Mutex::new(is_locked.then(take_lock).transpose()?.map(Arc::new));
         let listing = Listing::read(&*fs, folders)?;
         let access = if config.pread { Access::Read } else { Access::MapRead };
         let options = FileQueueOptions {
@@ -184,6 +184,12 @@ impl LogView {
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.lock.lock().is_some()
+    }
+
+    /// The store's lock, where it is held: with it the store can be opened, and nobody gets in between.
+    #[must_use]
+    pub fn held_lock(&self) -> Option<Arc<StoreLock>> {
+        self.lock.lock().clone()
     }
 
     /// Lets go of the store's lock, where it is held.

@@ -13,7 +13,7 @@ use mqstore_core::format::cq_unit::CQ_STORE_UNIT_SIZE;
 use mqstore_core::fs::OsFileSystem;
 use mqstore_core::index::file::IndexFile;
 use mqstore_core::log_view::LogView as CoreLogView;
-use mqstore_core::repair::{self, Hole};
+use mqstore_core::repair::{self, Hole, Look};
 use mqstore_core::verify::{self, Findings, LogChecked};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -28,7 +28,7 @@ pub struct LogView {
     pub(crate) core: CoreLogView,
     queues: Mutex<Option<Arc<QueueTable>>>,
     index_files: Mutex<Option<IndexFiles>>,
-    holes: Mutex<Option<Arc<Vec<Hole>>>>,
+    look: Mutex<Option<Arc<Look>>>,
 }
 
 #[pymethods]
@@ -52,7 +52,7 @@ impl LogView {
             core: interruptible_alone(py, open)?,
             queues: Mutex::default(),
             index_files: Mutex::default(),
-            holes: Mutex::default(),
+            look: Mutex::default(),
         })
     }
 
@@ -143,28 +143,33 @@ impl LogView {
     }
 
     fn holes(&self, py: Python<'_>) -> PyResult<Vec<HoleRow>> {
-        Ok(hole_rows(&interruptible_alone(py, || self.known_holes())?))
+        Ok(hole_rows(&interruptible_alone(py, || self.look())?.holes))
+    }
+
+    /// Topic and number of a queue that the store has, and that these options would not make from the log.
+    fn further_queue(&self, py: Python<'_>) -> PyResult<Option<(String, i32)>> {
+        Ok(interruptible_alone(py, || self.look())?.further.clone())
     }
 
     /// Topic, queue, queue offset and place in the log of the messages in the holes whose heads still tell.
     fn lost_by_head(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, i64, u64)>> {
-        interruptible_alone(py, || repair::lost_by_head(&self.core, &self.known_holes()?))
+        interruptible_alone(py, || repair::lost_by_head(&self.core, &self.look()?.holes))
     }
 
     fn copy_repaired(&self, py: Python<'_>, folder: PathBuf) -> PyResult<Vec<HoleRow>> {
         let copy = || {
-            let holes = self.known_holes()?;
-            repair::copy_log(&self.core, &holes, &OsFileSystem, &folder).map(|_| holes)
+            let look = self.look()?;
+            repair::copy_log(&self.core, &look.holes, &OsFileSystem, &folder).map(|_| look)
         };
-        Ok(hole_rows(&interruptible_alone(py, copy)?))
+        Ok(hole_rows(&interruptible_alone(py, copy)?.holes))
     }
 
-    fn repair_in_place(&self, py: Python<'_>, saved: PathBuf) -> PyResult<Vec<HoleRow>> {
-        let fill = || {
-            let holes = self.known_holes()?;
-            repair::fill_in_place(&self.core, &holes, &OsFileSystem, &saved).map(|()| holes)
-        };
-        Ok(hole_rows(&interruptible_alone(py, fill)?))
+    fn save_holes(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
+        interruptible_alone(py, || repair::save_holes(&self.core, &self.look()?.holes, &OsFileSystem, &folder))
+    }
+
+    fn fill_holes(&self, py: Python<'_>) -> PyResult<()> {
+        interruptible_alone(py, || repair::fill_in_place(&self.core, &self.look()?.holes, &OsFileSystem))
     }
 
     fn check_log(&self, py: Python<'_>, begin: u64, to: u64) -> PyResult<LogRow> {
@@ -211,14 +216,14 @@ impl LogView {
     }
 
     /// The holes, looked for once: that reads the whole log.
-    fn known_holes(&self) -> CoreResult<Arc<Vec<Hole>>> {
-        let mut known = self.holes.lock();
-        if let Some(holes) = &*known {
-            return Ok(Arc::clone(holes));
+    fn look(&self) -> CoreResult<Arc<Look>> {
+        let mut known = self.look.lock();
+        if let Some(look) = &*known {
+            return Ok(Arc::clone(look));
         }
-        let holes = Arc::new(repair::holes(&self.core)?);
-        *known = Some(Arc::clone(&holes));
-        Ok(holes)
+        let look = Arc::new(repair::look(&self.core)?);
+        *known = Some(Arc::clone(&look));
+        Ok(look)
     }
 
     /// The index files, opened once.

@@ -19,6 +19,7 @@ use crate::arguments;
 use crate::clock::PyClock;
 use crate::engine::Engine;
 use crate::errors::{IntoPyResult, detached};
+use crate::log_view::LogView;
 use crate::options::EngineOptions;
 use crate::ranges::file_system;
 use crate::signals::{interruptible, interruptible_alone};
@@ -82,7 +83,7 @@ pub fn on_network_disk(path: std::path::PathBuf) -> bool {
 #[pymethods]
 impl Store {
     #[new]
-    #[pyo3(signature = (options, *, writable, clock, born_host, store_host, sync_flush_timeout_ms, part=None, ranges=None))]
+    #[pyo3(signature = (options, *, writable, clock, born_host, store_host, sync_flush_timeout_ms, part=None, ranges=None, under=None))]
     #[allow(clippy::too_many_arguments)] // all of what a store is opened with
     fn new(
         py: Python<'_>,
@@ -94,6 +95,7 @@ impl Store {
         sync_flush_timeout_ms: u64,
         part: Option<PartRow>,
         ranges: Option<Py<PyAny>>,
+        under: Option<&LogView>,
     ) -> PyResult<Self> {
         let mode = if writable { Mode::ReadWrite } else { Mode::Read };
         let clock: Arc<dyn Clock> = match clock {
@@ -103,11 +105,12 @@ impl Store {
         let (born_host, store_host) = (arguments::host(born_host)?, arguments::host(store_host)?);
         let config = StoreConfig::from(options);
         let fs = file_system(ranges, &config.store_path_root_dir);
-        let core = interruptible_alone(py, || match part {
-            Some((log_end, topics, openings)) => {
+        let core = interruptible_alone(py, || match (part, under.and_then(|view| view.core.held_lock())) {
+            (Some((log_end, topics, openings)), _) => {
                 CoreStore::open_part(config, fs, clock, &Part { log_end, topics, openings })
             }
-            None => CoreStore::open(config, fs, clock, mode),
+            (None, Some(lock)) => CoreStore::open_under(config, fs, clock, lock),
+            (None, None) => CoreStore::open(config, fs, clock, mode),
         })?;
         Ok(Self {
             core,

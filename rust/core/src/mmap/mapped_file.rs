@@ -345,8 +345,15 @@ impl MappedFile {
     /// # Errors
     /// Where the file can't be read or written.
     pub fn zero_from(self: &Arc<Self>, position: u64) -> Result<bool> {
+        self.zero_by(&*self.handle()?, position)
+    }
+
+    /// As [`MappedFile::zero_from`], by a handle that writes to it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn zero_by(&self, handle: &dyn FileHandle, position: u64) -> Result<bool> {
         const MAX_STEP: usize = 1 << 20;
-        let handle = self.handle()?;
         // It grows: a hole that is read with what stands before it would take memory for each of its pages.
         let mut window = vec![0; num::index(OS_PAGE_SIZE - position % OS_PAGE_SIZE)];
         let mut at = position;

@@ -80,41 +80,54 @@ fn fill(holes: &[Hole], file_from: u64, file_size: u64, to: &dyn FileHandle, pat
     Ok(())
 }
 
-/// Fills the holes of a log where it is, once what stands there is saved in a folder, a file a hole, and what
-/// stands behind its end too, which goes when the store is opened. The view holds the store's lock since before it looked
-/// for the holes: a writer may have put records there otherwise.
+/// Saves in a folder, a file a hole, what stands in the holes of a log, and what stands behind its end: all that
+/// [`fill_in_place`] changes. Nothing is changed yet.
 ///
 /// # Errors
-/// [`Error::ReadOnly`] where the view has no lock; [`Error::Layout`] where a whole file is missing, which takes another
-/// folder; where a file can't be read or written, or the call is broken off: all that was changed by then is in the
-/// folder, and another call fills what is left.
-pub fn fill_in_place(view: &LogView, holes: &[Hole], fs: &dyn FileSystem, saved: &Path) -> Result<()> {
-    let config = view.config();
-    if !view.is_locked() {
-        return Err(Error::ReadOnly { path: config.store_path_root_dir.clone() });
-    }
+/// [`Error::Layout`] where a whole file is missing, which takes another folder; where a file can't be read or written, or the
+/// call is broken off.
+pub fn save_holes(view: &LogView, holes: &[Hole], fs: &dyn FileSystem, saved: &Path) -> Result<()> {
+    let files = holes.iter().map(|hole| file_of(view, hole)).collect::<Result<Vec<_>>>()?;
     fs.create_dir_all(saved).map_err(Error::io("make the folder", saved))?;
-    let mut files = Vec::new();
-    for hole in holes {
-        let file = view.files().find(hole.from).filter(|file| file.present_size() == file.file_size());
-        let Some(file) = file else {
-            let path = config.store_path_commit_log.first().cloned().unwrap_or_default();
-            return Err(Error::Layout {
-                path: path.join(file_name::from_offset(hole.from - hole.from % view.files().file_size())),
-                expected: format!("a file of {} bytes, to be repaired in place", view.files().file_size()),
-                found: "none, or a shorter one: repair into another folder".into(),
-            });
-        };
-        save(&file, hole.from..hole.to, fs, saved)?;
-        files.push(file);
+    for (hole, file) in holes.iter().zip(&files) {
+        save(file, hole.from..hole.to, fs, saved)?;
     }
     save_behind_end(view, fs, saved)?;
     // The folder's own name too: what is saved counts for nothing where a power cut can take that away.
     for folder in saved.ancestors().take(2) {
         fs.sync_dir(folder).map_err(Error::io("sync the folder", folder))?;
     }
-    for (hole, file) in holes.iter().zip(&files) {
+    Ok(())
+}
+
+fn file_of(view: &LogView, hole: &Hole) -> Result<Arc<MappedFile>> {
+    let is_whole = |file: &Arc<MappedFile>| file.present_size() == file.file_size();
+    view.files().find(hole.from).filter(is_whole).ok_or_else(|| {
+        let path = view.config().store_path_commit_log.first().cloned().unwrap_or_default();
+        let file_size = view.files().file_size();
+        Error::Layout {
+            path: path.join(file_name::from_offset(hole.from - hole.from % file_size)),
+            expected: format!("a file of {file_size} bytes, to be repaired in place"),
+            found: "none, or a shorter one: repair into another folder".into(),
+        }
+    })
+}
+
+/// Fills the holes of a log where it is, and takes away what stands behind its end, once both are saved. The view holds the
+/// store's lock since before it looked for them: a writer may have put records there otherwise.
+///
+/// # Errors
+/// [`Error::ReadOnly`] where the view has no lock; where a file can't be read or written, or the call is broken off:
+/// another call does what is left.
+pub fn fill_in_place(view: &LogView, holes: &[Hole], fs: &dyn FileSystem) -> Result<()> {
+    if !view.is_locked() {
+        return Err(Error::ReadOnly { path: view.config().store_path_root_dir.clone() });
+    }
+    // First: until that is done where the log ends is found as it was before, by what is known to be on the disk.
+    cut_behind_end(view, fs)?;
+    for hole in holes {
         interrupt::check()?;
+        let file = file_of(view, hole)?;
         let path = file.path();
         let handle = fs.open(path, OpenMode::Write).map_err(Error::io("open", path))?;
         for (offset, bytes) in hole.filling(file.file_size()) {
@@ -123,6 +136,25 @@ pub fn fill_in_place(view: &LogView, holes: &[Hole], fs: &dyn FileSystem, saved:
         handle.sync_data().map_err(Error::io("flush", path))?;
     }
     Ok(())
+}
+
+/// Takes away what stands behind the log's end now, while nobody else has put anything there. Whoever finds the end
+/// again, in another repair or when the store is opened, may know less of what is on the disk.
+fn cut_behind_end(view: &LogView, fs: &dyn FileSystem) -> Result<()> {
+    let (files, end) = (view.files(), view.end());
+    let later: Vec<_> = files.files().iter().filter(|file| file.file_from_offset() > end).cloned().collect();
+    // The newest go first: one that is broken off leaves no file missing in the middle.
+    for file in later.iter().rev() {
+        files.delete(std::slice::from_ref(file))?;
+    }
+    if let Some(file) = files.find(end) {
+        let path = file.path();
+        let handle = fs.open(path, OpenMode::Write).map_err(Error::io("open", path))?;
+        if file.zero_by(&*handle, end - file.file_from_offset())? {
+            handle.sync_data().map_err(Error::io("flush", path))?;
+        }
+    }
+    files.sync_dirs()
 }
 
 fn save_behind_end(view: &LogView, fs: &dyn FileSystem, saved: &Path) -> Result<()> {

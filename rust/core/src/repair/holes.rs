@@ -4,6 +4,7 @@ use std::iter;
 use std::ops::ControlFlow;
 
 use super::filler::{MIN_FILLER_SIZE, filler};
+use super::further::Further;
 use crate::commit_log::scan::{self, ScanEnd, check_topic};
 use crate::dispatch::Gap;
 use crate::error::Result;
@@ -34,12 +35,30 @@ pub struct Hole {
     before: Option<u64>,
 }
 
+/// What a look at a whole log found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// Its holes, each within one file.
+    pub holes: Vec<Hole>,
+    /// The topic and number of a queue that the store has, and that these options would not make from the log.
+    pub further: Option<(String, i32)>,
+}
+
 /// The holes of a log, each within one file. Bodies are checked.
 ///
 /// # Errors
 /// Where a file can't be read.
 pub fn holes(view: &LogView) -> Result<Vec<Hole>> {
+    Ok(look(view)?.holes)
+}
+
+/// The holes of a log, and whether its records are in queues that would be lacking if queues were made anew.
+///
+/// # Errors
+/// Where a file can't be read.
+pub fn look(view: &LogView) -> Result<Look> {
     let mut found = Vec::new();
+    let mut further = Further::of(view);
     let mut position = view.min_offset();
     let (mut first_time, mut time, mut before) = (None, None, None);
     while position < view.end() {
@@ -47,6 +66,7 @@ pub fn holes(view: &LogView) -> Result<Vec<Hole>> {
             before = Some(offset);
             time = Some(record.store_timestamp);
             first_time = first_time.or(time);
+            further.record(offset, record)?;
             Ok(match check_topic(record.topic) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
@@ -68,7 +88,7 @@ pub fn holes(view: &LogView) -> Result<Vec<Hole>> {
     for hole in found.iter_mut().filter(|hole| hole.store_timestamp == BEFORE_ALL) {
         hole.store_timestamp = first_time.unwrap_or(0);
     }
-    Ok(found)
+    Ok(Look { holes: found, further: further.found() })
 }
 
 /// Topic, queue, queue offset and place of the records in holes of which the body alone is damaged, by what their heads

@@ -6,7 +6,8 @@
 
 mod copy;
 pub(crate) mod filler;
+mod further;
 mod holes;
 
-pub use copy::{copy_log, fill_in_place};
-pub use holes::{Hole, holes, lost_by_head};
+pub use copy::{copy_log, fill_in_place, save_holes};
+pub use holes::{Hole, Look, holes, look, lost_by_head};

@@ -71,7 +71,7 @@ pub struct Store {
     /// Whether the disk has refused to take queues or index since the store was opened.
     derived_poison: Poison,
     stats: StoreStats,
-    lock: Mutex<Option<StoreLock>>,
+    lock: Mutex<Option<Arc<StoreLock>>>,
     published: Option<Arc<Published>>,
     closed: AtomicBool,
     ended: ended::Ended,

@@ -84,9 +84,25 @@ impl Store {
                     outcome => break outcome,
                 }
             },
-            Mode::ReadWrite => open_for_writing(config, fs, clock),
+            Mode::ReadWrite => open_for_writing(config, fs, clock, None),
         }?;
         Ok(Arc::new(store))
+    }
+
+    /// Opens a store for writing under its lock, which somebody holds who changes it before or behind that: he has it
+    /// still when the store is closed.
+    ///
+    /// # Errors
+    /// As for [`Store::open`].
+    pub fn open_under(
+        config: StoreConfig,
+        fs: Arc<dyn FileSystem>,
+        clock: Arc<dyn Clock>,
+        lock: Arc<StoreLock>,
+    ) -> Result<Arc<Self>> {
+        config.validate()?;
+        let config = Arc::new(StoreConfig { removed_queues: Arc::default(), ..config });
+        open_for_writing(config, fs, clock, Some(lock)).map(Arc::new)
     }
 
     /// Opens a part of a store to read.
@@ -332,13 +348,18 @@ fn open_for_writing(
     config: Arc<StoreConfig>,
     fs: Arc<dyn FileSystem>,
     clock: Arc<dyn Clock>,
+    held: Option<Arc<StoreLock>>,
 ) -> Result<Store> {
     // What can be told without looking at each queue, before anything is made.
     Layout::read_part(&*fs, &config, Some(&[]))?.check_for_writing(&*fs, &config)?;
     let root = &config.store_path_root_dir;
     make_folder(&*fs, root)?;
     let own_dir = config.own_dir();
-    let lock = StoreLock::take(&*fs, &config.lock_file(), &own_dir)?;
+    let is_held = held.is_some();
+    let lock = match held {
+        Some(lock) => lock,
+        None => Arc::new(StoreLock::take(&*fs, &config.lock_file(), &own_dir)?),
+    };
     // Only with the lock is certain that nobody writes: what was looked at before is looked at again.
     let find_out = || {
         let layout = Layout::read(&*fs, &config)?;
@@ -352,7 +373,9 @@ fn open_for_writing(
     let (parts, recovery) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            lock.undo(&*fs);
+            if !is_held {
+                lock.undo(&*fs);
+            }
             return Err(error);
         }
     };

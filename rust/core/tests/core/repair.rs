@@ -11,10 +11,11 @@ use mqstore_core::error::Error;
 use mqstore_core::fs::OsFileSystem;
 use mqstore_core::interrupt;
 use mqstore_core::log_view::LogView;
-use mqstore_core::repair::{copy_log, fill_in_place, holes};
+use mqstore_core::repair::{copy_log, fill_in_place, holes, save_holes};
+use mqstore_core::store::{Mode, Store};
 
 use crate::hooked::{Call, HookedFileSystem};
-use crate::stores::{LOG_FILE_SIZE, config, fill, log_file, numbers, open, patch, read, tree};
+use crate::stores::{LOG_FILE_SIZE, config, fill, log_file, numbers, open, patch, read, tree, try_open};
 
 /// A closed store of four log files with a hole in each of the first three, and a torn end.
 fn damaged() -> BTreeMap<PathBuf, Vec<u8>> {
@@ -93,7 +94,8 @@ fn a_repair_in_place_that_is_broken_off_has_saved_what_it_changed() {
             let (fs, clock) = (Arc::new(OsFileSystem), Arc::new(ManualClock::at(1_000_000)));
             let view = LogView::open_locked(config(root.path()), fs, clock)?;
             let holes = holes(&view)?;
-            fill_in_place(&view, &holes, &OsFileSystem, to)
+            save_holes(&view, &holes, &OsFileSystem, to)?;
+            fill_in_place(&view, &holes, &OsFileSystem)
         };
         let is_broken_off = broken_off(at, || repaired(&saved[0]));
         assert_eq!(put_back(root.path(), &saved), before, "asked for the {at}th time");
@@ -115,7 +117,7 @@ fn nothing_is_filled_without_the_stores_lock() {
     let before = tree(root.path());
     let view = view(root.path()).unwrap();
     let holes = holes(&view).unwrap();
-    let outcome = fill_in_place(&view, &holes, &OsFileSystem, &root.path().join("mqstore/saved"));
+    let outcome = fill_in_place(&view, &holes, &OsFileSystem);
     assert!(matches!(outcome, Err(Error::ReadOnly { .. })), "{outcome:?}");
     assert_eq!(tree(root.path()), before);
 }
@@ -144,8 +146,59 @@ fn what_is_saved_is_on_the_disk_before_the_log_is_changed() {
     let fs = HookedFileSystem::new(Box::new(hook));
     let clock = Arc::new(ManualClock::at(1_000_000));
     let view = LogView::open_locked(config(root.path()), Arc::new(OsFileSystem), clock).unwrap();
-    fill_in_place(&view, &holes(&view).unwrap(), &fs, &saved).unwrap();
+    let holes = holes(&view).unwrap();
+    save_holes(&view, &holes, &fs, &saved).unwrap();
+    fill_in_place(&view, &holes, &fs).unwrap();
     assert!(!synced.lock().unwrap().is_empty());
+}
+
+/// Whoever looks for the end again may put it elsewhere, or come by when more was put.
+#[test]
+fn what_stands_behind_the_logs_end_is_saved_and_goes() {
+    let root = copy_of(&damaged());
+    let later = log_file(root.path(), 4 * LOG_FILE_SIZE);
+    std::fs::write(&later, vec![7; usize::try_from(LOG_FILE_SIZE).unwrap()]).unwrap();
+    let before = log(root.path());
+    let saved = root.path().join("mqstore/saved");
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let view = LogView::open_locked(config(root.path()), Arc::new(OsFileSystem), clock).unwrap();
+    let end = view.end();
+    assert!((3 * LOG_FILE_SIZE..4 * LOG_FILE_SIZE).contains(&end));
+    let holes = holes(&view).unwrap();
+    save_holes(&view, &holes, &OsFileSystem, &saved).unwrap();
+    assert_eq!(log(root.path()), before);
+    assert!(later.exists());
+    fill_in_place(&view, &holes, &OsFileSystem).unwrap();
+    let position = usize::try_from(end - 3 * LOG_FILE_SIZE).unwrap();
+    assert!(log(root.path())[3][position..].iter().all(|&byte| byte == 0));
+    assert_eq!(log(root.path())[3][..position], before[3][..position]);
+    assert!(!later.exists());
+    let kept = |at: u64| std::fs::read(saved.join(format!("{at:020}"))).unwrap();
+    assert_eq!(kept(end), before[3][position..]);
+    assert_eq!(kept(4 * LOG_FILE_SIZE), vec![7; usize::try_from(LOG_FILE_SIZE).unwrap()]);
+}
+
+#[test]
+fn a_store_that_is_opened_under_a_views_lock_lets_nobody_in_when_it_is_closed() {
+    let root = copy_of(&damaged());
+    let clock = Arc::new(ManualClock::at(1_000_000));
+    let view = LogView::open_locked(config(root.path()), Arc::new(OsFileSystem), clock.clone()).unwrap();
+    let lock = view.held_lock().unwrap();
+    let refused = || matches!(try_open(config(root.path()), Mode::ReadWrite), Err(Error::Locked { .. }));
+    let under = |lock| Store::open_under(config(root.path()), Arc::new(OsFileSystem), clock.clone(), lock);
+    // One that fails leaves it locked too.
+    assert!(matches!(under(Arc::clone(&lock)), Err(Error::Damaged { .. })));
+    assert!(refused());
+    let holes = holes(&view).unwrap();
+    save_holes(&view, &holes, &OsFileSystem, &root.path().join("mqstore/saved")).unwrap();
+    fill_in_place(&view, &holes, &OsFileSystem).unwrap();
+    let store = under(lock).unwrap();
+    assert!(refused());
+    store.close().unwrap();
+    assert!(refused());
+    view.unlock();
+    assert!(view.held_lock().is_none());
+    open(root.path());
 }
 
 #[test]
