@@ -453,6 +453,12 @@ class Engine:
         """
     def persist_timed(self) -> str | None:
         """Writes into the log which timed messages are delivered; gives why the store did not take it."""
+    def mend_timed(self, holes: Sequence[tuple[int, int]]) -> tuple[int | None, int, bool, str | None]:
+        """Has the log of a repaired store say which timed messages are delivered, by its holes: begin and end.
+
+        Gives the record that counts, by its offset in queue 1; how many messages were due and are not known to be
+        delivered; whether a record was put that fits the queue; why the store did not take it.
+        """
     def forget_timed(self) -> None:
         """Forgets which timed messages are delivered: it is read from the log again."""
 

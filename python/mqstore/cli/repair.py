@@ -50,6 +50,10 @@ def _show(call: ReaderCall, done: RepairResult) -> None:
     if done.set_back_count:
         of = f"{done.set_back_count:,} offsets of groups and delay levels"
         _tell(f"  {of} were behind the ends of their queues, and are there now")
+    if done.timed_again_count:
+        _tell(
+            f"  {done.timed_again_count:,} timed messages may be delivered once more: what said that they are is lost"
+        )
     if done.saved is not None:
         _tell(f"  what was there before is in {done.saved}")
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from mqstore import _native
+from mqstore.errors import MQStoreError
 from mqstore.option_error import bad_option
 from mqstore.options import StoreOptions
+from mqstore.store.delayed import TIMED_TOPIC
 from mqstore.store.message_store import MessageStore
 from mqstore.verify.lost_messages import Lost, Told
 from mqstore.verify.lost_messages import lost as lost_of
@@ -26,6 +28,8 @@ class MadeAnew:
     """Those that it has."""
     ends: dict[tuple[str, int], int]
     """The next offset of each queue."""
+    timed_again_count: int
+    """Timed messages of which it is lost whether they are delivered."""
 
 
 class Makes(NamedTuple):
@@ -91,6 +95,17 @@ def derive(
         mended_to=end,
         under=under,
     ) as repaired:
-        lost, message_count = lost_of(repaired, told, [(begin, behind) for begin, behind, _ in holes])
+        places = [(begin, behind) for begin, behind, _ in holes]
+        lost, message_count = lost_of(repaired, told, places)
         ends = {(topic, queue_id): behind for topic, queue_id, _, behind, _ in repaired._queues()}
-        return MadeAnew(lost=lost, message_count=message_count, ends=ends)
+        counted, due_count, is_put, reason = repaired._engine.mend_timed(places)
+        if reason is not None:
+            raise MQStoreError(f"{repaired.path}: which timed messages are delivered could not be put: {reason}")
+        newest = -1 if counted is None else counted
+        is_known = not any(one[:2] == (TIMED_TOPIC, 1) and one[2] > newest for one in lost)
+        return MadeAnew(
+            lost=lost,
+            message_count=message_count + is_put,
+            ends=ends,
+            timed_again_count=0 if is_known else due_count,
+        )

@@ -65,6 +65,8 @@ class RepairResult:
     """Messages that are in the queues now."""
     set_back_count: int
     """Offsets of groups and delay levels that were set back to the ends of queues which had lost what they had read."""
+    timed_again_count: int
+    """Timed messages that may be delivered once more: what said that they are is lost."""
 
 
 def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = None, **options: Any) -> RepairResult:
@@ -153,6 +155,7 @@ def _result(path: Path, saved: Path | None, holes: _Holes, derived: MadeAnew, se
         lost=_in_order(derived.lost),
         message_count=derived.message_count,
         set_back_count=set_back_count,
+        timed_again_count=derived.timed_again_count,
     )
 
 

@@ -17,6 +17,10 @@ type UndeliverableRow = (u64, u64, String);
 /// How many were delivered, when the next is due, what can't be delivered, why the store took no more.
 type TimedRow = (u64, Option<i64>, Vec<UndeliverableRow>, Option<String>);
 
+/// The record of progress that counts, how many were due and may be delivered, whether another was put, why the store did not
+/// take it.
+type MendedRow = (Option<u64>, u64, bool, Option<String>);
+
 #[pymethods]
 impl Engine {
     /// Delivers what is due of delay levels. One that can't be read does not keep the others.
@@ -39,6 +43,14 @@ impl Engine {
     fn persist_timed(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let refusal = detached(py, || self.core.persist_timed(self.store_host))?;
         Ok(refusal.map(|refusal| refusal.reason.to_string()))
+    }
+
+    /// Has the log say of a repaired store which timed messages are delivered, by the log's holes.
+    fn mend_timed(&self, py: Python<'_>, holes: Vec<(u64, u64)>) -> PyResult<MendedRow> {
+        let holes: Vec<_> = holes.into_iter().map(|(begin, end)| begin..end).collect();
+        let mended = detached(py, || self.core.mend_timed(&holes, self.store_host))?;
+        let reason = mended.refusal.map(|refusal| refusal.reason.to_string());
+        Ok((mended.counted, mended.due_count, mended.is_put, reason))
     }
 
     /// Forgets what is known of timed messages.

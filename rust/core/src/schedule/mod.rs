@@ -9,6 +9,7 @@
 
 mod delivery;
 mod level;
+pub mod mended;
 mod progress;
 pub mod timed;
 mod timeup;

@@ -89,6 +89,17 @@ impl Progress {
         self.marks.push(last);
     }
 
+    /// The queue has lost its last messages: it ends at an offset, where what comes next was not looked at.
+    pub(super) fn cut(&mut self, to: u64, last_physical_offset: u64) {
+        self.first = self.first.min(to);
+        self.last_physical_offset = last_physical_offset;
+        let kept = self.marks.iter().position(|mark| mark.to >= to);
+        self.marks.truncate(kept.map_or(self.marks.len(), |kept| kept + 1));
+        if let Some(last) = self.marks.last_mut() {
+            last.to = last.to.min(to);
+        }
+    }
+
     /// Every message at a smaller offset is delivered, as was found out.
     pub(super) fn set_first(&mut self, first: u64) {
         self.first = self.first.max(first);
@@ -137,6 +148,24 @@ mod tests {
         assert!(!progress.is_delivered(key(20, 3)) && progress.is_delivered(key(15, 2)));
         progress.delivered(key(20, 3));
         assert_eq!(progress.marks, [Mark { to: 4, up_to: key(20, 4) }]);
+    }
+
+    #[test]
+    fn what_comes_in_place_of_lost_messages_is_not_delivered() {
+        let mut progress = Progress::default();
+        progress.scanned(10, Some(key(10, 0)), 7);
+        progress.delivered(key(30, 9));
+        progress.scanned(12, Some(key(15, 10)), 8);
+        progress.set_first(10);
+        progress.cut(6, 5);
+        assert_eq!((progress.first(), progress.scanned_to(), progress.last_physical_offset()), (6, 6, 5));
+        assert!(progress.is_delivered(key(30, 5)) && !progress.is_delivered(key(1, 6)));
+        progress.scanned(8, Some(key(30, 6)), 9);
+        assert!(progress.is_delivered(key(30, 5)) && !progress.is_delivered(key(30, 6)));
+        progress.cut(20, 9);
+        assert_eq!(progress.scanned_to(), 8);
+        progress.cut(0, 0);
+        assert_eq!(progress.scanned_to(), 0);
     }
 
     #[derive(Debug, Clone)]

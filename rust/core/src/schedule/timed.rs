@@ -26,7 +26,7 @@ use crate::store::{NewMessage, Properties, PutRefusal, PutStep, Store};
 use crate::sync::Mutex;
 
 /// Where messages wait.
-const WAITING: QueueRef<'static> = QueueRef { topic: TIMED_TOPIC, queue_id: 0 };
+pub(super) const WAITING: QueueRef<'static> = QueueRef { topic: TIMED_TOPIC, queue_id: 0 };
 /// Where it stands which of them are delivered.
 const PROGRESS: QueueRef<'static> = QueueRef { topic: TIMED_TOPIC, queue_id: 1 };
 /// What a record of progress has as properties: nobody waits for it.
@@ -115,7 +115,16 @@ impl Store {
         let mut guard = self.timed().state.lock();
         let Some(state) = guard.as_mut().filter(|state| state.is_changed) else { return Ok(None) };
         self.advance_first(&mut state.progress, &queue)?;
-        let body = state.progress.stored().to_bytes();
+        if let Some(refusal) = self.put_progress(&state.progress, host) {
+            return Ok(Some(refusal));
+        }
+        state.is_changed = false;
+        Ok(None)
+    }
+
+    /// Puts a record of progress; gives why the store did not take it.
+    pub(super) fn put_progress(&self, progress: &Progress, host: Host) -> Option<PutRefusal> {
+        let body = progress.stored().to_bytes();
         let message = NewMessage {
             topic: PROGRESS.topic,
             queue_id: PROGRESS.queue_id,
@@ -129,11 +138,10 @@ impl Store {
             body: &body,
             properties: Properties::Raw(PROGRESS_PROPERTIES),
         };
-        if let PutStep::Refused(refusal) = self.put_due(&[message], &mut Vec::new(), Wait::Block) {
-            return Ok(Some(refusal));
+        match self.put_due(&[message], &mut Vec::new(), Wait::Block) {
+            PutStep::Refused(refusal) => Some(refusal),
+            _ => None,
         }
-        state.is_changed = false;
-        Ok(None)
     }
 
     /// Forgets what is known of timed messages: who delivers them next reads it from the log.
@@ -181,7 +189,16 @@ impl Store {
 
     /// The newest progress that the log tells of this queue, not of one that is gone or was copied.
     fn stored_progress(&self, queue: &ConsumeQueue) -> Result<Progress> {
-        let Some(told) = self.queues().get(PROGRESS) else { return Ok(Progress::default()) };
+        let found = self.newest_progress(|progress| is_of(progress, queue))?;
+        Ok(found.map(|(_, progress)| progress).unwrap_or_default())
+    }
+
+    /// The newest progress that the log tells and that counts, with its offset in its queue.
+    pub(super) fn newest_progress(
+        &self,
+        counts: impl Fn(&Progress) -> Result<bool>,
+    ) -> Result<Option<(u64, Progress)>> {
+        let Some(told) = self.queues().get(PROGRESS) else { return Ok(None) };
         let mut records = self.log().records();
         let indices = told.min_offset_in_queue()..told.max_offset_in_queue();
         let mut tried = 0;
@@ -201,11 +218,11 @@ impl Store {
                 continue;
             };
             let progress = Progress::of(&stored);
-            if is_of(&progress, queue)? {
-                return Ok(progress);
+            if counts(&progress)? {
+                return Ok(Some((index, progress)));
             }
         }
-        Ok(Progress::default())
+        Ok(None)
     }
 
     /// Takes in what came to the queue since it was looked at.
@@ -256,7 +273,7 @@ impl Store {
     }
 
     /// Tells the messages of a part of the queue, until no more are wanted.
-    fn timed_keys(
+    pub(super) fn timed_keys(
         &self,
         queue: &ConsumeQueue,
         from: u64,
@@ -327,7 +344,7 @@ fn timed_due_ms(records: &mut RecordReader<'_>, queue: &ConsumeQueue, unit: &CqU
 }
 
 /// Whether progress is that of a queue: the last message that was looked at is there, or expired.
-fn is_of(progress: &Progress, queue: &ConsumeQueue) -> Result<bool> {
+pub(super) fn is_of(progress: &Progress, queue: &ConsumeQueue) -> Result<bool> {
     let scanned_to = progress.scanned_to();
     if scanned_to > queue.max_offset_in_queue() {
         return Ok(false);
@@ -337,7 +354,7 @@ fn is_of(progress: &Progress, queue: &ConsumeQueue) -> Result<bool> {
 }
 
 /// Where the record of the last message below an offset of a queue stands in the log.
-fn place_of_last(queue: &ConsumeQueue, end: u64) -> Result<u64> {
+pub(super) fn place_of_last(queue: &ConsumeQueue, end: u64) -> Result<u64> {
     let unit = end.checked_sub(1).map(|last| queue.unit(last)).transpose()?.flatten();
     Ok(unit.and_then(|unit| num::from_java_long(unit.physical_offset)).unwrap_or(0))
 }
