@@ -113,6 +113,21 @@ def test_a_removed_queue_stays_away(spark: SparkSession, tmp_path: Path) -> None
     assert_same(tmp_path / "out", path)
 
 
+def test_a_removed_queue_stays_away_though_its_last_message_is_lost(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL) as store:
+        old = [store.put("t", b"old", queue_id=0).wrote_offset or 0 for _ in range(30)]
+        store.put("u", b"stays", queue_id=0)
+        assert store.clean_unused_topic({"u"}) == 1
+        store.put_many("t", [b"new"] * 40, queue_id=0)
+    with (path / "commitlog" / f"{0:020}").open("r+b") as log:
+        log.seek(old[-1] + 4)
+        log.write(b"\xff" * 30)
+    done = rebuild(path, tmp_path / "out", spark=spark, range_size=2000, **SMALL)
+    assert len(done.gaps) == 1
+    assert queue_contents(tmp_path / "out") == queue_contents(path)
+
+
 def test_a_record_that_names_a_queue_twice(spark: SparkSession, tmp_path: Path) -> None:
     options = SMALL | {"enableMultiDispatch": True, "enableLmq": True}
     with mqstore.open(tmp_path / "store", "rw", **options) as store:

@@ -17,8 +17,9 @@ from tests.command import mqstore_command, run_mqstore
 from tests.compat.java_store import JavaStore
 from tests.compat.naive_model import NaiveModel
 from tests.compat.streams import SMALL_FILES
+from tests.services.conftest import HandClock
 from tests.store_files import copy_store, forged, index_contents, log_contents, queue_contents
-from tests.verify.damage import BODY_AT, LOG_FILE_SIZE, overwrite
+from tests.verify.damage import BODY_AT, LOG_FILE_SIZE, lose, overwrite
 
 MESSAGES = 600
 
@@ -372,3 +373,35 @@ def test_what_was_lost_once_is_not_told_again(store: tuple[Path, list[int]], tmp
     overwrite(second.path, offsets[200] + BODY_AT, b"\0\1")
     third = repair(second.path, None if in_place else tmp_path / "third", **SMALL_FILES)
     assert third.lost == (LostMessage(topic="t", queue_id=0, queue_offset=100),)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("lost_count", [1, 3])
+def test_a_removed_queue_stays_away_though_its_last_messages_are_lost(
+    tmp_path: Path, lost_count: int, *, in_place: bool
+) -> None:
+    """The list of removed queues names the last of them, where there is a hole, or what fills it."""
+    path, clock = tmp_path / "store", HandClock()
+    with mqstore.open(path, "rw", clock=clock, **SMALL_FILES) as opened:
+
+        def put(topic: str, body: bytes) -> int:
+            clock.now_ms += 1000
+            return opened.put(topic, body, queue_id=0).wrote_offset or 0
+
+        old = [put("t", b"old") for _ in range(10)]
+        put("stays", b"stays")
+        assert opened.clean_unused_topic({"stays"}) == 1
+        new = [put("t", b"new") for _ in range(12)]
+    removed = (path / "mqstore" / "removed_queues").read_bytes()
+    for place in old[-lost_count:]:
+        lose(path, place)
+    done = repair(path, None if in_place else tmp_path / "whole", **SMALL_FILES)
+    assert (done.lost, done.message_count) == ((), 13)
+    if done.saved is not None:
+        assert (done.saved / "mqstore" / "removed_queues").read_bytes() == removed
+    for _ in range(2):
+        with mqstore.open(done.path, "rw", **SMALL_FILES) as opened:
+            found = [(message.commit_log_offset, message.queue_offset) for message in opened.select("t")]
+        assert found == [(place, number) for number, place in enumerate(new)]
+        shutil.rmtree(done.path / "consumequeue")
+    assert repair(done.path, tmp_path / "again", **SMALL_FILES).message_count == 13

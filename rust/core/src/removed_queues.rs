@@ -5,10 +5,12 @@
 //! those up to its last one. 4.9.3 does not: the old messages come back and the new ones, whose
 //! offsets the queue has already, are in no queue any more.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use hashbrown::HashMap;
 
+use crate::commit_log::scan::{self, ScanEnd};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::config_file;
 use crate::error::Result;
@@ -18,7 +20,9 @@ use crate::format::removed_queues::{self as format, LastMessage, RemovedQueue};
 use crate::format::sys_flag;
 use crate::fs::FileSystem;
 use crate::mmap::file_queue::{FileQueue, Stray};
+use crate::mmap::mapped_file::MappedFile;
 use crate::num;
+use crate::repair::filler::is_filler;
 use crate::sync::{AtomicBool, AtomicU32, Ordering, RwLock};
 
 /// The removed queues of a store.
@@ -45,8 +49,9 @@ pub fn path(own_dir: &Path) -> PathBuf {
 }
 
 impl RemovedQueues {
-    /// Reads a store's. One whose last record is not in the log does not count: the log was cut before it, and
-    /// what was put since may stand there. Gives the file where it is not whole: nothing in it counts then.
+    /// Reads a store's. One does not count where the log was cut before its last record: it ends there, or something else
+    /// was put there since. One whose last record is damaged counts, and one where a repair has filled what was left of it.
+    /// Gives the file where it is not whole: nothing in it counts then.
     ///
     /// # Errors
     /// Where the file is there and can't be read, or the log can't be.
@@ -71,7 +76,7 @@ impl RemovedQueues {
             if log.min_offset().is_some_and(|min| queue.last.physical_offset < min) {
                 continue;
             }
-            if is_in_log(log, &queue.last)? {
+            if !is_void(log, &queue.last)? {
                 let key = QueueKey { topic: queue.topic.into(), queue_id: queue.queue_id };
                 removals.entry(key).or_default().push(queue.last);
             } else {
@@ -149,7 +154,11 @@ impl RemovedQueues {
         if self.is_any.load(Ordering::Acquire) {
             let before = self.removals.read().clone();
             let after = retain(before.clone(), |last| last.physical_offset < log_end);
-            self.is_cut.fetch_or(after != before, Ordering::AcqRel);
+            if after != before {
+                self.is_cut.store(true, Ordering::Release);
+                // A reader beside the writer has yet to see that record.
+                self.read_crc.store(0, Ordering::Release);
+            }
             self.set(after);
         }
     }
@@ -224,6 +233,64 @@ fn to_bytes(removals: &Removals) -> Vec<u8> {
     format::to_bytes(&queues)
 }
 
+/// Whether the log was cut before a removed queue's last record. A hole says nothing of that, and neither does what fills one.
+fn is_void(log: &FileQueue, last: &LastMessage) -> Result<bool> {
+    let place = last.physical_offset;
+    if log.last().is_none_or(|file| place >= file.end_offset()) {
+        return Ok(true);
+    }
+    if is_in_log(log, last)? {
+        return Ok(false);
+    }
+    let Some(file) = log.find(place) else { return Ok(false) };
+    match whole_at(log, place, file.end_offset())? {
+        Some(is_filler) => Ok(!is_filler),
+        None => is_covered(log, &file, place),
+    }
+}
+
+/// Whether a record of somebody's, or the blank behind one, goes over a place of a file.
+fn is_covered(log: &FileQueue, file: &MappedFile, place: u64) -> Result<bool> {
+    let (mut from, to) = (file.file_from_offset(), file.end_offset());
+    loop {
+        let mut before = None;
+        let end = scan::scan(log, from, to, Check::Structure, |offset, record, _| {
+            if offset >= place {
+                return Ok(ControlFlow::Break(()));
+            }
+            before = Some((offset, record.next_offset(offset), is_filler(record)));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if let Some((offset, next, _)) = before
+            && next >= place
+        {
+            return Ok(next > place && whole_at(log, offset, to)? == Some(false));
+        }
+        match end {
+            ScanEnd::Fault { offset, fault } if offset < place => {
+                match scan::next_valid(log, offset, Some(fault), to)?.filter(|&next| next < place) {
+                    Some(next) => from = next,
+                    None => return Ok(false),
+                }
+            }
+            // A blank: behind what fills a hole it is a part of that.
+            ScanEnd::Reached(_) => return Ok(before.is_none_or(|(_, _, is_filler)| !is_filler)),
+            _ => return Ok(false),
+        }
+    }
+}
+
+/// Whether a record that checks out fills a hole; `None` where there is none.
+fn whole_at(log: &FileQueue, offset: u64, file_end: u64) -> Result<Option<bool>> {
+    let mut found = None;
+    scan::scan(log, offset, file_end, Check::BodyCrc, |_, record, _| {
+        found = Some(is_filler(record));
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(found)
+}
+
+/// Whether the record stands there, whatever its body is by now.
 fn is_in_log(log: &FileQueue, last: &LastMessage) -> Result<bool> {
     let Some(file) = log.find(last.physical_offset) else { return Ok(false) };
     // Retention may have removed it just now.

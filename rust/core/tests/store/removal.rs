@@ -1,12 +1,19 @@
 //! Queues that are removed while the log has their messages, and are used again.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use mqstore_core::clock::ManualClock;
 use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::config::{OnDamage, StoreConfig};
+use mqstore_core::fs::OsFileSystem;
+use mqstore_core::log_view::LogView;
+use mqstore_core::repair::{fill_in_place, holes};
 use mqstore_core::store::{Finishing, Store};
 
-use crate::stores::{bodies, config, crash, log_file, open, open_with, patch, put, read, tree};
+use crate::stores::{
+    LOG_FILE_SIZE, bodies, config, crash, log_file, open, open_with, patch, put, read, tree,
+};
 
 /// Where a record has its body.
 const BODY_AT: u64 = 88;
@@ -175,6 +182,104 @@ fn a_removal_is_forgotten_with_the_very_record_that_it_names() {
     assert_eq!(put(&store, "t", 0, b"next", "").wrote_offset, last);
     crash(store);
     check(root.path(), &[kept, vec!["next".into()]].concat());
+}
+
+/// A hole says nothing of where a log was cut: what stands behind it is there.
+#[test]
+fn a_removal_counts_where_its_last_record_is_damaged() {
+    for (at, damage, lost_count) in [(0, 8, 1), (4, 40, 1), (70, 20, 1), (BODY_AT, 4, 1), (4, 40, 3)] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        puts(&store, "old", 5);
+        let old: Vec<_> = (0..3).map(|_| put(&store, "t", 0, b"last", "").wrote_offset).collect();
+        remove(&store);
+        store.clock.set(1_000_500);
+        let new = puts(&store, "new", 7);
+        store.close().unwrap();
+        for last in old.iter().rev().take(lost_count) {
+            patch(&log_file(root.path(), 0), last + at, |bytes| bytes[..damage].fill(0xff));
+        }
+        let reader = read(root.path());
+        assert_eq!(reader.gaps().len(), 1, "{damage} bytes at {at}");
+        assert_eq!(bodies(&reader, "t", 0), new, "{damage} bytes at {at}");
+        std::fs::remove_dir_all(root.path().join("consumequeue")).unwrap();
+        assert_eq!(bodies(&read(root.path()), "t", 0), new, "{damage} bytes at {at}, dispatched anew");
+    }
+}
+
+/// As below, where it begins before that place.
+#[test]
+fn a_removal_does_not_count_where_another_record_goes_over_its_last_one_s_place() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let kept = puts(&store, "old", 3);
+    let cut = put(&store, "t", 0, b"cut", "").wrote_offset;
+    put(&store, "t", 0, b"last", "");
+    remove(&store);
+    crash(store);
+    let removed = std::fs::read(list(root.path())).unwrap();
+    patch(&log_file(root.path(), 0), cut + BODY_AT, |body| body[0] ^= 1);
+    let cutting = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+    let store = open_with(cutting);
+    let next = "next ".repeat(60);
+    assert_eq!(put(&store, "t", 0, next.as_bytes(), "").wrote_offset, cut);
+    crash(store);
+    std::fs::write(list(root.path()), removed).unwrap();
+    check(root.path(), &[kept, vec![next]].concat());
+}
+
+/// Puts of a size to the queue until there is room for no other in the file; where they stand.
+fn fill_file(store: &Store, size: usize) -> Vec<u64> {
+    let begin = store.max_phy_offset();
+    let mut places: Vec<_> = (0..3).map(|_| put(store, "t", 0, &vec![b'x'; size], "").wrote_offset).collect();
+    while 2 * store.max_phy_offset() - places[places.len() - 1] + 8 <= LOG_FILE_SIZE {
+        places.push(put(store, "t", 0, &vec![b'x'; size], "").wrote_offset);
+    }
+    assert!(begin < LOG_FILE_SIZE && store.max_phy_offset() < LOG_FILE_SIZE);
+    places
+}
+
+/// A hole that reaches to its file's end is filled with a record and a blank.
+#[test]
+fn a_removal_counts_where_a_repairs_blank_goes_over_its_last_record() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let old = fill_file(&store, 200);
+    remove(&store);
+    let new = puts(&store, "new", 3);
+    store.close().unwrap();
+    for place in &old[old.len() - 2..] {
+        patch(&log_file(root.path(), 0), *place, |bytes| bytes[..8].fill(1));
+    }
+    let (fs, clock) = (Arc::new(OsFileSystem), Arc::new(ManualClock::at(1_000_000)));
+    let view = LogView::open_locked(config(root.path()), fs, clock).unwrap();
+    let holes = holes(&view).unwrap();
+    assert_eq!((holes.len(), holes[0].from, holes[0].to), (1, old[old.len() - 2], LOG_FILE_SIZE));
+    fill_in_place(&view, &holes, &OsFileSystem).unwrap();
+    view.unlock();
+    check(root.path(), &new);
+}
+
+/// One that the log was cut before, and what came then did not fit into the file.
+#[test]
+fn a_removal_does_not_count_where_anothers_blank_goes_over_its_last_record() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let old = fill_file(&store, 200);
+    remove(&store);
+    crash(store);
+    let removed = std::fs::read(list(root.path())).unwrap();
+    let cut = old[old.len() - 2];
+    patch(&log_file(root.path(), 0), cut, |bytes| bytes[..8].fill(1));
+    let cutting = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+    let store = open_with(cutting);
+    assert_eq!(store.max_phy_offset(), cut);
+    let next = "next ".repeat(120);
+    assert_eq!(put(&store, "t", 0, next.as_bytes(), "").wrote_offset, LOG_FILE_SIZE);
+    crash(store);
+    std::fs::write(list(root.path()), removed).unwrap();
+    let kept = old[..old.len() - 2].iter().map(|_| "x".repeat(200));
+    check(root.path(), &kept.chain([next]).collect::<Vec<_>>());
 }
 
 /// RocketMQ cuts a log and leaves the list: what it puts to the place of that record, of another size or at another
