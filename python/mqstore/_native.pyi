@@ -1141,8 +1141,8 @@ class LogView:
         """Topic, queue, first index, behind the last index, of every queue file."""
     def units(self, topic: str, queue_id: int, first: int, count: int) -> list[tuple[int, int, int]]:
         """Units as they lie in a queue's file: place in the log, size, tags code; none behind the file's end."""
-    def index_file_count(self) -> int | None:
-        """How many index files there are; ``None`` where messages are not indexed."""
+    def index_file_names(self) -> list[str] | None:
+        """The index files, oldest first; ``None`` where messages are not indexed."""
     def holes(self) -> list[tuple[int, int, str | None]]:
         """Parts of the log that hold no record, each in one file: begin, end, what is wrong."""
     def further_queue(self) -> tuple[str, int] | None:
@@ -1159,20 +1159,25 @@ class LogView:
         """Checks the records of a range."""
     def check_queue(self, topic: str, queue_id: int, begin: int, to: int) -> tuple[int, int, int, _Findings]:
         """Checks units of a queue: gives how many are messages, expired, blank; and what is wrong."""
-    def check_index_file(self, number: int) -> tuple[int, int, _Findings]:
-        """Checks an index file: gives how many entries are right and expired; and what is wrong."""
+    def check_index_file(self, name: str) -> tuple[int, int, _Findings]:
+        """Checks an index file: gives how many entries are right and expired; and what is wrong.
+
+        One that is not there any more gives nothing.
+        """
     def stage(
         self, folder: StrPath, begin: int, to: int, *, topics: list[str] | None, with_index: bool
-    ) -> tuple[int, int, int, int, int, list[tuple[int, int]]]:
+    ) -> tuple[int, int, int, int, int, list[tuple[int, int]]] | None:
         """Walks a range and keeps what dispatch makes of it in work files.
 
-        Gives begin, where the walk came to, records, units, index entries, parts that were passed over.
+        Gives begin, where the walk came to, records, units, index entries, parts that were passed over; ``None``
+        where the range's begin is gone with the log's first files, behind which the log begins now.
         """
 
 class _LogChecked(TypedDict):
     """What a range of a log holds."""
 
     reached: int
+    begins_anew: int | None
     record_count: int
     key_count: int
     unit_count: int

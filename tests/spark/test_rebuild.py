@@ -21,8 +21,10 @@ from mqstore.cli.main import main
 from mqstore.errors import OptionError, StoreLayoutError, StoreNotFoundError
 from mqstore.spark import rebuild as rebuild_module
 from mqstore.spark.rebuild import _begin, rebuild
+from mqstore.spark.tasks import run_tasks
 from tests.command import MQSTORE
 from tests.compat.goldens import GOLDENS, Golden
+from tests.expiring import expire
 from tests.spark.made import fill
 from tests.store_files import copy_store, forget_derived, index_contents, queue_contents
 from tests.waiting import wait_until
@@ -213,6 +215,29 @@ def test_damage_is_passed_over_as_dispatch_does(spark: SparkSession, tmp_path: P
         (tmp_path / "out" / name).rename(copied / name)
     with mqstore.open(copied, "r", **SMALL) as store:
         assert queues == {(t, q): store._units(t, q, 0, 100) for t, q, *_ in store._queues()}
+
+
+@pytest.mark.parametrize("staged_count", [0, 2])
+def test_retention_removes_files_meanwhile(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, staged_count: int
+) -> None:
+    """It gives what dispatch gives over the log that is left."""
+    path, out = tmp_path / "store", tmp_path / "out"
+    with mqstore.open(make_store(path), "rw", **SMALL) as store:
+
+        def expiring(session: SparkSession, task: Any, items: Any, *, name: str) -> list[Any]:
+            monkeypatch.setattr(rebuild_module, "run_tasks", run_tasks)
+            run_tasks(session, task, items[:staged_count], name=name)
+            expire(store, 2)
+            return run_tasks(session, task, items, name=name)
+
+        monkeypatch.setattr(rebuild_module, "run_tasks", expiring)
+        done = rebuild(path, out, spark=spark, range_size=20_000, **SMALL)
+        assert (done.begin, done.end) == (2 * SMALL["mappedFileSizeCommitLog"], store.get_max_phy_offset())
+        assert done.gaps == ()
+    expected = rebuilt_by_engine(path, tmp_path / "expected", SMALL)
+    assert_same(out, expected)
+    assert done.record_count == done.unit_count < 3000
 
 
 class StoppedError(Exception):

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from mqstore.spark.opened import expand
 from mqstore.spark.session import spark_session
-from mqstore.spark.tasks import run_tasks
+from mqstore.spark.tasks import batched, run_tasks
 from mqstore.verify.findings import Finding, StoreAudit
 from mqstore.verify.log_ranges import log_view
 from mqstore.verify.store_check import StoreCheck, Task, check_part
@@ -111,9 +111,11 @@ def audit(
     audited = [StoreCheck(path, options, compat=compat) for path in paths]
     tasks: list[Task] = [task for number, store in enumerate(audited) for task in store.tasks(number, range_size)]
     while tasks:
-        results = run_tasks(session, _checker(audited), tasks, name="audit: check log, queues and index")
-        for task, result in zip(tasks, results, strict=True):
-            audited[task[1]].take(task, result)
+        checker = _checker(audited)
+        for some in batched(session, tasks):
+            results = run_tasks(session, checker, some, name="audit: check log, queues and index")
+            for task, result in zip(some, results, strict=True):
+                audited[task[1]].take(task, result)
         tasks = [task for number, store in enumerate(audited) for task in store.again(number)]
     findings = [finding for store in audited for finding in store.findings()]
     return Audit(stores=tuple(store.result() for store in audited), findings=tuple(findings))

@@ -77,6 +77,12 @@ class _Plan:
         """Begin and end of each range."""
         return list(zip(self.ranges, [*self.ranges[1:], self.end], strict=True))
 
+    def behind(self, begin: int) -> "_Plan":
+        """The plan for a log whose first files, up to an offset, went meanwhile."""
+        begin = min(begin, self.end)
+        ranges = [begin] * (begin < self.end) + [each for each in self.ranges if each > begin]
+        return dataclasses.replace(self, begin=begin, ranges=ranges)
+
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         _native.write_whole(path, json.dumps(dataclasses.asdict(self), indent=1).encode())
@@ -135,8 +141,8 @@ def rebuild(
     session = spark or spark_session()
     plan.write(plan_path)
     _native.write_whole(Path(work, "asked.json"), json.dumps(asked).encode())
-    _stage(session, store, plan, work)
-    folded = _fold(session, plan, plan_path, work, out, store=store)
+    plan = _stage(session, store, plan, plan_path)
+    plan, folded = _fold(session, plan, plan_path, work, out, store=store)
     _write(session, plan, work, out, folded)
     _end(work)
     _, queue_count, unit_count, record_count, entry_count, names, gaps = folded
@@ -214,27 +220,39 @@ def _begin(store: str, out: Path, asked: Mapping[str, Any]) -> _Plan:
     )
 
 
-def _stage(spark: SparkSession, store: str, plan: _Plan, work: str) -> None:
-    run = uuid.uuid4().hex
+def _stage(spark: SparkSession, store: str, plan: _Plan, plan_path: Path) -> _Plan:
+    """Walks the ranges; gives the plan, which begins further on where the log does by now."""
+    while True:
+        run = uuid.uuid4().hex
 
-    def stage(item: tuple[int, int]) -> int:
-        begin, to = item
-        staged = plan.source(store, run).stage(work, begin, to, topics=plan.topics, with_index=plan.with_index)
-        return int(staged[1])
+        def stage(item: tuple[int, int], plan: _Plan = plan, run: str = run) -> int | None:
+            """Where the log begins by now, where the range's begin is not there any more."""
+            begin, to = item
+            view = plan.source(store, run)
+            work = str(plan_path.parent)
+            staged = view.stage(work, begin, to, topics=plan.topics, with_index=plan.with_index)
+            return view.min_offset if staged is None else None
 
-    run_tasks(spark, stage, plan.ends(), name=f"rebuild: walk the log of {plan.store}")
+        found = run_tasks(spark, stage, plan.ends(), name=f"rebuild: walk the log of {plan.store}")
+        begins = [begin for begin in found if begin is not None]
+        if not begins:
+            return plan
+        plan = plan.behind(max(begins))
+        plan.write(plan_path)
 
 
-def _fold(spark: SparkSession, plan: _Plan, plan_path: Path, work: str, out: str, *, store: str) -> _Folded:
+def _fold(
+    spark: SparkSession, plan: _Plan, plan_path: Path, work: str, out: str, *, store: str
+) -> tuple[_Plan, _Folded]:
     """Decides where everything goes. A range that does not begin at a record is divided anew."""
     while True:
         folded: _Folded = _native.rebuild_fold(plan.target(out), work, plan.ranges, plan.with_index)
         broken = folded[0]
         if not broken:
-            return folded
+            return plan, folded
         plan = dataclasses.replace(plan, ranges=with_boundaries(plan.ranges, broken, plan.end))
         plan.write(plan_path)
-        _stage(spark, store, plan, work)
+        plan = _stage(spark, store, plan, plan_path)
 
 
 def _write(spark: SparkSession, plan: _Plan, work: str, out: str, folded: _Folded) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["run_tasks"]
+__all__ = ["batched", "run_tasks"]
 
 
 _Item = TypeVar("_Item")
@@ -20,6 +20,15 @@ _TASKS_PER_CORE = 3
 """A task of Spark costs some 90 ms of processor time by itself; fewer would leave cores idle at the end."""
 _CORES_OF_A_REMOTE_CLUSTER = 64
 """Spark Connect does not say how many there are."""
+_ITEMS_PER_TASK = 8
+"""Of items that come in batches: cores wait for the last ones of each."""
+
+
+def batched(spark: "SparkSession", items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    """Items in parts that keep all cores busy, for who does not want to have the results of all of them at a time."""
+    size = _task_count(spark) * _ITEMS_PER_TASK
+    for first in range(0, len(items), size):
+        yield items[first : first + size]
 
 
 def run_tasks(spark: "SparkSession", task: Callable[[_Item], Any], items: Sequence[_Item], *, name: str) -> list[Any]:

@@ -4,7 +4,7 @@ import dataclasses
 import datetime as dt
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from mqstore import _native
@@ -18,6 +18,7 @@ _MOST_RANGES = 1024
 """Ranges grow with the store, so that what is kept of them does not."""
 _UNITS_PER_TASK = 1 << 20
 _HOUR_MS = 3_600_000
+_TOTALS = ("by_topic", "by_hour", "by_host", "by_size")
 
 Task: TypeAlias = tuple[str, int, list[Any]]
 """A kind, which store, and what of it."""
@@ -43,11 +44,17 @@ class StoreCheck:
         self.path, self.options, self.compat = path, options, compat
         self.begin, self.end = view.min_offset, view.end
         self._view = view
-        self._index_file_count = view.index_file_count() if options.message_index_enable else None
+        self._index_files = view.index_file_names() if options.message_index_enable else None
         self._strays = view.strays()
         self._queues: set[tuple[str, int]] = set()
         self._begins: list[int] = []
-        self._logs: dict[int, dict[str, Any]] = {}
+        self._reached: dict[int, int] = {}
+        self._ahead: dict[int, dict[str, Any]] = {}
+        self._next = self.begin
+        self._last: dict[tuple[str, int], tuple[int, int]] = {}
+        self._previous_time: int | None = None
+        self._times: tuple[int, int] | None = None
+        self._totals: dict[str, dict[Any, tuple[int, int]]] = {name: {} for name in _TOTALS}
         self._counts: Counter[str] = Counter()
         self._sums: Counter[str] = Counter()
         self._findings: list[Finding] = []
@@ -60,7 +67,7 @@ class StoreCheck:
         """All checks, of about the same size each."""
         step = range_size or max(_RANGE_SIZE, (self.end - self.begin) // _MOST_RANGES)
         self._begins = self._view.divide(self.begin, self.end, step) if self.begin < self.end else []
-        tasks: list[Task] = [("index", number, [each]) for each in range(self._index_file_count or 0)]
+        tasks: list[Task] = [("index", number, [each]) for each in self._index_files or ()]
         tasks += self._log_tasks(number)
         part: list[tuple[str, int, int, int]] = []
         size = 0
@@ -78,26 +85,24 @@ class StoreCheck:
 
     def _log_tasks(self, number: int) -> list[Task]:
         ends = zip(self._begins, [*self._begins[1:], self.end], strict=True) if self._begins else ()
-        done = {begin: log["reached"] for begin, log in self._logs.items()}
-        return [("log", number, [begin, to]) for begin, to in ends if done.get(begin, -1) < to]
+        return [("log", number, [begin, to]) for begin, to in ends if self._reached.get(begin, -1) < to]
 
     def again(self, number: int) -> list[Task]:
         """Ranges that did not begin at a record: a body held bytes that look like one."""
         pairs = zip(self._begins, self._begins[1:], strict=False)
-        broken = [
-            (after, self._logs[begin]["reached"]) for begin, after in pairs if self._logs[begin]["reached"] != after
-        ]
+        broken = [(after, self._reached[begin]) for begin, after in pairs if self._reached[begin] != after]
         if not broken:
             return []
         self._begins = with_boundaries(self._begins, broken, self.end)
-        self._logs = {begin: log for begin, log in self._logs.items() if begin in set(self._begins)}
+        self._put_together()
         return self._log_tasks(number)
 
     def take(self, task: Task, result: Any) -> None:
         """What a task found."""
         kind, _, of = task
         if kind == "log":
-            self._logs[of[0]] = result
+            self._reached[of[0]], self._ahead[of[0]] = result["reached"], result
+            self._put_together()
         elif kind == "queues":
             for *_, unit_count, expired_count, blank_count, found in result:
                 self._sums.update(unit_count=unit_count, expired_unit_count=expired_count, blank_unit_count=blank_count)
@@ -114,28 +119,44 @@ class StoreCheck:
         store = self.options.store_path_root_dir
         self._findings += [Finding(store=store, **dict(zip(names, row, strict=True))) for row in first]
 
+    def _put_together(self) -> None:
+        """Takes in the ranges that follow on those before them; of each queue its last place is kept, and no more."""
+        while (log := self._ahead.pop(self._next, None)) is not None:
+            self._take_in(self._next, log)
+            self._next = log["reached"]
+
+    def _take_in(self, begin: int, log: Mapping[str, Any]) -> None:
+        """A range's part in what is known of the log; what lies between it and those before comes out here."""
+        self._add(log["findings"])
+        self._sums.update(record_count=log["record_count"], key_count=log["key_count"])
+        for name in _TOTALS:
+            totals = self._totals[name]
+            for value, count, size in log[name]:
+                known = totals.get(value, (0, 0))
+                totals[value] = (known[0] + count, known[1] + size)
+        if log["begins_anew"] is not None:
+            # Nothing is left of what stood before.
+            self.begin, self._times, self._previous_time = log["begins_anew"], None, None
+            self._last.clear()
+        if log["times"] is not None:
+            first, last = log["times"]
+            if self._previous_time is not None and first < self._previous_time:
+                self._between("time_backwards", begin, f"expected a store time of at least {self._previous_time}")
+            self._previous_time = last
+            self._times = (first if self._times is None else self._times[0], last)
+        for topic, queue_id, first_place, last_place in log["spans"]:
+            before = self._last.get((topic, queue_id))
+            if before is not None:
+                self._join(topic, queue_id, before[0], first_place)
+            place = tuple(last_place)
+            self._last[topic, queue_id] = place if before is None else max(before, place)
+
     def findings(self) -> list[Finding]:
-        """All that was found; what lies between two ranges comes out here."""
-        last: dict[tuple[str, int], tuple[int, int]] = {}
-        previous_time: int | None = None
-        for begin in self._begins:
-            log = self._logs[begin]
-            self._add(log["findings"])
-            self._sums.update(record_count=log["record_count"], key_count=log["key_count"])
-            if log["times"] is not None:
-                if previous_time is not None and log["times"][0] < previous_time:
-                    self._between("time_backwards", begin, f"expected a store time of at least {previous_time}")
-                previous_time = log["times"][1]
-            for topic, queue_id, first_place, last_place in log["spans"]:
-                before = last.get((topic, queue_id))
-                if before is not None:
-                    self._join(topic, queue_id, before[0], first_place)
-                    last_place = max(before, tuple(last_place))  # noqa: PLW2901 - the queue's, not the range's
-                last[topic, queue_id] = tuple(last_place)
+        """All that was found."""
         for path, expected, found in self._strays:
             self._tell("stray", path, f"expected {expected}, found {found}")
         # A live writer makes its first file with the first keys that it dispatches.
-        if self._index_file_count == 0 and self._sums["key_count"] and not self._view.is_live:
+        if self._index_files == [] and self._sums["key_count"] and not self._view.is_live:
             count = self._sums["key_count"]
             self._counts["key_missing"] += count - 1
             self._tell("key_missing", os.path.join(self.options.store_path_root_dir, "index"), f"none of {count} keys")
@@ -160,25 +181,27 @@ class StoreCheck:
 
     def result(self) -> StoreAudit:
         """The store as it is; to be asked after the findings."""
-        logs = [self._logs[begin] for begin in self._begins]
-        times = [log["times"] for log in logs if log["times"] is not None]
         totals = {
-            "topic": _summed(logs, "by_topic", str),
-            "hour": _summed(logs, "by_hour", lambda hour: _time(hour * _HOUR_MS).isoformat()),
-            "host": _summed(logs, "by_host", str),
-            "size": _summed(logs, "by_size", lambda power: str(1 << power)),
+            "topic": self._total("by_topic", str),
+            "hour": self._total("by_hour", lambda hour: _time(hour * _HOUR_MS).isoformat()),
+            "host": self._total("by_host", str),
+            "size": self._total("by_size", lambda power: str(1 << power)),
         }
         return StoreAudit(
             store=self.options.store_path_root_dir,
             begin=self.begin,
             end=self.end,
             queue_count=len(self._queues),
-            first_store_time=_time(times[0][0]) if times else None,
-            last_store_time=_time(times[-1][1]) if times else None,
+            first_store_time=_time(self._times[0]) if self._times else None,
+            last_store_time=_time(self._times[1]) if self._times else None,
             counts={kind: count for kind, count in sorted(self._counts.items()) if count},
             totals=totals,
             **self._sums,
         )
+
+    def _total(self, name: str, text: Callable[[Any], str]) -> dict[str, tuple[int, int]]:
+        totals = self._totals[name]
+        return {text(value): totals[value] for value in sorted(totals)}
 
 
 def _time(milliseconds: int) -> dt.datetime:
@@ -188,13 +211,3 @@ def _time(milliseconds: int) -> dt.datetime:
         return epoch + dt.timedelta(milliseconds=milliseconds)
     except OverflowError:
         return dt.datetime.max.replace(tzinfo=dt.UTC) if milliseconds > 0 else dt.datetime.min.replace(tzinfo=dt.UTC)
-
-
-def _summed(logs: list[dict[str, Any]], name: str, text: Any) -> dict[str, tuple[int, int]]:
-    counts: Counter[Any] = Counter()
-    sizes: Counter[Any] = Counter()
-    for log in logs:
-        for value, count, size in log[name]:
-            counts[value] += count
-            sizes[value] += size
-    return {text(value): (counts[value], sizes[value]) for value in sorted(counts)}

@@ -5,6 +5,7 @@
 //! an end that is known nothing.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::checkpoint::{LastPositions, StoreCheckpoint};
@@ -113,7 +114,7 @@ impl LogView {
         });
         view.end = match end {
             Some(end) => end,
-            None => view.find_end()?,
+            None => view.past_removals(|| view.find_end())?,
         };
         view.log.set_end(view.end, 0);
         // An end that is given may lie before the log's: what is behind it is there.
@@ -215,10 +216,69 @@ impl LogView {
         self.log.files()
     }
 
-    /// The offset of the first byte.
+    /// The offset of the first byte. It moves where files are removed and [`LogView::follows_removal`] sees it.
     #[must_use]
     pub fn min_offset(&self) -> u64 {
-        self.files().min_offset().unwrap_or(self.end)
+        self.files().min_offset().map_or(self.end, |first| first.min(self.end))
+    }
+
+    /// Whether an error is that of a file of the log that was removed since it was listed, as retention does. Such files
+    /// are let go of, so that another look does not meet them: it finds the log's begin further on, or a file missing.
+    ///
+    /// # Errors
+    /// Where a file can't be looked at.
+    pub fn follows_removal(&self, error: &Error) -> Result<bool> {
+        let Error::Io { path, .. } = error else { return Ok(false) };
+        if !error.is_removed(&*self.fs) || !self.files().paths().any(|folder| path.starts_with(folder)) {
+            return Ok(false);
+        }
+        // Another thread may have let go of it already.
+        let is_listed = self.files().files().iter().any(|file| file.path() == path);
+        Ok(self.forget_removed()? || !is_listed)
+    }
+
+    /// What a look at the log gives, repeated where it met a file that was removed since it was listed.
+    pub(crate) fn past_removals<T>(&self, look: impl Fn() -> Result<T>) -> Result<T> {
+        loop {
+            match look() {
+                Err(error) if self.follows_removal(&error)? => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Whether what stood at an offset is gone with the log's first files, which may have been a moment ago: what
+    /// is derived from it goes behind them, so that its absence is no fault then.
+    ///
+    /// # Errors
+    /// Where a file can't be looked at.
+    pub fn is_expired(&self, offset: u64) -> Result<bool> {
+        if offset < self.min_offset() {
+            return Ok(true);
+        }
+        let first = self.files().first().filter(|_| !self.fs.is_remote());
+        if let Some(first) = first
+            && !self.is_there(first.path())?
+        {
+            self.forget_removed()?;
+        }
+        Ok(offset < self.min_offset())
+    }
+
+    fn is_there(&self, path: &Path) -> Result<bool> {
+        Ok(self.fs.metadata(path).map_err(Error::io("look at", path))?.is_some())
+    }
+
+    /// Lets go of files of the log that are not there any more; whether there were some.
+    fn forget_removed(&self) -> Result<bool> {
+        let mut gone = Vec::new();
+        for file in self.files().files().iter() {
+            if !self.is_there(file.path())? {
+                gone.push(Arc::clone(file));
+            }
+        }
+        self.files().forget(&gone);
+        Ok(!gone.is_empty())
     }
 
     /// Where the log ends.
@@ -287,7 +347,7 @@ impl LogView {
     /// # Errors
     /// Where a file can't be read.
     pub fn boundary(&self, offset: u64) -> Result<u64> {
-        boundary::boundary_at(self.files(), self.min_offset()..self.end, offset, Ok)
+        self.past_removals(|| boundary::boundary_at(self.files(), self.min_offset()..self.end, offset, Ok))
     }
 
     /// Where the log can be divided between two offsets: about every `step` bytes the begin of a
@@ -312,7 +372,8 @@ impl LogView {
             let mut wanted = begin + step;
             // A last part that would be small stays with the one before it.
             while wanted + step / 2 < end {
-                let Some(next) = scan::next_record(self.files(), wanted, end)? else { break };
+                let next = self.past_removals(|| scan::next_record(self.files(), wanted, end))?;
+                let Some(next) = next else { break };
                 found.push(next);
                 wanted = next + step;
             }

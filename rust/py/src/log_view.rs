@@ -137,9 +137,10 @@ impl LogView {
         Ok(units.into_iter().map(|unit| (unit.physical_offset, unit.size, unit.tags_code)).collect())
     }
 
-    /// How many index files there are; `None` where messages are not indexed.
-    fn index_file_count(&self, py: Python<'_>) -> PyResult<Option<usize>> {
-        Ok(interruptible_alone(py, || self.index_files())?.map(|files| files.len()))
+    /// The index files, oldest first; `None` where messages are not indexed.
+    fn index_file_names(&self, py: Python<'_>) -> PyResult<Option<Vec<String>>> {
+        Ok(interruptible_alone(py, || self.index_files())?
+            .map(|files| files.iter().map(|file| name_of(file)).collect()))
     }
 
     fn holes(&self, py: Python<'_>) -> PyResult<Vec<HoleRow>> {
@@ -165,7 +166,9 @@ impl LogView {
     }
 
     fn save_holes(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
-        interruptible_alone(py, || repair::save_holes(&self.core, &self.look()?.holes, &OsFileSystem, &folder))
+        interruptible_alone(py, || {
+            repair::save_holes(&self.core, &self.look()?.holes, &OsFileSystem, &folder)
+        })
     }
 
     fn fill_holes(&self, py: Python<'_>) -> PyResult<()> {
@@ -194,10 +197,15 @@ impl LogView {
         Ok((checked.unit_count, checked.expired_count, checked.blank_count, rows))
     }
 
-    fn check_index_file(&self, py: Python<'_>, number: usize) -> PyResult<(u64, u64, FindingRows)> {
+    /// By its name: another process may have listed more files, of which some are expired.
+    fn check_index_file(&self, py: Python<'_>, name: &str) -> PyResult<(u64, u64, FindingRows)> {
         let checked = interruptible_alone(py, || {
             let files = self.index_files()?.unwrap_or_default();
-            verify::check_index_file(&self.core, &files, number)
+            let number = files.iter().position(|file| name_of(file) == name);
+            number.map_or_else(
+                || Ok(verify::IndexChecked::default()),
+                |number| verify::check_index_file(&self.core, &files, number),
+            )
         })?;
         Ok((checked.entry_count, checked.expired_count, finding_rows(&checked.findings)))
     }
@@ -238,6 +246,10 @@ impl LogView {
     }
 }
 
+fn name_of(file: &IndexFile) -> String {
+    file.path().file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
 /// Begin, end, what is wrong there.
 type HoleRow = (u64, u64, Option<String>);
 
@@ -260,6 +272,7 @@ type SpanRow = (String, i32, (u64, u64), (u64, u64));
 #[derive(IntoPyObject)]
 pub struct LogRow {
     reached: u64,
+    begins_anew: Option<u64>,
     record_count: u64,
     key_count: u64,
     unit_count: u64,
@@ -287,6 +300,7 @@ fn log_row(checked: LogChecked) -> LogRow {
     }
     LogRow {
         reached: checked.reached,
+        begins_anew: checked.begins_anew,
         record_count: checked.record_count,
         key_count: checked.key_count,
         unit_count: checked.unit_count,

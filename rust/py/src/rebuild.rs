@@ -40,10 +40,10 @@ impl LogView {
         to: u64,
         topics: Option<Vec<String>>,
         with_index: bool,
-    ) -> PyResult<StagedRow> {
+    ) -> PyResult<Option<StagedRow>> {
         let options = StageOptions { topics, with_index };
         let stage = || rebuild::stage(&self.core, work(&folder), begin, to, &options);
-        Ok(staged_row(&interruptible_alone(py, stage)?))
+        Ok(interruptible_alone(py, stage)?.as_ref().map(staged_row))
     }
 }
 

@@ -93,6 +93,10 @@ impl Listing {
                 match file_name::to_offset(&entry.name) {
                     Some(offset) if !entry.is_dir => {
                         let found = fs.metadata(&path).map_err(Error::io("look at", &path))?;
+                        // Its writer may just have removed it. A link that leads nowhere is still listed.
+                        if found.is_none() && !is_listed(fs, folder, &entry.name)? {
+                            continue;
+                        }
                         listing.files.push((offset, found.map_or(0, |found| found.len), path));
                     }
                     _ => listing.strays.push(Stray {
@@ -414,4 +418,9 @@ impl FileQueue {
         }
         Ok(())
     }
+}
+
+fn is_listed(fs: &dyn FileSystem, folder: &Path, name: &str) -> Result<bool> {
+    let entries = fs.read_dir(folder).map_err(Error::io("list", folder))?;
+    Ok(entries.iter().any(|entry| entry.name == name))
 }

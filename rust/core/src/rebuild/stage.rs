@@ -25,7 +25,8 @@ pub struct StageOptions {
 }
 
 /// Walks the records from `from`, a record's begin, up to the first at or behind `to`, and writes to
-/// work files what dispatch makes of them. A range that is staged already is not walked again.
+/// work files what dispatch makes of them. A range that is staged already is not walked again. `None`, and no work
+/// files, where the log's first files went meanwhile with the range's begin: the log begins further on now.
 ///
 /// # Errors
 /// Where the log can't be read or a work file not be written.
@@ -35,12 +36,12 @@ pub fn stage(
     from: u64,
     to: u64,
     options: &StageOptions,
-) -> Result<RangeSummary> {
+) -> Result<Option<RangeSummary>> {
     if let Some(summary) = work.whole_summary(from)?.filter(|known| known.reached >= to) {
-        return Ok(summary);
+        return Ok(Some(summary));
     }
     let mut staged = Staged::new(options);
-    let (reached, gaps) = walk(view, from, to, &mut staged)?;
+    let Some((reached, gaps)) = walk(view, from, to, &mut staged)? else { return Ok(None) };
     let units = staged.units();
     let summary = RangeSummary {
         from,
@@ -53,34 +54,51 @@ pub fn stage(
         gaps,
     };
     work.write_range(&summary, &units, &staged.entries)?;
-    Ok(summary)
+    Ok(Some(summary))
 }
 
-/// Gives where the walk came to, and what it passed over on its way: as dispatch does, it goes on
-/// with the next record that checks out, wherever that is.
-fn walk(view: &LogView, from: u64, to: u64, staged: &mut Staged<'_>) -> Result<(u64, Vec<(u64, u64)>)> {
+/// Where a walk came to, and what it passed over on its way.
+type Walked = (u64, Vec<(u64, u64)>);
+
+/// As dispatch does, the walk goes on behind what is no record with the next one that checks out, wherever that is. `None` where
+/// it comes to files that went from the log's begin.
+fn walk(view: &LogView, from: u64, to: u64, staged: &mut Staged<'_>) -> Result<Option<Walked>> {
     let mut position = from;
     let mut gaps = Vec::new();
     while position < to {
-        let end = scan::scan(view.files(), position, view.end(), Check::Structure, |offset, record, _| {
-            if offset >= to {
-                return Ok(ControlFlow::Break(()));
+        let mut walked_to = position;
+        let outcome =
+            scan::scan(view.files(), position, view.end(), Check::Structure, |offset, record, _| {
+                if offset >= to {
+                    return Ok(ControlFlow::Break(()));
+                }
+                derive(view.config(), offset, record, staged)?;
+                staged.record_count += 1;
+                walked_to = record.next_offset(offset);
+                Ok(ControlFlow::Continue(()))
+            });
+        let end = match outcome {
+            Err(error) if view.follows_removal(&error)? => {
+                position = walked_to;
+                continue;
             }
-            derive(view.config(), offset, record, staged)?;
-            staged.record_count += 1;
-            Ok(ControlFlow::Continue(()))
-        })?;
+            outcome => outcome?,
+        };
         let (bad, fault) = match end.reached() {
-            Ok(offset) => return Ok((offset.min(view.end()), gaps)),
+            Ok(offset) => return Ok(Some((offset.min(view.end()), gaps))),
             Err(bad) => bad,
         };
-        if bad >= to {
-            return Ok((bad, gaps));
+        if fault.is_none() && view.is_expired(bad)? {
+            return Ok(None);
         }
-        position = scan::next_valid(view.files(), bad, fault, view.end())?.unwrap_or(view.end());
+        if bad >= to {
+            return Ok(Some((bad, gaps)));
+        }
+        let next = view.past_removals(|| scan::next_valid(view.files(), bad, fault, view.end()))?;
+        position = next.unwrap_or(view.end());
         gaps.push((bad, position));
     }
-    Ok((position, gaps))
+    Ok(Some((position, gaps)))
 }
 
 /// A queue's units.

@@ -178,19 +178,35 @@ impl KeyChecker<'_> {
         let mut position = from;
         self.expire(from)?;
         while position < behind {
-            let end =
+            let mut walked_to = position;
+            let outcome =
                 scan::scan(view.files(), position, view.end(), Check::Structure, |offset, record, _| {
                     if offset >= behind {
                         return Ok(ControlFlow::Break(()));
                     }
                     let mut keys = Keys::default();
                     derive(view.config(), offset, record, &mut keys)?;
-                    self.message(offset, record.store_timestamp, keys.0, view.is_dispatched(offset))?;
+                    self.message(view, offset, record.store_timestamp, keys.0)?;
+                    walked_to = record.next_offset(offset);
                     Ok(ControlFlow::Continue(()))
-                })?;
+                });
+            let end = match outcome {
+                Err(error) if view.follows_removal(&error)? => {
+                    position = walked_to;
+                    continue;
+                }
+                outcome => outcome?,
+            };
             let Err((bad, fault)) = end.reached() else { break };
-            position = scan::next_valid(view.files(), bad, fault, view.end())?.unwrap_or(behind);
+            if fault.is_none() && view.is_expired(bad)? {
+                position = view.min_offset();
+                self.expire(position)?;
+                continue;
+            }
+            let next = view.past_removals(|| scan::next_valid(view.files(), bad, fault, view.end()))?;
+            position = next.unwrap_or(behind);
         }
+        self.expire(view.min_offset())?;
         while let Some(entry) = self.file.entry(self.number)? {
             if view.is_live() && entry.phy_offset >= num::java_long(view.end()) {
                 break;
@@ -219,10 +235,10 @@ impl KeyChecker<'_> {
 
     fn message(
         &mut self,
+        view: &LogView,
         offset: u64,
         store_timestamp: i64,
         mut keys: VecDeque<u32>,
-        is_dispatched: bool,
     ) -> Result<()> {
         let place = num::java_long(offset);
         let header = self.file.header();
@@ -264,7 +280,7 @@ impl KeyChecker<'_> {
             self.number += 1;
         }
         elsewhere(&mut keys, &mut self.extra);
-        if !keys.is_empty() && is_dispatched {
+        if !keys.is_empty() && view.is_dispatched(offset) && !view.is_expired(offset)? {
             let detail = format!("{} of the message's keys have no entry", keys.len());
             tell(&mut self.done, self.file, FindingKind::KeyMissing, Some(offset), detail);
         }

@@ -63,6 +63,9 @@ pub struct QueueSpan {
 pub struct LogChecked {
     /// Where the walk came to: the next range's begin, where that was a record.
     pub reached: u64,
+    /// Where the log begins, where the walk met files at its begin that were removed meanwhile; times and spans are
+    /// those from there on.
+    pub begins_anew: Option<u64>,
     /// Records.
     pub record_count: u64,
     /// Keys under which they are to be found.
@@ -88,15 +91,24 @@ pub fn check_log(view: &LogView, queues: &QueueTable, from: u64, to: u64) -> Res
     let mut sums = Sums::default();
     let mut position = from;
     while position < to {
-        let end =
+        let mut walked_to = position;
+        let outcome =
             scan::scan(view.files(), position, view.end(), Check::Structure, |offset, record, bytes| {
                 if offset >= to {
                     return Ok(ControlFlow::Break(()));
                 }
                 checker.record(offset, record, bytes)?;
                 sums.add(record);
+                walked_to = record.next_offset(offset);
                 Ok(ControlFlow::Continue(()))
-            })?;
+            });
+        let end = match outcome {
+            Err(error) if view.follows_removal(&error)? => {
+                position = walked_to;
+                continue;
+            }
+            outcome => outcome?,
+        };
         let (bad, fault) = match end.reached() {
             Ok(offset) => {
                 position = offset.min(view.end());
@@ -105,10 +117,16 @@ pub fn check_log(view: &LogView, queues: &QueueTable, from: u64, to: u64) -> Res
             Err(bad) => bad,
         };
         position = bad;
+        if fault.is_none() && view.is_expired(bad)? {
+            position = view.min_offset();
+            checker.begin_anew(position);
+            continue;
+        }
         if bad >= to {
             break;
         }
-        position = scan::next_valid(view.files(), bad, fault, view.end())?.unwrap_or(view.end());
+        let next = view.past_removals(|| scan::next_valid(view.files(), bad, fault, view.end()))?;
+        position = next.unwrap_or(view.end());
         let said =
             fault.map_or_else(|| "expected a file of the log, found none".into(), |fault| fault.to_string());
         checker.bad_record(bad, position, &said);
@@ -163,6 +181,13 @@ impl Checker<'_> {
     fn path(&self, offset: u64) -> String {
         let file = self.view.files().find(offset);
         file.map_or_else(String::new, |file| file.path().to_string_lossy().into_owned())
+    }
+
+    /// What went before the log's begin now says nothing of what is behind it.
+    fn begin_anew(&mut self, begin: u64) {
+        self.spans.clear();
+        self.done.times = None;
+        self.done.begins_anew = Some(begin);
     }
 
     fn bad_record(&mut self, from: u64, to: u64, fault: &str) {
@@ -235,6 +260,7 @@ impl Checker<'_> {
         }
         if self.view.is_dispatched(phy_offset)
             && let Some(fault) = self.unit_fault(queue, index, new)?
+            && !self.view.is_expired(phy_offset)?
         {
             wrong.push((FindingKind::UnitMissing, fault));
         }

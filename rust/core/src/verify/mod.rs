@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::num;
 
-pub use index::check_index_file;
+pub use index::{IndexChecked, check_index_file};
 pub use log::{LogChecked, QueueSpan, Totals, check_log};
 pub use queue::{QueueChecked, check_queue};
 

@@ -15,6 +15,7 @@ mod config_file;
 mod dispatch;
 mod lock;
 mod lock_files;
+mod log_view;
 mod poison;
 mod published;
 mod repair;

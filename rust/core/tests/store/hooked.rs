@@ -16,6 +16,7 @@ use mqstore_core::store::{Mode, Store};
 #[derive(Debug, Clone, Copy)]
 pub enum Call {
     Open,
+    Metadata,
     Allocate {
         offset: u64,
     },
@@ -71,6 +72,7 @@ impl FileSystem for HookedFileSystem {
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
+        (self.0)(Call::Metadata, path)?;
         OsFileSystem.metadata(path)
     }
 
