@@ -300,9 +300,7 @@ def test_bad_options_are_named(pair: Pair, option: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("more", [1, 3], ids=["a message more", "some more"])
-def test_a_former_master_with_a_little_more_is_refused(
-    pair: Pair, caplog: pytest.LogCaptureFixture, more: int
-) -> None:
+def test_a_former_master_with_a_little_more_is_refused(pair: Pair, caplog: pytest.LogCaptureFixture, more: int) -> None:
     """Its end alone says so: what it asks for again is all the same."""
     common = pair.open("master", replication=False)
     put_some(common, 20)
