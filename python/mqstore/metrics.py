@@ -119,19 +119,21 @@ class StoreCollector(Collector):
         retries: _Values = defaultdict(float)
         latencies: _Values = defaultdict(float)
         dead: _Values = {}
-        for group, of_group in store.consumers.consume_stats_of_groups().items():
+        for name, of_group in store.consumers.consume_stats_of_groups().items():
+            # As the command line shows one that is no text: what is served is.
+            group = name.encode(errors="backslashreplace").decode()
             for stats in of_group:
-                name = (group, stats.topic)
-                offsets[name] += stats.consumer_offset
+                of = (group, stats.topic)
+                offsets[of] += stats.consumer_offset
                 if stats.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
-                    retries[name] += stats.diff
+                    retries[of] += stats.diff
                     continue
-                diffs[name] += stats.diff
+                diffs[of] += stats.diff
                 if stats.diff:
                     stored = store.get_message_store_time_stamp(stats.topic, stats.queue_id, stats.consumer_offset)
-                    latencies[name] = max(latencies[name], now_ms - stored if stored >= 0 else 0)
+                    latencies[of] = max(latencies[of], now_ms - stored if stored >= 0 else 0)
                 else:
-                    latencies[name] = max(latencies[name], 0)
+                    latencies[of] = max(latencies[of], 0)
             topic = DLQ_GROUP_TOPIC_PREFIX + group
             dead[group, topic] = sum(
                 store.get_message_total_in_queue(topic, queue_id) for queue_id in store._queue_ids(topic)

@@ -116,3 +116,17 @@ def test_groups_and_how_far_they_are(store: mqstore.MessageStore, tmp_path: Path
     assert {"topic": "orders", "queue": 1, "offset": 2, "max": 3, "behind": 1} in command(
         "groups", str(tmp_path / "store"), "g"
     )
+
+
+def test_a_group_or_topic_that_is_no_text_keeps_no_other_from_being_served(open_store: Opener) -> None:
+    store = open_store()
+    store.put("t", b"x", queue_id=0)
+    store.close()
+    path = store.path / "config" / "consumerOffset.json"
+    path.write_text('{"offsetTable":{"t@g\\ud800":{0:1},"t\\udfff@h":{0:0},"t@good":{0:0}}}')
+    server, thread = serve(open_store(mode="r"), 0, cluster="c", broker="b")
+    found = {labels: value for (name, labels), value in scrape(server.server_port).items() if "group_diff" in name}
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    assert found == {("g\\ud800", "t"): 0, ("good", "t"): 1}

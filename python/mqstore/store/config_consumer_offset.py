@@ -46,7 +46,7 @@ class ConsumerOffsetManager(ConfigManager):
     def _decode_table(self, table: str, content: Json) -> dict[str, dict[int, int]]:
         found = {}
         for name, queues in checked_object(table, content.get(table, {})).items():
-            if self._is_text(name):
+            if self._has_topic(name):
                 of_topic = checked_object(name, queues).items()
                 found[name] = {
                     checked_int(f"{name}: queue", queue, INT_MAX): checked_int(name, number)
@@ -54,14 +54,14 @@ class ConsumerOffsetManager(ConfigManager):
                 }
         return found
 
-    def _is_text(self, name: str) -> bool:
-        """Whether a topic and a group can be called so; half a character of Java's ends every look at all others."""
+    def _has_topic(self, name: str) -> bool:
+        """Whether a topic can be called so; to ask for the queues of half a character of Java's is an error."""
         try:
-            name.encode()
+            name.rpartition(_TOPIC_GROUP_SEPARATOR)[0].encode()
         except UnicodeEncodeError:
             if (self._path, name) not in _told:
                 _told.add((self._path, name))
-                _log.warning("%s: %r is no text, and is passed over", self._path, name)
+                _log.warning("%s: the topic of %r is no text, it is passed over", self._path, name)
             return False
         return True
 
