@@ -121,6 +121,7 @@ def test_messages_of_one_put_are_confirmed_together(pair: Pair) -> None:
 def test_a_java_slave_that_has_everything_says_so_again(pair: Pair) -> None:
     """It is sent nothing, and reports its end as a heartbeat."""
     master = pair.open("master", haSlaveFallbehindMax=1000, slaveTimeout=50, **SYNC)
+    assert master.replication.wait_for_slave(timeout=0), "there is nothing to have"
     put_many_alone(master)
     end = master.get_max_phy_offset()
     slave = asked(pair, master, end)

@@ -73,7 +73,7 @@ impl State {
         match awaited {
             Awaited::Records(records) => self.have_all(records),
             Awaited::LogUpTo(offset) => {
-                self.confirmed.iter().any(|one| (one.claimed_from..=one.to).contains(offset))
+                *offset == 0 || self.confirmed.iter().any(|one| (one.claimed_from..=one.to).contains(offset))
             }
         }
     }
