@@ -899,6 +899,8 @@ class Store:
         """Begins to follow a master."""
     def _wait_transferred(self, offset: int, timeout_ms: int) -> bool:
         """Waits until a slave has confirmed the log up to an offset; gives whether it is in time."""
+    def _wait_all_slaves(self, offset: int, timeout_ms: int) -> bool:
+        """Waits until each slave that is connected has the log up to an offset; gives whether it is in time."""
     def _is_slave_ok(self, offset: int) -> bool | None:
         """Whether a slave is near enough to wait for it; ``None`` where puts wait for none."""
     def _ha_listen_address(self) -> str | None:

@@ -10,8 +10,11 @@ import pytest
 
 import mqstore
 from mqstore import MessageExtBrokerInner, PutMessageStatus
+from mqstore.services import TimedMessageService
+from mqstore.store import life_cycle
 from tests.compat.cutter import Cutter
 from tests.services.conftest import HandClock
+from tests.services.delivery import service_of, wait_for_passes
 from tests.services.ha_peers import Pair, put_some, records, wait_equal
 from tests.store.conftest import SMALL
 from tests.store_files import log_contents
@@ -150,6 +153,46 @@ def test_timed_messages_go_on_where_a_former_master_stopped(pair: Pair) -> None:
     new_master = pair.open("slave", **given)
     wait_until(lambda: len(new_master.topic("orders")) == 6)
     assert [int(bytes(message.body)) for message in new_master.topic("orders").queue(0)] == list(range(6))
+
+
+def test_a_master_that_is_closed_first_leaves_its_slaves_all_of_its_log(pair: Pair) -> None:
+    """It writes last which timed messages it has delivered."""
+    given: dict[str, Any] = {
+        "schedule_messages": True,
+        "clock": (clock := HandClock()),
+        "flush_delay_offset_interval": 3_600_000,
+    }
+    master = pair.open("master", **given)
+    slave = pair.slave_of(master, **given)
+    master.put("orders", b"timed", queue_id=0, deliver_at=clock.now_ms + 1)
+    clock.now_ms += 1
+    assert slave.wait_for_message("orders", 0, 0, timeout=60)
+    wait_equal(master, slave)
+    end = master.get_max_phy_offset()
+    master.close()
+    assert slave.get_max_phy_offset() > end
+    slave.close()
+    assert log_contents(pair.path("slave")) == log_contents(pair.path("master"))
+    # Nothing is delivered twice, and the former master is a slave.
+    new_master = pair.open("slave", **given)
+    wait_for_passes(service_of(new_master, TimedMessageService))
+    new_slave = pair.slave_of(new_master, "master", **given)
+    new_master.put("orders", b"another", queue_id=0)
+    assert new_master.replication.wait_for_slave(timeout=60)
+    assert [bytes(message.body) for message in new_slave.topic("orders").queue(0)] == [b"timed", b"another"]
+
+
+def test_a_slave_that_takes_nothing_holds_no_close_up(
+    pair: Pair, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(life_cycle, "_LAST_TRANSFER_MS", 50)
+    master = pair.open("master", schedule_messages=True)
+    slave = pair.raw_slave(master)
+    slave.report(0)
+    wait_until(lambda: any(it.request_offset == 0 for it in master.replication.slaves))
+    master.put("orders", b"body", queue_id=0)
+    master.close()
+    assert "closed before a slave had the end of its log" in caplog.text
 
 
 def test_a_slave_follows_another_master_when_told(pair: Pair) -> None:

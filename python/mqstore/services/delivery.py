@@ -22,6 +22,8 @@ DELAY_FOR_A_WHILE_MS = 100
 class DeliveryService(ServiceThread):
     """Delivers what is due, and writes down now and then what is delivered."""
 
+    puts_messages = True
+
     def __init__(self, store: "MessageStore") -> None:
         """A service of a store, not started yet."""
         super().__init__(store)

@@ -31,6 +31,8 @@ class _Telling(ServiceThread):
 class HAService(_Telling):
     """Takes the connections of slaves and sends them the log. A slave has it too: slaves can follow it."""
 
+    ends_last = True
+
     def __init__(self, store: "MessageStore") -> None:
         """Begins to listen.
 

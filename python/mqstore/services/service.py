@@ -23,6 +23,11 @@ class ServiceThread(threading.Thread):
     closed does not live on for its services.
     """
 
+    puts_messages = False
+    """Whether it puts messages by itself, until it is stopped."""
+    ends_last = False
+    """Whether it goes on at a close until the others have written what they still have to write."""
+
     def __init__(self, store: "MessageStore") -> None:
         """A service of a store, not started yet."""
         super().__init__(name=type(self).__name__, daemon=True)

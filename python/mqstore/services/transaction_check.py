@@ -13,6 +13,8 @@ __all__ = ["TransactionalMessageCheckService"]
 class TransactionalMessageCheckService(ServiceThread):
     """Lets the listener that the store was opened with decide on messages in doubt."""
 
+    puts_messages = True
+
     def make_pass(self) -> None:
         """Checks at once, so that what a crash left is decided soon, and after each interval."""
         self._check(self.store())

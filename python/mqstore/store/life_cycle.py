@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from mqstore import _native
-from mqstore.errors import StoreClosedError, StoreForkedError
+from mqstore.errors import MQStoreError, StoreClosedError, StoreForkedError
 from mqstore.options import StoreOptions
 from mqstore.store.byte_ranges import ByteRanges, local_folder
 from mqstore.store.message_waiters import MessageWaiters
@@ -29,6 +29,8 @@ __all__ = ["LifeCycle"]
 _log = logging.getLogger("mqstore")
 _LOOK_AGAIN_S = 0.05
 """How often who waits for a lock looks whether the store is being closed."""
+_LAST_TRANSFER_MS = 3000
+"""For how long a master that is closed waits for its slaves to have what its services put last."""
 
 
 class _Lock(contextlib.AbstractContextManager[Any], Protocol):
@@ -89,6 +91,9 @@ class LifeCycle(_native.Store):
     def close(self) -> None:
         """Flushes everything, stops the services and closes the store; a second call does nothing.
 
+        A master that delivers messages lets the slaves that are connected have the log's end first, for three seconds
+        at most: what was delivered last, and of timed messages that it was, is there alone otherwise.
+
         Messages and buffers that were given out stay valid. Where Ctrl-C breaks it off while it waits for
         a service, the store takes no messages any more, and the next call, or the end of the
         interpreter, closes it.
@@ -102,7 +107,7 @@ class LifeCycle(_native.Store):
         if not self._closing.acquire(blocking=not is_service):
             return
         try:
-            self._stop_services()
+            self._stop_services([service for service in self._services if not service.ends_last])
             self._close_stopped()
         finally:
             self._closing.release()
@@ -113,6 +118,7 @@ class LifeCycle(_native.Store):
             with contextlib.ExitStack() as closing:
                 closing.callback(self._close)
                 closing.callback(self._end_configuration)
+                closing.callback(self._stop_last)
                 for service in services:
                     closing.callback(service.closing)
                 closing.callback(self.consumers.close)
@@ -159,18 +165,36 @@ class LifeCycle(_native.Store):
         finally:
             lock.release()
 
-    def _stop_services(self) -> None:
-        """Ends the services."""
+    def _stop_services(self, services: Sequence["ServiceThread"]) -> None:
+        """Ends services."""
         self._are_services_to_end = True
-        for service in self._services:
+        for service in services:
             service.stop()
         self._engine.stop_passes()
         try:
-            for service in self._services:
+            for service in services:
                 service.join_stopped()
         except BaseException:
             self._engine.halt("closing it was broken off; it can be closed again")
             raise
+
+    def _stop_last(self) -> None:
+        """Ends what sends the log to slaves, once they have what the other services put."""
+        last = [service for service in self._services if service.ends_last]
+        try:
+            can_send = all(service.is_alive() and service is not threading.current_thread() for service in last)
+            if last and can_send and not self.is_closed:
+                self._let_slaves_have_all()
+        finally:
+            self._stop_services(last)
+
+    def _let_slaves_have_all(self) -> None:
+        if self.options.is_slave or not any(service.puts_messages for service in self._services):
+            return
+        with contextlib.suppress(MQStoreError):  # the close itself meets it again
+            self._engine.commit(0)
+        if not self._wait_all_slaves(self.get_max_phy_offset(), _LAST_TRANSFER_MS):
+            _log.warning("%s: closed before a slave had the end of its log", self.options.store_path_root_dir)
 
     def destroy(self) -> None:
         """Removes log, queues and index from the disk and closes the store.
@@ -179,7 +203,7 @@ class LifeCycle(_native.Store):
             ReadOnlyError: the store was opened to read.
         """
         if self.mode == "rw":
-            self._stop_services()
+            self._stop_services(self._services)
         self._destroy()
         self.close()
 

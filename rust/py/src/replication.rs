@@ -81,6 +81,17 @@ impl Store {
         })
     }
 
+    /// Waits until each slave that is connected has the log up to an offset; gives whether it is in time.
+    fn _wait_all_slaves(&self, py: Python<'_>, offset: u64, timeout_ms: u64) -> PyResult<bool> {
+        let deadline = Instant::now() + Duration::from_millis(timeout_ms);
+        let Some(master) = self.core.ha_master() else { return Ok(true) };
+        in_steps(py, |step| {
+            let until = Instant::now() + step;
+            let all_have = master.wait_all_have(offset, deadline.min(until));
+            Ok((all_have || until >= deadline).then_some(all_have))
+        })
+    }
+
     /// Whether a slave is near enough to wait for it; `None` where puts wait for none.
     fn _is_slave_ok(&self, offset: u64) -> Option<bool> {
         self.core.sync_master().map(|master| master.is_slave_ok(offset))

@@ -14,7 +14,7 @@ use super::{Ended, Event};
 use crate::bell::Bell;
 use crate::commit_log::CommitLog;
 use crate::error::{Error, Result};
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
 
 /// How often the log is looked at for what was put, while no put waits for a slave: 4.9.3 gathers
 /// ten times longer.
@@ -57,6 +57,7 @@ pub struct Master {
     /// Slaves that have said what they want.
     slave_count: AtomicUsize,
     status: Mutex<Vec<ConnectionStatus>>,
+    published: Condvar,
     /// Held by the pass that is under way.
     serving: Mutex<Serving>,
 }
@@ -104,6 +105,7 @@ impl Master {
             nearest_offset: AtomicU64::new(0),
             slave_count: AtomicUsize::new(0),
             status: Mutex::default(),
+            published: Condvar::default(),
             serving: Mutex::new(serving),
         })
     }
@@ -161,6 +163,21 @@ impl Master {
     #[must_use]
     pub fn wait_transferred(&self, awaited: &Awaited, deadline: Instant) -> Transferred {
         self.group.wait(awaited, deadline)
+    }
+
+    /// Waits until each slave that is connected says that its log ends at an offset or behind it, or the time is up; gives
+    /// whether each does.
+    #[must_use]
+    pub fn wait_all_have(&self, offset: u64, deadline: Instant) -> bool {
+        let mut status = self.status.lock();
+        loop {
+            if status.iter().all(|it| it.request_offset.is_none() || it.ack_offset >= offset) {
+                return true;
+            }
+            if self.published.wait_until(&mut status, deadline).timed_out() {
+                return false;
+            }
+        }
     }
 
     /// Lets a pass that waits come back: something was put that a put waits for, or all is to end.
@@ -242,6 +259,7 @@ impl Master {
         let asked = serving.connections.iter().filter(|connection| connection.has_asked());
         self.slave_count.store(asked.count(), Ordering::Release);
         *self.status.lock() = serving.connections.iter().map(Connection::status).collect();
+        self.published.notify_all();
     }
 
     /// Ends all connections and listens no longer; puts that wait are let go.
