@@ -1,6 +1,7 @@
 """Replication between mqstore stores."""
 
 import asyncio
+import math
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -204,6 +205,32 @@ def test_a_slave_follows_another_master_when_told(pair: Pair) -> None:
     wait_equal(master, slave)
     with pytest.raises(mqstore.OptionError, match="only a SLAVE"):
         master.update_ha_master_address(NOBODY)
+
+
+@pytest.mark.parametrize("address", ["", "nowhere", "host:0", "host:99999", ":1"])
+def test_an_address_to_follow_is_checked_as_the_option_is(pair: Pair, address: str) -> None:
+    slave = pair.slave_of(NOBODY)
+    with pytest.raises(mqstore.OptionError, match=r"haMasterAddress=.*: expected host:port"):
+        slave.update_ha_master_address(address)
+    assert slave.replication.master_address == NOBODY
+
+
+def test_how_long_to_wait_for_a_slave_is_any_number_of_seconds(pair: Pair) -> None:
+    master = pair.open("master")
+    put_some(master, 10)
+    assert master.replication.wait_for_slave(timeout=0) is False
+    slave = pair.slave_of(master)
+    for timeout in (None, math.inf, 1e30):
+        assert master.replication.wait_for_slave(timeout=timeout)
+    for past in (-1, -math.inf):
+        assert master.replication.wait_for_slave(timeout=past)
+        assert not master.replication.wait_for_slave(1 << 40, timeout=past)
+    assert slave.get_max_phy_offset() == master.get_max_phy_offset()
+    with pytest.raises(mqstore.OptionError, match="timeout=nan: expected a number of seconds"):
+        master.replication.wait_for_slave(timeout=math.nan)
+    for offset in (-1, 1 << 63):
+        with pytest.raises(ValueError, match=f"offset={offset}: expected an integer from 0"):
+            master.replication.wait_for_slave(offset)
 
 
 # ---- SYNC_MASTER ---------------------------------------------------------------------------------

@@ -5,6 +5,8 @@
 
 from typing import TYPE_CHECKING
 
+from mqstore.options import check_address
+from mqstore.store.arguments import checked_text
 from mqstore.store.delayed import SCHEDULE_TOPIC
 from mqstore.store.figures import PUT_TIME_CLASSES
 from mqstore.store.life_cycle import LifeCycle
@@ -29,6 +31,15 @@ class StoreOperations(LifeCycle):
     def _schedule_service(self) -> "ScheduleMessageService | None":
         """The service that delivers delayed messages, where it runs."""
         raise NotImplementedError
+
+    def update_ha_master_address(self, address: str) -> None:
+        """Lets a slave follow another master. Source: ``updateHaMasterAddress``.
+
+        Raises:
+            OptionError: it is no ``host:port``, or the store is no slave that follows a master.
+        """
+        check_address("haMasterAddress", checked_text("address", address))
+        super().update_ha_master_address(address)
 
     def topic_usage(self) -> list[TopicUsage]:
         """What each topic takes, found from its queues without reading the log.

@@ -1,7 +1,10 @@
 """What replication is doing: ``store.replication``."""
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from mqstore.store.arguments import check_timeout, checked_integer
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -66,15 +69,24 @@ class Replication:
         client = self._store._ha_client()
         return client[2] if client else 0
 
-    def wait_for_slave(self, offset: int | None = None, *, timeout: float = 3.0) -> bool:
+    def wait_for_slave(self, offset: int | None = None, *, timeout: float | None = 3.0) -> bool:
         """Waits until a slave has confirmed the log up to an offset; up to its end by default.
+
+        What a slave had when it connected it confirms once it has compared the end of that; a Java slave, which
+        compares nothing, with its next heartbeat (``haSendHeartbeatInterval``).
 
         Args:
             offset: The offset, ``get_max_phy_offset()`` by default.
-            timeout: Waits at most so many seconds.
+            timeout: Waits at most so many seconds; ``None`` for as long as it takes.
 
         Returns:
             Whether one has, before the time is up.
+
+        Raises:
+            OptionError: the timeout is no number of seconds.
+            ValueError: the offset is none.
         """
-        wanted = self._store.get_max_phy_offset() if offset is None else offset
-        return self._store._wait_transferred(wanted, round(timeout * 1000))
+        check_timeout(timeout)
+        end = self._store.get_max_phy_offset() if offset is None else checked_integer("offset", offset)
+        seconds = threading.TIMEOUT_MAX if timeout is None else min(max(timeout, 0), threading.TIMEOUT_MAX)
+        return self._store._wait_transferred(end, round(seconds * 1000))
