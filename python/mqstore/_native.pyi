@@ -432,9 +432,9 @@ class Engine:
         """Brings log, queues, index and checkpoint to the disk."""
     def make_logics_queue_error(self) -> None:
         """Lets the store take no messages any more: queues cannot be written."""
-    def serve_slaves(self, max_wait_ms: int) -> tuple[list[tuple[bool, str]], int]:
-        """A master's pass; gives what happened (whether it is a failure, a sentence) and what is confirmed."""
-    def receive_log(self, max_wait_ms: int) -> list[tuple[bool, str]]:
+    def serve_slaves(self, max_wait_ms: int) -> tuple[list[tuple[bool, str, str]], int]:
+        """A master's pass; gives what happened (whether it failed, its kind, a sentence) and what is confirmed."""
+    def receive_log(self, max_wait_ms: int) -> list[tuple[bool, str, str]]:
         """A slave's pass; gives what happened."""
     def deliver_delayed(
         self, levels: Sequence[tuple[int, int]], max_count: int

@@ -1,5 +1,6 @@
 """Replication with another side that is broken, slow or gone, or no master or slave at all."""
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import mqstore
+from mqstore.services import ha
 from tests.services.ha_peers import REPORT, Pair, RawMaster, put_some, records, wait_equal
 from tests.store.conftest import SMALL
 from tests.store_files import copy_store, log_contents, queue_contents
@@ -251,6 +253,45 @@ def test_the_blank_that_ends_a_file_comes_in_pieces(pair: Pair, raw_master: RawM
     pair.close()
     assert log_contents(pair.path("slave")) == log_contents(tmp_path / "source")
     assert queue_contents(pair.path("slave")) == queue_contents(tmp_path / "source")
+
+
+def refused(pair: Pair) -> None:
+    """A slave that comes again and again, since it has another log."""
+    for name in ("master", "slave"):
+        with pair.open(name, replication=False) as store:
+            put_some(store, 10)
+    pair.slave_of(str(pair.open("master").replication.listen_address))
+
+
+def levels(caplog: pytest.LogCaptureFixture, text: str) -> list[int]:
+    """How loud something was said, each time."""
+    return [record.levelno for record in caplog.records if text in record.getMessage()]
+
+
+def test_what_happens_again_and_again_is_said_once(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "mqstore")
+    refused(pair)
+    # The master may see that its slave has gone in one of two ways.
+    for text in (
+        "the master's log has other bytes",
+        "connected to the master",
+        "asks for the log",
+        "the slave 127.0.0.1",
+    ):
+        wait_until(lambda text=text: levels(caplog, text).count(logging.DEBUG) > 2)  # type: ignore[misc]
+    assert levels(caplog, "the master's log has other bytes").count(logging.WARNING) == 1
+    assert levels(caplog, "connected to the master").count(logging.INFO) == 1
+    assert levels(caplog, "asks for the log").count(logging.INFO) == 1
+    assert levels(caplog, "the other side closed").count(logging.WARNING) <= 1
+    assert levels(caplog, "reset by peer").count(logging.WARNING) <= 1
+
+
+def test_what_happens_again_later_is_said_again(
+    pair: Pair, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ha, "_OF_LATE_S", 0)
+    refused(pair)
+    wait_until(lambda: levels(caplog, "the master's log has other bytes").count(logging.WARNING) > 2)
 
 
 def test_a_silent_master_is_let_go(pair: Pair, raw_master: RawMaster, caplog: pytest.LogCaptureFixture) -> None:

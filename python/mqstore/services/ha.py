@@ -1,6 +1,7 @@
 """Replication. Source: ``HAService`` and its ``HAClient``."""
 
 import logging
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -14,18 +15,26 @@ __all__ = ["HAClient", "HAService"]
 
 _log = logging.getLogger("mqstore")
 _MAX_WAIT_MS = 100
+_OF_LATE_S = 60
+"""What happens again within so many seconds happens again and again: a slave that is refused comes every five."""
 
 
 class _Telling(ServiceThread):
     """Says what happened, and what happens again and again once."""
 
-    _last = ""
+    def __init__(self, store: "MessageStore") -> None:
+        """Nothing has happened yet."""
+        super().__init__(store)
+        self._told: dict[str, float] = {}
+        """When what has happened of late did so last."""
 
-    def _tell(self, events: Iterable[tuple[bool, str]]) -> None:
-        for is_failure, text in events:
+    def _tell(self, events: Iterable[tuple[bool, str, str]]) -> None:
+        for is_failure, kind, text in events:
+            now = time.monotonic()
+            self._told = {told: at for told, at in self._told.items() if now - at < _OF_LATE_S}
             level = logging.WARNING if is_failure else logging.INFO
-            _log.log(logging.DEBUG if text == self._last else level, "%s: %s", self.path, text)
-            self._last = text
+            _log.log(logging.DEBUG if kind in self._told else level, "%s: %s", self.path, text)
+            self._told[kind] = now
 
 
 class HAService(_Telling):

@@ -12,13 +12,13 @@ use crate::errors::{IntoPyResult, detached};
 use crate::signals::in_steps;
 use crate::store::Store;
 
-/// What happened: whether somebody should look at it, and a sentence.
-type Told = Vec<(bool, String)>;
+/// What happened: whether somebody should look at it, what is the same where it happens again, and a sentence.
+type Told = Vec<(bool, String, String)>;
 /// A slave's connection: address, what it asked for, its log's end, what it was sent.
 type Connection = (String, Option<u64>, u64, u64);
 
 fn told(events: &[Event]) -> Told {
-    events.iter().map(|event| (event.is_failure(), event.to_string())).collect()
+    events.iter().map(|event| (event.is_failure(), event.kind(), event.to_string())).collect()
 }
 
 #[pymethods]

@@ -12,6 +12,7 @@ mod group_transfer;
 mod master;
 pub mod wire;
 
+use std::fmt::Display;
 use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -126,5 +127,23 @@ impl Event {
     #[must_use]
     pub const fn is_failure(&self) -> bool {
         !matches!(self, Self::SlaveAsked { .. } | Self::MasterConnected { .. })
+    }
+
+    /// What it says, but for what is another number each time that the same happens: a slave's port, where a log ends.
+    #[must_use]
+    pub fn kind(&self) -> String {
+        let without_numbers =
+            |reason: &dyn Display| reason.to_string().replace(|letter: char| letter.is_ascii_digit(), "");
+        match self {
+            Self::SlaveAsked { address, .. } => format!("the slave {} asks", address.ip()),
+            Self::SlaveEnded { address, reason } => {
+                format!("the slave {} ended: {}", address.ip(), without_numbers(reason))
+            }
+            Self::NotAccepted(error) => without_numbers(error),
+            Self::MasterConnected { address, .. } => format!("the master {address} connected"),
+            Self::MasterEnded { address, reason } => {
+                format!("the master {address} ended: {}", without_numbers(reason))
+            }
+        }
     }
 }
