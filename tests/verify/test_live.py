@@ -89,7 +89,6 @@ def test_what_retention_removes_meanwhile_is_no_damage(
         path = tmp_path / str(number)
         with mqstore.open(path, "rw", **SMALLER) as store, monkeypatch.context() as patch:
             put(store, 300)
-            store.flush()
             parts = before_part(patch, number, lambda store=store: expire(store, 3))  # type: ignore[misc]
             done, findings = verify(path, range_size=10_000, pread=pread, **SMALLER)
             assert findings == [], number
@@ -107,6 +106,7 @@ def test_what_is_wrong_behind_what_retention_removes_is_found(
     path = tmp_path / "store"
     with mqstore.open(path, "rw", **SMALLER) as store:
         put(store, 300)
+        store._reput()
         store.flush()
         for queue in (path / "consumequeue" / "t1").iterdir():
             with sorted(queue.iterdir())[-2].open("r+b") as file:

@@ -12,8 +12,8 @@ use super::{Bodies, without_bodies};
 use crate::error::{Error, Result};
 use crate::format::be;
 use crate::format::message::{
-    self, Check, Decoded, END_FILE_MIN_BLANK_LENGTH, FIXED_SIZE, MAGIC_CODE_AT, MESSAGE_MAGIC_CODE,
-    MESSAGE_MAGIC_CODE_V2, PHYSICAL_OFFSET_AT, Record, RecordFault,
+    self, Check, Decoded, END_FILE_MIN_BLANK_LENGTH, FIXED_SIZE, MAGIC_CODE_AT, MAX_HEAD_SIZE,
+    MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2, PHYSICAL_OFFSET_AT, Record, RecordFault,
 };
 use crate::format::sys_flag;
 use crate::interrupt;
@@ -25,6 +25,10 @@ use crate::zeros;
 
 /// Bytes that are read at a time where files are read and not mapped.
 const READ_AHEAD: u64 = 8 << 20;
+/// What a walk or a search reads first there, and by how much more at a time: behind each of many bad records one begins,
+/// and few of them go far.
+const FIRST_READ: u64 = 64 << 10;
+const READS_GROW_BY: u64 = 16;
 /// A bad record is not taken to be larger than this.
 const MAX_BAD_SIZE: u64 = 8 << 20;
 
@@ -135,6 +139,16 @@ pub fn scan_windows(
     Ok(ScanEnd::Reached(offset))
 }
 
+/// What to read first of a file, and what after so much.
+fn first_read(file: &MappedFile) -> u64 {
+    if file.is_read() { FIRST_READ } else { READ_AHEAD }
+}
+
+const fn next_read(last: u64) -> u64 {
+    let next = last.saturating_mul(READS_GROW_BY);
+    if next < READ_AHEAD { next } else { READ_AHEAD }
+}
+
 /// Walks the records of one file. [`ScanEnd::Reached`] with the file's end means: go on behind it.
 fn scan_file(
     file: &Arc<MappedFile>,
@@ -145,13 +159,14 @@ fn scan_file(
 ) -> Result<ScanEnd> {
     let end = to.min(file.end_offset());
     let mut offset = from;
-    let mut window_size = READ_AHEAD;
+    let mut window_size = first_read(file);
     while offset < end {
         interrupt::check()?;
         let wanted = (end - offset).min(window_size);
         let window = file.slice(offset - file.file_from_offset(), wanted)?;
         let is_whole = wanted == end - offset || num::offset(window.len()) < wanted;
         let start = offset;
+        window_size = next_read(window_size);
         loop {
             let rest = window.get(num::index(offset - start)..).unwrap_or_default();
             if rest.is_empty() {
@@ -172,7 +187,7 @@ fn scan_file(
                 }
                 // The window may have cut the record.
                 Err(RecordFault::TooShort { needed, .. }) if !is_whole => {
-                    window_size = READ_AHEAD.max(needed);
+                    window_size = window_size.max(needed);
                     break;
                 }
                 Err(fault) => return Ok(ScanEnd::Fault { offset, fault }),
@@ -222,18 +237,32 @@ pub fn next_valid(files: &FileQueue, bad: u64, fault: Option<RecordFault>, to: u
 }
 
 fn size_of_bad(file: &Arc<MappedFile>, bad: u64) -> Result<Option<u64>> {
-    let bytes = file.slice(bad - file.file_from_offset(), MAX_BAD_SIZE.min(file.end_offset() - bad))?;
-    if let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure) {
-        return Ok(Some(u64::from(record.total_size)));
+    let most = MAX_BAD_SIZE.min(file.end_offset() - bad);
+    // Of a mapped file nothing is read by that; of another one it would be megabytes for each of many bad records.
+    let slice = |at: u64, len: u64| {
+        file.slice(bad - file.file_from_offset() + at.min(most), len.min(most.saturating_sub(at)))
+    };
+    let head = slice(0, MAX_HEAD_SIZE as u64)?;
+    let by_size = be::i32_at(&head, 0).and_then(num::from_java_int).map(u64::from);
+    let by_lengths = message::size_by_lengths(&head, |at, len| slice(num::offset(at), num::offset(len)))?;
+    let size_if_whole = |bytes: &[u8]| match message::decode(bytes, Check::Structure) {
+        Ok(Decoded::Message(record)) => Ok(Some(u64::from(record.total_size))),
+        Ok(Decoded::Blank { .. }) => Ok(None),
+        Err(fault) => Err(fault),
+    };
+    let whole = match size_if_whole(&head) {
+        Err(RecordFault::TooShort { needed, .. }) if needed <= most => size_if_whole(&slice(0, needed)?),
+        outcome => outcome,
+    };
+    if let Ok(Some(size)) = whole {
+        return Ok(Some(size));
     }
-    let by_size = be::i32_at(&bytes, 0).and_then(num::from_java_int).map(u64::from);
-    let by_lengths = message::size_by_lengths(&bytes);
     let mut sizes: Vec<_> = by_size.into_iter().chain(by_lengths).collect();
     sizes.sort_unstable();
     for size in sizes.into_iter().filter(|&size| size >= FIXED_SIZE as u64) {
-        let rest = bytes.get(num::index(size)..).unwrap_or_default();
+        let behind = slice(size, END_FILE_MIN_BLANK_LENGTH as u64)?;
         let ends_file =
-            matches!(message::decode(rest, Check::Structure), Ok(Decoded::Blank { size }) if size > 0);
+            matches!(message::decode(&behind, Check::Structure), Ok(Decoded::Blank { size }) if size > 0);
         let end = bad + size;
         if ends_file
             || (end < file.end_offset()
@@ -250,6 +279,7 @@ fn next_record_in_file(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<Opt
     let end = to.min(file.end_offset());
     let handle = file.handle()?;
     let mut at = from;
+    let mut window_size = first_read(file);
     while at < end {
         interrupt::check()?;
         // Reserved blocks that were never written read as zeros and can be long: skip them.
@@ -263,12 +293,13 @@ fn next_record_in_file(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<Opt
         if at >= end {
             break;
         }
-        let len = READ_AHEAD.min(end - at);
+        let len = window_size.min(end - at);
+        window_size = next_read(window_size);
         let window = file.slice(at - file.file_from_offset(), len)?;
         if let Some(found) = find_in_window(file, &window, at, end)? {
             return Ok(Some(found));
         }
-        if len < READ_AHEAD || num::offset(window.len()) < len {
+        if len == end - at || num::offset(window.len()) < len {
             break;
         }
         at += len - OVERLAP;

@@ -102,22 +102,32 @@ pub fn body_range(record: &[u8]) -> Option<(Range<usize>, i32)> {
 }
 
 /// The size that the lengths inside a record give, whatever its total size says; `None` where one of them
-/// runs past the bytes, or they are no message's.
-#[must_use]
-pub fn size_by_lengths(record: &[u8]) -> Option<u64> {
-    let topic_len_size = match be::i32_at(record, MAGIC_CODE_AT)? {
-        MESSAGE_MAGIC_CODE => 1,
-        MESSAGE_MAGIC_CODE_V2 => 2,
-        _ => return None,
+/// runs past the bytes, or they are no message's. Given are its first [`MAX_HEAD_SIZE`] bytes, and what reads some more of
+/// them, by place and number: bodies need not be read.
+///
+/// # Errors
+/// Those of `read`.
+pub fn size_by_lengths<B: std::ops::Deref<Target = [u8]>, E>(
+    head: &[u8],
+    read: impl Fn(usize, usize) -> Result<B, E>,
+) -> Result<Option<u64>, E> {
+    let topic_len_size = match be::i32_at(head, MAGIC_CODE_AT) {
+        Some(MESSAGE_MAGIC_CODE) => 1,
+        Some(MESSAGE_MAGIC_CODE_V2) => 2,
+        _ => return Ok(None),
     };
-    let (body, _) = body_range(record)?;
-    let len_at = |at: usize, size: usize| {
-        let len = record.get(at..at.checked_add(size)?)?;
-        Some(len.iter().fold(0, |sum, &byte| sum * 256 + usize::from(byte)))
+    let len_at = |at: usize, size: usize| -> Result<Option<usize>, E> {
+        let len = read(at, size)?;
+        let number = len.iter().fold(0, |sum, &byte| sum * 256 + usize::from(byte));
+        Ok((len.len() == size).then_some(number))
     };
-    let topic_end = body.end + topic_len_size + len_at(body.end, topic_len_size)?;
-    let end = topic_end + 2 + len_at(topic_end, 2)?;
-    (end <= record.len()).then(|| num::offset(end))
+    let Some(body) = body_behind_head(head) else { return Ok(None) };
+    let Some(topic_len) = len_at(body.end, topic_len_size)? else { return Ok(None) };
+    let topic_end = body.end + topic_len_size + topic_len;
+    let Some(properties_len) = len_at(topic_end, 2)? else { return Ok(None) };
+    let end = topic_end + 2 + properties_len;
+    let is_there = end == topic_end + 2 || len_at(end - 1, 1)?.is_some();
+    Ok(is_there.then(|| num::offset(end)))
 }
 
 /// What a record has to be to be the one that a queue's unit stands for.
