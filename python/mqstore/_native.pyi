@@ -1128,6 +1128,9 @@ class LogView:
     def is_live(self) -> bool:
         """Whether somebody has the store open for writing."""
     @property
+    def log_file_size(self) -> int:
+        """Bytes of a log file."""
+    @property
     def queue_file_size(self) -> int:
         """Bytes of a queue file: what the store's have, else what the options say."""
     @property

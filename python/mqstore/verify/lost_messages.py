@@ -41,6 +41,11 @@ def gone(view: _native.LogView) -> Callable[[int], bool]:
     return is_gone
 
 
+def _fits(view: _native.LogView, offset: int, size: int) -> bool:
+    """Whether a record could stand there: none goes over a file's end, as of those that garbage names many do."""
+    return offset % view.log_file_size + size <= view.log_file_size
+
+
 def told(view: _native.LogView, is_gone: Callable[[int], bool]) -> frozenset[Told]:
     """The messages that the damaged store's queues, or their own heads, have where nothing is by :func:`gone`."""
     by_unit = (
@@ -50,7 +55,7 @@ def told(view: _native.LogView, is_gone: Callable[[int], bool]) -> frozenset[Tol
         for number, (offset, size, _) in enumerate(
             view.units(topic, queue_id, first, min(_UNITS_AT_ONCE, end - first)), first
         )
-        if 0 < size < BLANK_SIZE and is_gone(offset)
+        if 0 < size < BLANK_SIZE and is_gone(offset) and _fits(view, offset, size)
     )
     queues = {(topic, queue_id) for topic, queue_id, _, _ in view.queue_files()}
     # A head that tells of a queue without files is damaged too.

@@ -77,6 +77,11 @@ impl LogView {
     }
 
     #[getter]
+    fn log_file_size(&self) -> u64 {
+        self.core.files().file_size()
+    }
+
+    #[getter]
     fn queue_file_size(&self, py: Python<'_>) -> PyResult<u64> {
         interruptible_alone(py, || self.core.queue_file_size())
     }
