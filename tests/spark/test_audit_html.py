@@ -84,6 +84,13 @@ def test_what_kinds_of_findings_mean_for_the_messages(kinds: set[str], expected:
     assert f"{expected}</p>" in page_with(counts=dict.fromkeys(kinds, 1))
 
 
+def test_a_remark_is_nothing_wrong() -> None:
+    page = page_with(counts={"clock_set_back": 2})
+    assert "All is well: 0 messages" in page
+    assert f"<b>{MEANINGS['clock_set_back'].title}" in page.replace("&#x27;", "'")
+    assert f"1 findings over 0 messages. {HERE}" in page_with(counts={"clock_set_back": 2, "record_odd": 1})
+
+
 def test_a_rebuild_is_promised_only_where_it_is_what_to_do() -> None:
     for kind, meaning in MEANINGS.items():
         promised = f"{REBUILT}</p>" in page_with(counts={kind: 1})

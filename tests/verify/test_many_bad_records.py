@@ -20,7 +20,9 @@ def store(tmp_path: Path) -> Path:
     """A closed store of a log file of some megabytes, in which every other record of the first ones is bad."""
     path = tmp_path / "store"
     with mqstore.open(path, "rw", **OPTIONS) as opened:
-        offsets = [opened.put("t", bytes(BODY_SIZE), queue_id=0).wrote_offset or 0 for _ in range(3000)]
+        for _ in range(3000):
+            opened.put("t", bytes(BODY_SIZE), queue_id=0)
+        offsets = [message.commit_log_offset for message in opened.select()]
     with (path / "commitlog" / f"{0:020}").open("r+b") as log:
         for number, at in enumerate(offsets[1 : 2 * DAMAGED : 2]):
             # Its magic code, its size, the length of its body, a byte of that.

@@ -47,7 +47,7 @@ def _place(finding: Finding) -> str:
 def verify(call: ReaderCall) -> None:
     """Check every record, queue unit and index entry, and say what is wrong; changes nothing.
 
-    Ends with 0 where all is well and with 1 where something is wrong.
+    Ends with 0 where all is well and with 1 where something is wrong; a remark is nothing wrong.
     """
     columns = (TextColumn("checking"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(
@@ -63,7 +63,8 @@ def verify(call: ReaderCall) -> None:
     if call.as_json:
         call.show(vars(finding) for finding in findings)
         call.show([{"messages": audit.record_count, "units": audit.unit_count, "keys": audit.entry_count,
-                    "queues": audit.queue_count, "wrong": sum(audit.counts.values())}])  # fmt: skip
+                    "queues": audit.queue_count, "wrong": sum(audit.wrong.values()),
+                    "remarks": sum(audit.counts.values()) - sum(audit.wrong.values())}])  # fmt: skip
     else:
         click.echo(
             f"{audit.record_count:,} messages, {audit.unit_count:,} places in {audit.queue_count:,} queues, "

@@ -102,10 +102,10 @@ def _verdict(audit: "Audit") -> str:
     if audit.is_whole:
         text = f"All is well: {messages:,} messages, their queues and their index agree."
         return f'<p class="verdict good">{text}</p>'
-    total = sum(count for store in audit.stores for count in store.counts.values())
+    total = sum(count for store in audit.stores for count in store.wrong.values())
     broken = [store for store in audit.stores if not store.is_whole]
     where = "" if len(audit.stores) == 1 else f" in {len(broken)} of {len(audit.stores)} stores"
-    worst = _worst({kind for store in broken for kind in store.counts})
+    worst = _worst({kind for store in broken for kind in store.wrong})
     return f'<p class="verdict bad">{total:,} findings{where} over {messages:,} messages. {worst}</p>'
 
 
@@ -137,7 +137,7 @@ def _overview(stores: Sequence["StoreAudit"], *, is_linked: bool) -> str:
 
 
 def _finding_count(store: "StoreAudit") -> str:
-    count = sum(store.counts.values())
+    count = sum(store.wrong.values())
     return f'<span class="{"count" if count else "none"}">{count:,}</span>'
 
 
@@ -171,7 +171,7 @@ def _times(store: "StoreAudit") -> Iterable[dt.datetime | None]:
 
 def _findings(store: "StoreAudit", findings: Sequence["Finding"]) -> str:
     """A line for each kind of finding with what it means and what to do; then where they are, to be unfolded."""
-    if store.is_whole:
+    if not store.counts:
         return ""
     by_kind = {
         kind: list(each)

@@ -4,17 +4,20 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Finding", "StoreAudit"]
+__all__ = ["REMARKS", "Finding", "StoreAudit"]
+
+REMARKS = frozenset({"clock_set_back"})
+"""Kinds of findings that are worth knowing, and nothing wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something that is wrong with a store."""
+    """Something that is wrong with a store, or worth knowing."""
 
     store: str
     """The store's folder."""
     kind: str
-    """What is wrong; the kinds are in the documentation."""
+    """What it is; the kinds are in the documentation."""
     path: str
     """The file."""
     topic: str | None
@@ -63,6 +66,11 @@ class StoreAudit:
     """Messages and bytes of records by ``topic``, ``hour``, ``host`` and ``size``."""
 
     @property
+    def wrong(self) -> Mapping[str, int]:
+        """How many findings there are of each kind, remarks aside."""
+        return {kind: count for kind, count in self.counts.items() if kind not in REMARKS}
+
+    @property
     def is_whole(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.counts
+        """Whether nothing is wrong. Remarks leave it so."""
+        return not self.wrong

@@ -50,8 +50,13 @@ MEANINGS: Mapping[str, Meaning] = {
         "Expected after a broker began a queue anew; otherwise look at both records.",
     ),
     "time_backwards": Meaning(
-        "Store times that run backwards",
-        "The broker's clock was set back. Look-ups by time can miss messages near there.",
+        "Store times out of the order around them",
+        "One message's store time changed on the disk, or the clock was set back right before the last message.",
+        "Compare with a replica: mqstore spark diff.",
+    ),
+    "clock_set_back": Meaning(
+        "Remark: places where the broker's clock was set back",
+        "Times go on in order from an earlier one. Look-ups by time can miss messages near there.",
         "Nothing to repair.",
     ),
     "unit_missing": Meaning(

@@ -52,7 +52,6 @@ class StoreCheck:
         self._ahead: dict[int, dict[str, Any]] = {}
         self._next = self.begin
         self._last: dict[tuple[str, int], tuple[int, int]] = {}
-        self._previous_time: int | None = None
         self._times: tuple[int, int] | None = None
         self._totals: dict[str, dict[Any, tuple[int, int]]] = {name: {} for name in _TOTALS}
         self._counts: Counter[str] = Counter()
@@ -122,10 +121,10 @@ class StoreCheck:
     def _put_together(self) -> None:
         """Takes in the ranges that follow on those before them; of each queue its last place is kept, and no more."""
         while (log := self._ahead.pop(self._next, None)) is not None:
-            self._take_in(self._next, log)
+            self._take_in(log)
             self._next = log["reached"]
 
-    def _take_in(self, begin: int, log: Mapping[str, Any]) -> None:
+    def _take_in(self, log: Mapping[str, Any]) -> None:
         """A range's part in what is known of the log; what lies between it and those before comes out here."""
         self._add(log["findings"])
         self._sums.update(record_count=log["record_count"], key_count=log["key_count"])
@@ -136,13 +135,10 @@ class StoreCheck:
                 totals[value] = (known[0] + count, known[1] + size)
         if log["begins_anew"] is not None:
             # Nothing is left of what stood before.
-            self.begin, self._times, self._previous_time = log["begins_anew"], None, None
+            self.begin, self._times = log["begins_anew"], None
             self._last.clear()
         if log["times"] is not None:
             first, last = log["times"]
-            if self._previous_time is not None and first < self._previous_time:
-                self._between("time_backwards", begin, f"expected a store time of at least {self._previous_time}")
-            self._previous_time = last
             self._times = (first if self._times is None else self._times[0], last)
         for topic, queue_id, first_place, last_place in log["spans"]:
             before = self._last.get((topic, queue_id))
@@ -169,9 +165,6 @@ class StoreCheck:
         kind = "offset_gap" if first > last else "offset_repeated"
         detail = f"{first - last - 1} offsets before it are in no record" if first > last else f"expected {last + 1}"
         self._tell(kind, "", detail, topic=topic, queue_id=queue_id, queue_offset=first, phy_offset=phy_offset)
-
-    def _between(self, kind: str, phy_offset: int, detail: str) -> None:
-        self._tell(kind, "", detail, phy_offset=phy_offset)
 
     def _tell(self, kind: str, path: str, detail: str, **place: Any) -> None:
         self._counts[kind] += 1

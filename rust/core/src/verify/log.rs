@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use hashbrown::HashMap;
 
+use super::store_times::{Disorder, StoreTimes};
 use super::{Finding, FindingKind, Findings};
 use crate::commit_log::scan;
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
@@ -15,7 +16,7 @@ use crate::error::Result;
 use crate::format::cq_ext_unit::is_ext_addr;
 use crate::format::cq_unit::CqUnit;
 use crate::format::java_string::decode;
-use crate::format::message::{Check, Record, RecordFault};
+use crate::format::message::{self, Check, Decoded, Record, RecordFault};
 use crate::format::sys_flag;
 use crate::log_view::LogView;
 use crate::num;
@@ -87,7 +88,13 @@ pub struct LogChecked {
 /// # Errors
 /// Where log or queues can't be read.
 pub fn check_log(view: &LogView, queues: &QueueTable, from: u64, to: u64) -> Result<LogChecked> {
-    let mut checker = Checker { view, queues, spans: HashMap::new(), done: LogChecked::default() };
+    let mut checker = Checker {
+        view,
+        queues,
+        spans: HashMap::new(),
+        store_times: StoreTimes::new(from <= view.min_offset()),
+        done: LogChecked::default(),
+    };
     let mut sums = Sums::default();
     let mut position = from;
     while position < to {
@@ -131,6 +138,7 @@ pub fn check_log(view: &LogView, queues: &QueueTable, from: u64, to: u64) -> Res
             fault.map_or_else(|| "expected a file of the log, found none".into(), |fault| fault.to_string());
         checker.bad_record(bad, position, &said);
     }
+    checker.look_ahead(position)?;
     let mut done = checker.done;
     done.reached = position;
     done.spans = checker.spans.into_values().map(|seen| seen.span).collect();
@@ -174,6 +182,7 @@ struct Checker<'a> {
     view: &'a LogView,
     queues: &'a QueueTable,
     spans: HashMap<QueueKey, Seen>,
+    store_times: StoreTimes,
     done: LogChecked,
 }
 
@@ -186,6 +195,7 @@ impl Checker<'_> {
     /// What went before the log's begin now says nothing of what is behind it.
     fn begin_anew(&mut self, begin: u64) {
         self.spans.clear();
+        self.store_times = StoreTimes::new(true);
         self.done.times = None;
         self.done.begins_anew = Some(begin);
     }
@@ -206,7 +216,7 @@ impl Checker<'_> {
     fn record(&mut self, offset: u64, record: &Record<'_>, bytes: &[u8]) -> Result<()> {
         self.done.record_count += 1;
         let time = record.store_timestamp;
-        let (first, last) = self.done.times.unwrap_or((time, time));
+        let (first, _) = self.done.times.unwrap_or((time, time));
         if let Err(fault) = record.check_content(bytes) {
             let is_whole = matches!(fault, RecordFault::RecordCrc { .. });
             let kind = if is_whole { FindingKind::RecordChanged } else { FindingKind::BadBody };
@@ -215,13 +225,45 @@ impl Checker<'_> {
         if let Some(detail) = oddity(record, bytes) {
             self.tell(FindingKind::RecordOdd, offset, record, || detail.into());
         }
-        if time < last {
-            self.tell(FindingKind::TimeBackwards, offset, record, || {
-                format!("expected a store time of at least {last}, found {time}")
-            });
-        }
+        let disorder = self.store_times.next(offset, time);
+        self.tell_disorder(disorder)?;
         self.done.times = Some((first, time));
         derive(self.view.config(), offset, record, self)
+    }
+
+    /// Steps back behind this range's records are decided here, by the next three records.
+    fn look_ahead(&mut self, from: u64) -> Result<()> {
+        let mut count = 0;
+        let outcome =
+            scan::scan(self.view.files(), from, self.view.end(), Check::Structure, |offset, record, _| {
+                count += 1;
+                let time = record.store_timestamp;
+                let is_last = count == 3;
+                let disorder = if is_last {
+                    self.store_times.decide(Some(time))
+                } else {
+                    self.store_times.next(offset, time)
+                };
+                self.tell_disorder(disorder)?;
+                let is_enough = is_last || (count == 2 && !self.store_times.is_undecided());
+                Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            });
+        match outcome {
+            Err(error) if !self.view.follows_removal(&error)? => return Err(error),
+            _ => {}
+        }
+        let disorder = self.store_times.decide(None);
+        self.tell_disorder(disorder)
+    }
+
+    fn tell_disorder(&mut self, disorder: Option<Disorder>) -> Result<()> {
+        let Some(Disorder { kind, offset, detail }) = disorder else { return Ok(()) };
+        // It may be the record before the one that shows it.
+        let Some(bytes) = self.view.log().select_one_message_by_offset(offset)? else { return Ok(()) };
+        if let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure) {
+            self.tell(kind, offset, &record, || detail);
+        }
+        Ok(())
     }
 
     fn tell(&mut self, kind: FindingKind, offset: u64, record: &Record<'_>, detail: impl FnOnce() -> String) {

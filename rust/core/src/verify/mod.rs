@@ -7,6 +7,7 @@
 pub mod index;
 pub mod log;
 pub mod queue;
+mod store_times;
 
 use std::collections::BTreeMap;
 
@@ -34,8 +35,10 @@ pub enum FindingKind {
     OffsetGap,
     /// A record's queue offset was there before.
     OffsetRepeated,
-    /// A record that is older than the one before it, by its store time.
+    /// A record whose store time alone is out of the order of those around it.
     TimeBackwards,
+    /// Records go on in order from an earlier store time than those before them: the clock was set back. It is nothing wrong.
+    ClockSetBack,
     /// A record without its unit in its queue.
     UnitMissing,
     /// A unit whose record is none, or another one.
@@ -62,7 +65,7 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::BadRecord,
         Self::BadBody,
         Self::RecordChanged,
@@ -70,6 +73,7 @@ impl FindingKind {
         Self::OffsetGap,
         Self::OffsetRepeated,
         Self::TimeBackwards,
+        Self::ClockSetBack,
         Self::UnitMissing,
         Self::UnitWrong,
         Self::UnitDangling,
@@ -94,6 +98,7 @@ impl FindingKind {
             Self::OffsetGap => "offset_gap",
             Self::OffsetRepeated => "offset_repeated",
             Self::TimeBackwards => "time_backwards",
+            Self::ClockSetBack => "clock_set_back",
             Self::UnitMissing => "unit_missing",
             Self::UnitWrong => "unit_wrong",
             Self::UnitDangling => "unit_dangling",
