@@ -78,6 +78,24 @@ def test_a_removed_queue_that_has_come_as_far_again_is_read_from_its_beginning(t
         assert [bytes(message.body) for message in consumer] == [b"newer"]
 
 
+def test_a_queue_whose_end_was_cut_off_goes_on_there(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with open_rw(path) as store:
+        puts = [store.put("t", b"%d" % number, queue_id=0) for number in range(10)]
+    with mqstore.open(path) as reader:
+        consumer = reader.consumer("g", "t", from_where="first", timeout=0.1)
+        assert len(list(consumer)) == 10
+        with (path / "commitlog" / f"{0:020}").open("r+b") as log:
+            log.seek((puts[7].wrote_offset or 0) + 4)
+            log.write(b"\0")
+        with open_rw(path, on_damage="truncate") as store:
+            reader.refresh()
+            assert consumer.poll(0) is None
+            store.put_many("t", [b"a", b"b"], queue_id=0)
+            reader.refresh()
+            assert [bytes(message.body) for message in consumer] == [b"a", b"b"]
+
+
 def test_retention_keeps_what_a_group_has_in_hand_of_a_topic_that_it_begins(tmp_path: Path) -> None:
     now = [10**12]
     keep = mqstore.Retention(keep_unread_of=["g"])

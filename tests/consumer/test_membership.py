@@ -107,6 +107,7 @@ def test_a_fork_while_a_consumer_waits_for_the_groups_lock(tmp_path: Path, monke
 def test_a_process_that_is_forked_anywhere_in_the_taking_of_a_lock_does_not_have_it(tmp_path: Path) -> None:
     children: list[int] = []
     reading, writing = os.pipe()
+    is_forked, says_so = os.pipe()
 
     def fork(frame: FrameType, event: str, _arg: object) -> "TraceFunction | None":
         if frame.f_code is not FileLock._locked.__func__.__code__:  # type: ignore[attr-defined]
@@ -115,9 +116,12 @@ def test_a_process_that_is_forked_anywhere_in_the_taking_of_a_lock_does_not_have
             pid = os.fork()
             if pid == 0:
                 os.close(writing)
+                os.write(says_so, b"1")
                 os.read(reading, 1)
                 os._exit(0)
             children.append(pid)
+            # It lets go as it begins to run.
+            os.read(is_forked, 1)
         return fork
 
     before = sys.gettrace()
@@ -138,7 +142,8 @@ def test_a_process_that_is_forked_anywhere_in_the_taking_of_a_lock_does_not_have
         os.close(writing)
         for pid in children:
             assert os.waitpid(pid, 0)[1] == 0
-        os.close(reading)
+        for end in (reading, is_forked, says_so):
+            os.close(end)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -22,7 +22,7 @@ from mqstore.errors import MQStoreError, PutError, StoreClosedError
 from mqstore.option_error import bad_argument
 from mqstore.options import parse_delay_levels
 from mqstore.store.arguments import check_timeout
-from mqstore.store.follower import place_in_log
+from mqstore.store.follower import place_in_log, where_to_go_on
 from mqstore.store.read_offset import log_end_behind
 
 if TYPE_CHECKING:
@@ -327,7 +327,7 @@ class Consumer:
         """Pulls until there is something; gives whether there is."""
         subscription = queue.subscription
         while True:
-            self._begin_anew_if_removed(queue)
+            self._begin_anew_if_changed(queue)
             before = queue.next_offset
             found = self._store.get_message(
                 queue.topic, queue.queue_id, before, self.settings.pull_batch_size, subscription.asked
@@ -354,11 +354,12 @@ class Consumer:
             # Nothing of it was wanted, or the queue is another one now: that is done with too.
             self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset)
 
-    def _begin_anew_if_removed(self, queue: ProcessQueue) -> None:
-        """Of a queue that was removed and has come as far again, the message before stands further on in the log."""
+    def _begin_anew_if_changed(self, queue: ProcessQueue) -> None:
+        """Of a queue that was removed and has come as far again, or whose end was cut off."""
         known = queue.phy_offset_before
-        if known >= 0 and self._phy_offset_before(queue) > known:
-            queue.begin_anew(self._store.get_min_offset_in_queue(queue.topic, queue.queue_id))
+        offset = where_to_go_on(self._store, queue.topic, queue.queue_id, queue.next_offset, known)
+        if known >= 0 and offset != queue.next_offset:
+            queue.begin_anew(offset)
 
     def _phy_offset_before(self, queue: ProcessQueue) -> int:
         return place_in_log(self._store, queue.topic, queue.queue_id, queue.next_offset - 1)

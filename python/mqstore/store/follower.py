@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
     from mqstore.store.queue import Queue
 
-__all__ = ["Follower", "place_in_log"]
+__all__ = ["Follower", "place_in_log", "where_to_go_on"]
 
 _COUNT = 32
 
@@ -20,6 +20,28 @@ def place_in_log(store: "MessageStore", topic: str, queue_id: int, offset: int) 
     place = store.get_commit_log_offset_in_queue(topic, queue_id, offset)
     # 0 says too that there is none.
     return place or min(store.get_message_store_time_stamp(topic, queue_id, offset), 0)
+
+
+def where_to_go_on(store: "MessageStore", topic: str, queue_id: int, offset: int, place_before: int) -> int:
+    """Where somebody goes on in a queue who is at an offset of it.
+
+    Args:
+        store: The store.
+        topic: The topic.
+        queue_id: The queue.
+        offset: What would come next.
+        place_before: Where the message before it stood in the log; -1 where nobody knows.
+
+    Returns:
+        The offset; the queue's end, where that was cut off by a writer that recovered the store: what comes next stands
+        there; the queue's first offset, where it was removed, and may have come as far again since.
+    """
+    end = store.get_max_offset_in_queue(topic, queue_id)
+    if end < offset and 0 <= place_in_log(store, topic, queue_id, end - 1) < place_before:
+        return end
+    if end < offset or place_in_log(store, topic, queue_id, offset - 1) > place_before >= 0:
+        return max(0, store.get_min_offset_in_queue(topic, queue_id))
+    return offset
 
 
 class Follower:
@@ -42,12 +64,7 @@ class Follower:
     def take(self) -> list[Message]:
         """The next messages; none where what comes next is damaged or gone."""
         queue = self._queue
-        end = queue.max_offset
-        if end < self._next and 0 <= self._place_of(end - 1) < self._before:
-            # The end was cut off by a writer that recovered the store: what comes next stands there.
-            self._next = end
-        elif end < self._next or self._place_before() > self._before >= 0:
-            self._next = queue.min_offset
+        self._next = where_to_go_on(queue.store, queue.topic, queue.queue_id, self._next, self._before)
         found = queue.store.get_message(queue.topic, queue.queue_id, self._next, _COUNT)
         self._next, self._was_there = _behind(found, self._next), True
         self._before = self._place_before()
