@@ -350,6 +350,10 @@ class StoreOptions:
         given = self.store_path_commit_log
         return _paths(given) if given else [os.path.join(self.store_path_root_dir, "commitlog")]
 
+    def read_only_commit_log_paths(self) -> list[str]:
+        """Folders with files of the log in which none is made."""
+        return _paths(self.read_only_commit_log_store_paths or "")
+
     def engine(
         self,
         *,
@@ -365,7 +369,7 @@ class StoreOptions:
         rounded_up = -(-self.mapped_file_size_consume_queue // _CQ_STORE_UNIT_SIZE) * _CQ_STORE_UNIT_SIZE
         shared |= {
             "store_path_commit_log": self.commit_log_paths(),
-            "read_only_commit_log_store_paths": _paths(self.read_only_commit_log_store_paths or ""),
+            "read_only_commit_log_store_paths": self.read_only_commit_log_paths(),
             "mapped_file_size_consume_queue": rounded_up,
             "delay_levels_ms": parse_delay_levels(self.message_delay_level),
             "sync_flush": self.is_sync_flush,

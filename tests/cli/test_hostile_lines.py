@@ -22,6 +22,7 @@ NAMES = [
     "topic", "queueId", "body", "properties", "tags", "keys", "batch", "flag", "sysFlag", "bornTimestamp", "bornHost",
     "storeHost", "reconsumeTimes", "preparedTransactionOffset", "delayTimeLevel", "deliverAt", "waitStoreMsgOK", "op",
     "offset", "maxNum", "timestamp", "key", "begin", "end", "get", "byKey", "byTime", "byOffset", "bounds",
+    "maxMsgNums", "subscription",
 ]  # fmt: skip
 leaves = (
     st.none()
@@ -105,3 +106,16 @@ def test_the_command_names_the_line(tmp_path: Path, line: str) -> None:
     # What was put before it is there.
     with mqstore.open(tmp_path / "store", **SMALL) as store:
         assert store.get_max_offset_in_queue("t", 0) == 1
+
+
+@pytest.mark.parametrize("subscription", [5, True, ["TagA"], {"tags": "TagA"}])
+def test_a_subscription_that_is_no_text_is_told_as_what_it_is(tmp_path: Path, subscription: object) -> None:
+    with mqstore.open(tmp_path / "store", "rw", **SMALL) as store:
+        store.put("t", b"1", tags="TagA")
+    query = {"op": "get", "topic": "t", "offset": 0, "maxMsgNums": 1}
+    lines = [json.dumps(query | {"subscription": given}) for given in ("TagA", None, subscription)]
+    done = CliRunner().invoke(main, ["query", str(tmp_path / "store")], input="\n".join(lines))
+    assert [len(json.loads(line)["messages"]) for line in done.stdout.splitlines()] == [1, 1]
+    expected = json.dumps(subscription, separators=(",", ":"))
+    assert f"line 3 of standard input: subscription: expected text, found {expected}" in done.stderr
+    assert done.exit_code == 2

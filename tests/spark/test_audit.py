@@ -296,3 +296,14 @@ def test_what_was_found_is_told_where_the_page_fails(
 def test_a_store_that_does_not_exist(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(StoreNotFoundError, match="nowhere"):
         audit(tmp_path / "nowhere", spark=spark)
+
+
+def test_a_folder_may_have_brackets_in_its_name(spark: SparkSession, tmp_path: Path) -> None:
+    """It is no glob where it is there."""
+    path = tmp_path / "of [1] 'x'"
+    with mqstore.open(path, "rw", **SMALL) as store:
+        store.put("t", b"message", queue_id=0)
+    done = audit(path, spark=spark, **SMALL)
+    assert [(store.store, store.record_count, store.is_whole) for store in done.stores] == [(str(path), 1, True)]
+    assert spark.read.format("mqstore").load(str(path)).count() == 1
+    assert [store.store for store in audit(f"{tmp_path}/of ?1] *", spark=spark, **SMALL).stores] == [str(path)]

@@ -117,6 +117,17 @@ def test_what_spark_refuses_is_told_in_one_line(store: Path) -> None:
         assert re.match('Error: .*No FileSystem for scheme "nosuch"$', result.stderr.splitlines()[-1]), result.stderr
 
 
+def test_an_export_of_nothing_is_imported_as_nothing(spark: SparkSession, store: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "exported")
+    export(str(store), out, spark=spark, wanted=Wanted(topics=("no such topic",)))
+    assert import_messages(out, tmp_path / "copied", spark=spark, **SMALL) == 0
+    # What comes into the same folder later is all that is there.
+    export(str(store), out, spark=spark, mode="append", wanted=Wanted(topics=("007",)))
+    assert import_messages(out, tmp_path / "copied", spark=spark, **SMALL) == COUNT // 3
+    export(str(store), out, spark=spark, mode="overwrite", wanted=Wanted(topics=("no such topic",)))
+    assert import_messages(out, tmp_path / "copied", spark=spark, **SMALL) == 0
+
+
 def test_what_is_no_export_is_told(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(3).write.parquet(str(tmp_path / "other"))
     with pytest.raises(OptionError, match="no column topic"):

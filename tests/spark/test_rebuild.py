@@ -395,6 +395,83 @@ def killed_at(out: Path, pattern: str, limit: int, arguments: list[str]) -> bool
         wait_until(lambda: is_gone(job.pid))
 
 
+def test_a_rebuild_of_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    mqstore.open(tmp_path / "empty", "rw", **SMALL).close()
+    store = make_store(tmp_path / "store", count=10)
+    with mqstore.open(store, **SMALL) as opened:
+        end = opened.get_max_phy_offset()
+    cases: list[tuple[Path, dict[str, Any]]] = [
+        (tmp_path / "empty", {}),
+        (store, {"begin": 100, "end": 100}),
+        (store, {"begin": end + 100}),
+    ]
+    for number, (path, given) in enumerate(cases):
+        out = tmp_path / f"out-{number}"
+        done = rebuild(path, out, spark=spark, **given)
+        assert (done.record_count, done.unit_count, done.index_file_count, done.gaps) == (0, 0, 0, ())
+        assert done.begin == done.end
+        assert not list((out / "mqstore").iterdir())
+
+
+def test_a_range_that_ends_before_it_begins_leaves_nothing(tmp_path: Path) -> None:
+    store = make_store(tmp_path / "store", count=10)
+    with pytest.raises(OptionError, match=r"^option begin=500: expected an offset of at most the end, 100"):
+        rebuild(store, tmp_path / "out", begin=500, end=100)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("place", ["store/new", "store/consumequeue/new", "log", "log/new", "old/new", "link/new"])
+def test_a_place_in_the_store_is_refused(tmp_path: Path, place: str) -> None:
+    paths: dict[str, Any] = {
+        "storePathCommitLog": str(tmp_path / "log"),
+        "readOnlyCommitLogStorePaths": str(tmp_path / "old"),
+    }
+    (tmp_path / "old").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "log")
+    store = make_store(tmp_path / "store", count=10, **paths)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(OptionError, match=r"^option out=.*: expected a folder outside of "):
+        rebuild(store, tmp_path / place, **SMALL, **paths)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("removed_count", [0, 3, None])
+def test_a_rebuild_that_was_stopped_in_its_last_step_is_done(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removed_count: int | None
+) -> None:
+    """What is left then are work files that nobody needs."""
+    store, out = make_store(tmp_path / "store", count=300), tmp_path / "out"
+    expected = rebuilt_by_engine(store, tmp_path / "expected", SMALL)
+    left = out / "mqstore" / "rebuild.done"
+
+    def stop(*_given: object) -> None:
+        raise StoppedError
+
+    unlink = Path.unlink
+    removed: list[Path] = []
+
+    def remove(path: Path, *, missing_ok: bool = False) -> None:
+        if path.parent == left:
+            if len(removed) == removed_count:
+                raise StoppedError
+            removed.append(path)
+        unlink(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", remove)
+        if removed_count is None:
+            patch.setattr(rebuild_module.__dict__["shutil"], "rmtree", stop)
+        with pytest.raises(StoppedError):
+            rebuild(store, out, spark=spark, range_size=5000)
+    assert left.exists()
+    with pytest.raises(StoreLayoutError, match="one with consumequeue"):
+        rebuild(store, out, spark=spark, range_size=6000)
+    done = rebuild(store, out, spark=spark, range_size=5000)
+    assert (done.out, done.record_count, done.unit_count, done.gaps) == (str(out), 300, 300, ())
+    assert_same(out, expected)
+    assert not list((out / "mqstore").iterdir())
+
+
 def test_what_cannot_be_rebuilt_is_told(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(StoreNotFoundError, match="does not exist"):
         rebuild(tmp_path / "nowhere", tmp_path / "out", spark=spark)

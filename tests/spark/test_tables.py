@@ -54,6 +54,16 @@ def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
     assert bodies(spark, out) == [3, 5, 7, 9]
 
 
+@pytest.mark.parametrize("interval", ["inf", "nan", "1e300"])
+def test_an_interval_that_never_ends_is_told(tmp_path: Path, interval: str) -> None:
+    out = tmp_path / "tables"
+    call = CliRunner().invoke(main, ["spark", "dispatch", str(tmp_path), "--out", str(out), "--follow", interval])
+    assert call.exit_code == 1, call.output
+    assert isinstance(call.exception, SystemExit), call.exception
+    assert "expected a number of seconds from 0 to " in call.stderr
+    assert not out.exists()
+
+
 _FOLLOWS = """
 import sys
 from mqstore.cli.main import main

@@ -60,6 +60,22 @@ def test_the_root_of_all_folders(store: Path) -> None:
             repair(store, root, **SMALL_FILES)
 
 
+@pytest.mark.parametrize("place", ["log", "log/new", "old/a/new", "link/new", "store/new", "store/commitlog/new"])
+def test_a_place_in_the_store_wherever_that_lies(tmp_path: Path, place: str) -> None:
+    """The next opening of the store would meet it."""
+    old, log = tmp_path / "old", tmp_path / "log"
+    paths: dict[str, Any] = {"storePathCommitLog": str(log), "readOnlyCommitLogStorePaths": str(old)}
+    old.mkdir()
+    (tmp_path / "link").symlink_to(log)
+    with mqstore.open(tmp_path / "store", "rw", **SMALL_FILES, **paths) as opened:
+        opened.put("t", b"message", queue_id=0)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(mqstore.OptionError, match=r"^option out=.*: expected a folder outside of "):
+        repair(tmp_path / "store", tmp_path / place, **SMALL_FILES, **paths)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert repair(tmp_path / "store", tmp_path / "logs" / "new", **SMALL_FILES, **paths).message_count == 1
+
+
 def leave_a_file(log: Path) -> str:
     (log / "README.txt").touch()
     return "README.txt: expected a file named by an offset"

@@ -269,7 +269,7 @@ def _get(store: MessageStore, query: dict[str, Any]) -> dict[str, object]:
         _optional(query, "queueId", int, 0),
         _field(query, "offset", int),
         _field(query, "maxMsgNums", int),
-        query.get("subscription"),
+        None if query.get("subscription") is None else _field(query, "subscription", str),
     )
     return {
         "status": found.status.value,

@@ -139,7 +139,21 @@ def export(
     """
     session = spark or spark_session()
     columns = _without("bad_range", "body" if raw else "raw_body")
-    by_day(wanted.of(session, stores, columns)).write.mode(mode).partitionBy("topic", "day").parquet(out)
+    messages = by_day(wanted.of(session, stores, columns))
+    messages.write.mode(mode).partitionBy("topic", "day").parquet(out)
+    if mode != "ignore" and not _has_schema(session, out):
+        # Of no messages there are no folders, and nothing would say what they have: a file without rows does.
+        session.createDataFrame([], messages.schema).coalesce(1).write.mode("append").parquet(out)
+
+
+def _has_schema(spark: SparkSession, folder: str) -> bool:
+    try:
+        spark.read.parquet(folder)
+    except AnalysisException as error:
+        if error.getCondition() != "UNABLE_TO_INFER_SCHEMA":
+            raise
+        return False
+    return True
 
 
 def by_day(messages: DataFrame) -> DataFrame:

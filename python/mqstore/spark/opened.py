@@ -33,7 +33,7 @@ _parts: dict[tuple[str, bool | None, tuple[str, ...], int, str], tuple[int, _Ide
 
 
 def expand(paths: Sequence[str]) -> list[str]:
-    """The stores that paths, URIs and globs of both name, each once, in order.
+    """The stores that paths, URIs and globs of both name, each once, in order; what is a folder is no glob.
 
     Raises:
         OptionError: a glob finds nothing, or two URIs differ in what is not shown of them alone.
@@ -44,7 +44,8 @@ def expand(paths: Sequence[str]) -> list[str]:
             found.update(dict.fromkeys(byte_ranges.expand(path)))
             continue
         plain = byte_ranges.local_path(path)
-        if not glob.has_magic(plain):
+        # A folder may have brackets in its name.
+        if not glob.has_magic(plain) or Path(plain).is_dir():
             found[str(Path(plain).resolve())] = None
             continue
         matching = map(Path, glob.glob(plain))  # noqa: PTH207 - a pattern as a whole, absolute or not

@@ -14,11 +14,13 @@ from pyspark.sql import SparkSession
 
 from mqstore import _native
 from mqstore.errors import StoreLayoutError
+from mqstore.option_error import bad_argument
 from mqstore.options import StoreOptions, snake_case
 from mqstore.spark.session import spark_session
 from mqstore.spark.tasks import run_tasks
-from mqstore.store.byte_ranges import folder_to_write, resolved, shown
-from mqstore.verify.log_ranges import log_view, with_boundaries
+from mqstore.store.byte_ranges import folder_to_write, is_remote, resolved, shown
+from mqstore.verify.log_ranges import log_view, options_of, with_boundaries
+from mqstore.verify.targets import refuse_inside
 
 __all__ = ["Rebuilt", "rebuild"]
 
@@ -75,7 +77,7 @@ class _Plan:
 
     def ends(self) -> list[tuple[int, int]]:
         """Begin and end of each range."""
-        return list(zip(self.ranges, [*self.ranges[1:], self.end], strict=True))
+        return list(zip(self.ranges, [*self.ranges[1:], self.end], strict=True)) if self.ranges else []
 
     def behind(self, begin: int) -> "_Plan":
         """The plan for a log whose first files, up to an offset, went meanwhile."""
@@ -121,10 +123,15 @@ def rebuild(
     Raises:
         StoreNotFoundError: there is no store, or an executor does not see it.
         StoreLayoutError: ``out`` holds something else, or another rebuild.
-        OptionError: an option does not exist or has a value that does not work.
+        OptionError: an option does not exist or has a value that does not work, ``out`` is in the store, its log's
+            folders included, or ``begin`` lies behind ``end``.
         StoreIOError: the operating system refused something.
     """
     store, out = resolved(store), folder_to_write("out", out)
+    if begin is not None and end is not None and begin > end:
+        raise bad_argument("begin", begin, f"expected an offset of at most the end, {end}")
+    if not is_remote(store):
+        refuse_inside("out", out, options_of(store, options))
     work = os.path.join(out, "mqstore", "rebuild")
     wanted = [*dict.fromkeys(topics)] if topics is not None else None
     asked = {
@@ -136,6 +143,8 @@ def rebuild(
         "end": end,
         "range_size": range_size,
     }
+    if (known := _ended(work, asked)) is not None:
+        return known
     plan_path = Path(work, "plan.json")
     plan = _begun(plan_path, asked) or _begin(store, Path(out), asked)
     session = spark or spark_session()
@@ -144,9 +153,8 @@ def rebuild(
     plan = _stage(session, store, plan, plan_path)
     plan, folded = _fold(session, plan, plan_path, work, out, store=store)
     _write(session, plan, work, out, folded)
-    _end(work)
     _, queue_count, unit_count, record_count, entry_count, names, gaps = folded
-    return Rebuilt(
+    done = Rebuilt(
         out=out,
         begin=plan.begin,
         end=plan.end,
@@ -157,15 +165,45 @@ def rebuild(
         index_file_count=len(names),
         gaps=tuple(gaps),
     )
+    _end(work, asked, done)
+    return done
 
 
-def _end(work: str) -> None:
-    """Removes the work files. From the first step on nothing is left to go on with, wherever this is broken off."""
+_DONE = "done.json"
+
+
+def _end(work: str, asked: Mapping[str, Any], rebuilt: Rebuilt) -> None:
+    """Removes the work files. From the first step on nothing is left to go on with, but what was asked and done."""
     done = Path(f"{work}.done")
     if done.exists():
         shutil.rmtree(done)
+    told = json.dumps({"asked": asked, "done": dataclasses.asdict(rebuilt)})
+    _native.write_whole(Path(work, _DONE), told.encode())
     Path(work).rename(done)
+    _remove(done)
+
+
+def _remove(done: Path) -> None:
+    """What was asked and done goes last: until then the same call can tell it."""
+    for path in done.iterdir():
+        if path.name != _DONE:
+            path.unlink()
     shutil.rmtree(done)
+
+
+def _ended(work: str, asked: Mapping[str, Any]) -> Rebuilt | None:
+    """What a rebuild has made that was broken off when that was all there; it is finished with."""
+    done = Path(f"{work}.done")
+    try:
+        told = json.loads((done / _DONE).read_text(encoding="utf-8"))
+        rebuilt = Rebuilt(**told["done"])
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+    is_there = rebuilt.queue_count == 0 or Path(rebuilt.out, "consumequeue").is_dir()
+    if Path(work).exists() or not is_there or told["asked"] != json.loads(json.dumps(asked)):
+        return None
+    _remove(done)
+    return dataclasses.replace(rebuilt, gaps=tuple((begin, end) for begin, end in rebuilt.gaps))
 
 
 _Folded: TypeAlias = tuple[list[tuple[int, int]], int, int, int, int, list[str], list[tuple[int, int]]]

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from pyspark.sql import SparkSession
 
+from mqstore.option_error import bad_argument
 from mqstore.spark.columns import COLUMNS, schema
 from mqstore.spark.moving import by_day
 from mqstore.spark.read_options import names_option
@@ -15,6 +16,7 @@ __all__ = ["dispatch"]
 
 _CHECKPOINT = "_checkpoint"
 """Below the tables' folder; Spark's readers pass over such a name."""
+_LONGEST_INTERVAL_S = 1_000_000_000
 
 
 def dispatch(
@@ -39,7 +41,13 @@ def dispatch(
         follow_interval_s: Goes on until it is stopped, and looks for new messages so often; by default
             it ends with what there is.
         spark: The session; :func:`mqstore.spark.spark_session` by default.
+
+    Raises:
+        OptionError: ``follow_interval_s`` is no time to wait.
     """
+    if follow_interval_s is not None and not 0 <= follow_interval_s <= _LONGEST_INTERVAL_S:
+        reason = f"expected a number of seconds from 0 to {_LONGEST_INTERVAL_S}"
+        raise bad_argument("follow_interval_s", follow_interval_s, reason)
     session = spark or spark_session()
     names = [name for name in COLUMNS if name not in {"raw_body", "bad_range"}]
     reader = session.readStream.format("mqstore").schema(schema(*names)).option("startingOffsets", "earliest")

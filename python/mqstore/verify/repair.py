@@ -21,6 +21,7 @@ from mqstore.verify.log_ranges import locked_log_view, log_view
 from mqstore.verify.lost_messages import Lost, Told, gone
 from mqstore.verify.lost_messages import told as told_by
 from mqstore.verify.made_anew import MadeAnew, Makes, derive
+from mqstore.verify.targets import refuse_inside
 
 __all__ = ["GO_ON", "LostMessage", "RepairResult", "repair"]
 
@@ -90,8 +91,8 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
 
     Raises:
         StoreNotFoundError: there is no store.
-        OptionError: ``out`` exists, is in the store or not on this machine's disks, an option does not work, or the
-            store has queues that its options do not make.
+        OptionError: ``out`` exists, is in the store or its log's folders, or not on this machine's disks, an option
+            does not work, or the store has queues that its options do not make.
         StoreLockedError: somebody has the store open for writing.
         StoreLayoutError: a whole log file is missing, something else is in the log's folder, or what is to be
             moved is a link or lies on another disk, and the repair is to be in place; or the note of one that was
@@ -102,7 +103,7 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
     source = Path(resolved(store))
     given = {snake_case(name): value for name, value in options.items()}
     of_source = StoreOptions.of(str(source), given)
-    target = None if out is None else _new_folder(out, source)
+    target = None if out is None else _new_folder(out, of_source)
     writer = _native.locked_by(source / "lock", source / "mqstore")
     if writer is not None:
         error = StoreLockedError(f"{source} cannot be repaired while it is open for writing: {writer}")
@@ -163,10 +164,9 @@ def _in_order(lost: Lost) -> tuple[LostMessage, ...]:
     return tuple(LostMessage(topic=topic, queue_id=queue, queue_offset=at) for topic, queue, at in sorted(lost))
 
 
-def _new_folder(out: str | os.PathLike[str], source: Path) -> Path:
+def _new_folder(out: str | os.PathLike[str], of_source: StoreOptions) -> Path:
     target = Path(folder_to_write("out", out))
-    if Path(os.path.realpath(source)) in target.parents:
-        raise bad_argument("out", str(out), f"expected a folder outside of {source}, which is the store itself")
+    refuse_inside("out", target, of_source)
     for folder in (target, _unfinished(target)):
         if folder.exists():
             left = "" if folder == target else f": {folder} is what a repair made that was killed, or that still runs"

@@ -1,0 +1,24 @@
+"""Where what is made from a store may go: not into the store."""
+
+import os
+from pathlib import Path
+
+from mqstore.option_error import bad_argument
+from mqstore.options import StoreOptions
+
+__all__ = ["refuse_inside"]
+
+
+def refuse_inside(name: str, target: str | os.PathLike[str], options: StoreOptions) -> None:
+    """Refuses a folder within a store, and in its log's folders wherever those lie: opening the store would meet it.
+
+    Raises:
+        OptionError: it is in one of them.
+    """
+    real = Path(os.path.realpath(target))
+    root = Path(os.path.realpath(options.store_path_root_dir))
+    if root in real.parents:
+        raise bad_argument(name, str(target), f"expected a folder outside of {root}, which is the store itself")
+    for folder in (*options.commit_log_paths(), *options.read_only_commit_log_paths()):
+        if Path(os.path.realpath(folder)) in (real, *real.parents):
+            raise bad_argument(name, str(target), f"expected a folder outside of {folder}, where the store's log is")
