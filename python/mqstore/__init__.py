@@ -61,7 +61,7 @@ from mqstore.store.message_store import MessageStore
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.queue import Queue, Topic
 from mqstore.store.replication import Replication, SlaveConnection
-from mqstore.store.report import Gap, Rejected, StoreReport, Stray
+from mqstore.store.report import Gap, Rejected, StoreReport, Stray, Unindexed
 from mqstore.store.retention import Retention, TopicUsage
 from mqstore.store.selection import QueueRange, Selection
 from mqstore.store.transaction import PreparedMessage, Transaction
@@ -120,6 +120,7 @@ __all__ = [
     "Topic",
     "TopicUsage",
     "Transaction",
+    "Unindexed",
     "UnsupportedStoreError",
     "open",
 ]

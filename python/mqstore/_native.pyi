@@ -1019,6 +1019,8 @@ class Store:
         """Files and folders that are not as they should be: path, what was expected, what was found."""
     def _gaps(self) -> list[tuple[int, int, str | None]]:
         """Parts of the log without a record: from, to, why; ``None`` where a file is missing."""
+    def _unindexed(self) -> list[tuple[int, int, bool]]:
+        """Parts of the log of which no index file says that it has their keys: from, to, whether there are some."""
     def _rejected(self) -> list[tuple[str, int, int, int, str | None]]:
         """Units that did not agree with the log: topic, queue, number, log offset, why."""
     @property

@@ -351,6 +351,24 @@ def test_keys_are_what_they_are(tmp_path: Path) -> None:
             read_directly(tmp_path / "store", "body", keys=text)
 
 
+@pytest.mark.parametrize("gone", ["all", "one", "none was made"])
+def test_a_filter_on_the_key_does_not_go_by_an_index_that_lacks_messages(tmp_path: Path, gone: str) -> None:
+    path = tmp_path / "store"
+    options = SMALL | {"maxHashSlotNum": 10, "maxIndexNum": 50, "messageIndexEnable": gone != "none was made"}
+    with mqstore.open(path, "rw", **options) as store:
+        for number in range(200):
+            store.put(f"t{number % 2}", b"x", queue_id=0, properties={"UNIQ_KEY": f"u{number % 100}"})
+    files = sorted(path.glob("index/*"))
+    for file in files if gone == "all" else files[1:2]:
+        file.unlink()
+    for given in ({}, {"subscribe": "t1"}):
+        for number in (1, 75):
+            filters: list[Filter] = [EqualTo(("unique_key",), f"u{number}")]
+            table, _ = read_directly(path, "queue_offset", "unique_key", filters=filters, **given)
+            found = [row for row in table.to_pylist() if row["unique_key"] == f"u{number}"]
+            assert [row["queue_offset"] for row in found] == [number // 2, 50 + number // 2]
+
+
 def test_a_filter_leaves_out_no_queue_that_an_option_names(tmp_path: Path) -> None:
     fill(tmp_path / "store", 60)
     starting = json.dumps({"topic-0": {"0": 2}, "topic-1": {"0": 1}})

@@ -140,7 +140,7 @@ def _piece_size(options: ReadOptions, total: float, *, has_bodies: bool) -> floa
 def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRange | None) -> _Share:
     spec = narrowing.apply(
         SelectionSpec(
-            keys=narrowing.keys_of(options.keys),
+            keys=_keys(path, options, narrowing),
             tags=options.tags,
             sql=options.sql,
             begin_timestamp=None if options.starting is None else options.starting.timestamp,
@@ -156,6 +156,14 @@ def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRan
     while share is None:
         share = _share_of_units(path, options, narrowing, spec, of_log)
     return share
+
+
+def _keys(path: str, options: ReadOptions, narrowing: Narrowing) -> list[str] | None:
+    """The keys to look up. What a filter leaves may be found by the index only where that has all there is."""
+    keys = narrowing.keys_of(options.keys)
+    if keys is None or options.keys is not None:
+        return keys
+    return None if followed(path, pread=options.pread)._unindexed() else keys
 
 
 def _share_of_units(

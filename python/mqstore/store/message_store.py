@@ -37,7 +37,7 @@ from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.operations import StoreOperations
 from mqstore.store.queue import Topic
 from mqstore.store.replication import Replication
-from mqstore.store.report import Gap, Rejected, StoreReport, Stray
+from mqstore.store.report import Gap, Rejected, StoreReport, Stray, Unindexed
 from mqstore.store.retention import FileCleaner, Retention
 from mqstore.store.selection import QueueRange, Selection
 from mqstore.store.times import Time, to_ms
@@ -325,7 +325,10 @@ class MessageStore(StoreOperations):
         return self._refresh() if self.mode == "r" else self._reput()
 
     def report(self) -> StoreReport:
-        """What is wrong with the store, as far as it has been looked at: nothing is read for it."""
+        """What is wrong with the store, as far as it has been looked at.
+
+        Nothing is read for it but the records at which index files begin and end, once.
+        """
         return StoreReport(
             closed_cleanly=self._closed_cleanly,
             writer=self._writer,
@@ -333,6 +336,7 @@ class MessageStore(StoreOperations):
             max_phy_offset=self.get_max_phy_offset(),
             strays=[Stray(*row) for row in self._strays()],
             gaps=[Gap(*row) for row in self._gaps()],
+            unindexed=[Unindexed(begin, end) for begin, end, is_certain in self._unindexed() if is_certain],
             rejected=[Rejected(*row) for row in self._rejected()],
             rejected_count=self.rejected_count,
             halted=self._engine.halted,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-__all__ = ["Gap", "Rejected", "StoreReport", "Stray"]
+__all__ = ["Gap", "Rejected", "StoreReport", "Stray", "Unindexed"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,15 @@ class Rejected:
 
 
 @dataclass(frozen=True)
+class Unindexed:
+    """A part of the log whose messages no index file has: they are not found by their keys."""
+
+    begin_offset: int
+    end_offset: int
+    """Where index files go on."""
+
+
+@dataclass(frozen=True)
 class StoreReport:
     """The state of a store, as far as it has been looked at."""
 
@@ -51,6 +60,7 @@ class StoreReport:
     max_phy_offset: int
     strays: list[Stray] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    unindexed: list[Unindexed] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     """The first ones; ``rejected_count`` counts all."""
     rejected_count: int = 0
@@ -60,7 +70,7 @@ class StoreReport:
     @property
     def is_whole(self) -> bool:
         """Whether nothing is wrong, as far as was looked at."""
-        return not (self.strays or self.gaps or self.rejected_count or self.halted)
+        return not (self.strays or self.gaps or self.unindexed or self.rejected_count or self.halted)
 
     def __str__(self) -> str:
         """As sentences, one a line."""
@@ -75,6 +85,11 @@ class StoreReport:
         for gap in self.gaps:
             reason = gap.reason or "a file is missing"
             lines.append(f"the log has no records from {gap.begin_offset} to {gap.end_offset}: {reason}")
+        for part in self.unindexed:
+            lines.append(
+                f"no index file has the messages from {part.begin_offset} to {part.end_offset} of the log: "
+                "they are not found by their keys"
+            )
         for unit in self.rejected:
             reason = unit.reason or "the record there is another message's"
             lines.append(

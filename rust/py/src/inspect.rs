@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 
 use crate::errors::{IntoPyResult, detached};
 use crate::options::FilterRow;
+use crate::signals::interruptible;
 use crate::store::Store;
 
 type StrayRow = (String, String, String);
@@ -113,6 +114,12 @@ impl Store {
     /// Parts of the log without a record: from, to, why.
     fn _gaps(&self) -> Vec<GapRow> {
         self.core.gaps().iter().map(gap_row).collect()
+    }
+
+    /// Parts of the log of which no index file says that it has their keys: from, to, whether there are some.
+    fn _unindexed(&self, py: Python<'_>) -> PyResult<Vec<(u64, u64, bool)>> {
+        let found = interruptible(py, || self.core.unindexed())?;
+        Ok(found.iter().map(|part| (part.from, part.to, part.is_certain)).collect())
     }
 
     /// Units that did not agree with the log: topic, queue, index, physical offset, why.

@@ -11,6 +11,8 @@ mod plan;
 use std::sync::Arc;
 
 use crate::commit_log::Bodies;
+use crate::consume_queue::table::LMQ_PREFIX;
+use crate::dispatch::split_java;
 use crate::error::Result;
 use crate::filter::SqlFilter;
 use crate::format::message::Record;
@@ -184,14 +186,38 @@ impl Selection {
 
     fn takes_queue(&self, record: &Record<'_>) -> bool {
         let Some(queues) = &self.queues else { return true };
-        let Some(offset) = crate::num::from_java_long(record.queue_offset) else { return false };
-        queues.iter().any(|range| {
-            range.topic.as_bytes() == record.topic
-                && range.queue_id.is_none_or(|queue_id| queue_id == record.queue_id)
-                && range.from.is_none_or(|from| offset >= from)
-                && range.to.is_none_or(|to| offset < to)
-        })
+        let takes = |topic: &[u8], queue_id: i32, offset: Option<u64>| {
+            let Some(offset) = offset else { return false };
+            queues.iter().any(|range| range.takes(topic, queue_id, offset))
+        };
+        takes(record.topic, record.queue_id, crate::num::from_java_long(record.queue_offset))
+            || further_queues(record).any(|(topic, queue_id, offset)| takes(topic, queue_id, offset))
     }
+}
+
+impl QueueRange {
+    fn takes(&self, topic: &[u8], queue_id: i32, offset: u64) -> bool {
+        self.topic.as_bytes() == topic
+            && self.queue_id.is_none_or(|wanted| wanted == queue_id)
+            && self.from.is_none_or(|from| offset >= from)
+            && self.to.is_none_or(|to| offset < to)
+    }
+}
+
+/// The further queues that a record names: topic, queue, offset. Whether the store has them is for its options to
+/// say, which who selects may not know.
+fn further_queues<'a>(record: &Record<'a>) -> impl Iterator<Item = (&'a [u8], i32, Option<u64>)> + use<'a> {
+    let properties = memchr::memmem::find(record.properties, properties::INNER_MULTI_DISPATCH)
+        .map(|_| DispatchProperties::of(record.properties));
+    let split = |named: Option<&'a [u8]>| named.map(split_java).unwrap_or_default();
+    let names = split(properties.as_ref().and_then(|found| found.multi_dispatch));
+    let offsets = split(properties.as_ref().and_then(|found| found.multi_queue_offset));
+    let queue_id = record.queue_id;
+    names.into_iter().zip(offsets).map(move |(name, offset)| {
+        let is_light = name.starts_with(LMQ_PREFIX.as_bytes());
+        let offset = std::str::from_utf8(offset).ok().and_then(|offset| offset.parse().ok());
+        (name, if is_light { 0 } else { queue_id }, offset)
+    })
 }
 
 /// What led to a record: a queue's unit vouches for its queue and offset already.

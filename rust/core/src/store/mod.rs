@@ -18,6 +18,7 @@ pub mod query_keys;
 mod removal;
 mod replication;
 mod services;
+mod unindexed;
 mod witness;
 
 use std::path::{Path, PathBuf};
@@ -51,6 +52,7 @@ pub use open::{Mode, Part};
 pub use put::{BatchMessage, NewMessage, Properties, PutAppended, PutRefusal, PutStep};
 pub use put_many::Messages;
 pub use replication::Confirmation;
+pub use unindexed::Unindexed;
 pub(crate) use witness::Witness;
 
 /// A store.
@@ -88,6 +90,8 @@ pub struct Store {
     timed: TimedMessages,
     /// Of a file of the log that was looked through before it may be deleted: where it begins, and the latest time in it.
     pub(crate) latest_in_file: Mutex<Option<(u64, Option<i64>)>>,
+    /// What no index file has, once it was looked for.
+    unindexed: Mutex<Option<Arc<Vec<Unindexed>>>>,
     /// Opened by [`Store::open_part`]: nothing is dispatched.
     is_part: bool,
 }

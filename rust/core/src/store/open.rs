@@ -249,6 +249,7 @@ impl Store {
             replication: Replication::default(),
             timed: TimedMessages::default(),
             latest_in_file: Mutex::default(),
+            unindexed: Mutex::default(),
             is_part: false,
         }
     }

@@ -248,3 +248,36 @@ fn ranges_that_overlap_give_no_message_twice() {
     assert_eq!(selected(&store.store, &selection, 100), [7, 8, 3, 4, 5, 6, 9, 10]);
     assert_eq!(selection.count(Arc::clone(&store.store)).unwrap(), 8);
 }
+
+/// A light queue's messages stand in the log under another topic.
+#[test]
+fn messages_of_light_queues_are_counted() {
+    let root = tempfile::tempdir().unwrap();
+    let mut with = config(root.path());
+    (with.enable_lmq, with.enable_multi_dispatch) = (true, true);
+    let store = open_with(with);
+    let mut ends = Vec::new();
+    for number in 0..20 {
+        let properties = format!("INNER_MULTI_DISPATCH\x01%LMQ%{},twin", ["a", "b"][number % 2]);
+        let appended = put(&store, "t", 3, b"x", &properties);
+        if number % 2 == 0 {
+            ends.push(appended.wrote_offset + u64::from(appended.wrote_bytes));
+        }
+    }
+    let behind = |topic: &str, queue_id, from, to, count| {
+        let range = QueueRange { topic: topic.into(), queue_id, from, to };
+        let selection = Selection { queues: Some(vec![range]), ..Selection::default() };
+        selection.position_behind(&store, count).unwrap()
+    };
+    assert!((ends[4]..ends[5]).contains(&behind("%LMQ%a", None, None, None, 5)));
+    assert!((ends[4]..ends[5]).contains(&behind("%LMQ%a", Some(0), None, None, 5)));
+    assert!((ends[6]..ends[7]).contains(&behind("%LMQ%a", None, Some(2), None, 5)), "from its third on");
+    assert!(
+        (ends[2]..ends[3]).contains(&behind("twin", Some(3), None, None, 5)),
+        "which has the number of the record's queue"
+    );
+    let end = store.max_phy_offset();
+    for none in [("%LMQ%a", Some(1)), ("%LMQ%c", None), ("twin", Some(0)), ("u", None)] {
+        assert_eq!(behind(none.0, none.1, None, None, 5), end, "{none:?}");
+    }
+}
