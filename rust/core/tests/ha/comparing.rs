@@ -118,10 +118,10 @@ fn nothing_is_reported_before_all_is_compared() {
     assert!(from < end);
     // Not as a heartbeat either.
     assert_eq!(following.pass(), None);
-    assert_eq!(following.reports(), []);
+    assert_eq!(following.reports().len(), 0);
     following.send_own(from, end - 1);
     assert_eq!(following.pass(), None);
-    assert_eq!(following.reports(), []);
+    assert_eq!(following.reports().len(), 0);
     following.send_own(end - 1, end);
     // From then on it is heard of.
     for _ in 0..2 {
@@ -130,7 +130,7 @@ fn nothing_is_reported_before_all_is_compared() {
             assert_eq!(following.pass(), None);
             reports = following.reports();
         }
-        assert!(reports.iter().all(|&report| report == end), "{reports:?}");
+        assert_eq!(reports.iter().find(|&&report| report != end), None);
     }
 }
 
@@ -182,7 +182,7 @@ fn a_slave_that_is_ahead_of_its_master_ends_the_connection() {
     }
     let expected = format!("the slave's log ends at {end}, behind the master's end {masters_end}");
     assert!(ended.as_ref().unwrap().contains(&expected), "{ended:?}");
-    assert_eq!(following.reports(), []);
+    assert_eq!(following.reports().len(), 0);
 }
 
 #[test]
@@ -201,5 +201,5 @@ fn a_heartbeat_right_before_what_follows_says_nothing_of_the_end() {
         assert_eq!(following.pass(), None);
         reports = following.reports();
     }
-    assert!(reports.iter().all(|&report| report == end), "{reports:?}");
+    assert_eq!(reports.iter().find(|&&report| report != end), None);
 }
