@@ -127,11 +127,11 @@ def rebuild(
             folders included, or ``begin`` lies behind ``end``.
         StoreIOError: the operating system refused something.
     """
-    store, out = resolved(store), folder_to_write("out", out)
+    given, store, out = out, resolved(store), folder_to_write("out", out)
     if begin is not None and end is not None and begin > end:
         raise bad_argument("begin", begin, f"expected an offset of at most the end, {end}")
     if not is_remote(store):
-        refuse_inside("out", out, options_of(store, options))
+        refuse_inside("out", given, options_of(store, options))
     work = os.path.join(out, "mqstore", "rebuild")
     wanted = [*dict.fromkeys(topics)] if topics is not None else None
     asked = {

@@ -166,7 +166,7 @@ def _in_order(lost: Lost) -> tuple[LostMessage, ...]:
 
 def _new_folder(out: str | os.PathLike[str], of_source: StoreOptions) -> Path:
     target = Path(folder_to_write("out", out))
-    refuse_inside("out", target, of_source)
+    refuse_inside("out", out, of_source)
     for folder in (target, _unfinished(target)):
         if folder.exists():
             left = "" if folder == target else f": {folder} is what a repair made that was killed, or that still runs"

@@ -5,20 +5,26 @@ from pathlib import Path
 
 from mqstore.option_error import bad_argument
 from mqstore.options import StoreOptions
+from mqstore.store.byte_ranges import resolved
 
 __all__ = ["refuse_inside"]
 
 
-def refuse_inside(name: str, target: str | os.PathLike[str], options: StoreOptions) -> None:
+def refuse_inside(name: str, given: str | os.PathLike[str], options: StoreOptions) -> None:
     """Refuses a folder within a store, and in its log's folders wherever those lie: opening the store would meet it.
+
+    Args:
+        name: The argument that names it.
+        given: What that says.
+        options: The store's.
 
     Raises:
         OptionError: it is in one of them.
     """
-    real = Path(os.path.realpath(target))
+    real = Path(resolved(given))
     root = Path(os.path.realpath(options.store_path_root_dir))
     if root in real.parents:
-        raise bad_argument(name, str(target), f"expected a folder outside of {root}, which is the store itself")
+        raise bad_argument(name, str(given), f"expected a folder outside of {root}, which is the store itself")
     for folder in (*options.commit_log_paths(), *options.read_only_commit_log_paths()):
         if Path(os.path.realpath(folder)) in (real, *real.parents):
-            raise bad_argument(name, str(target), f"expected a folder outside of {folder}, where the store's log is")
+            raise bad_argument(name, str(given), f"expected a folder outside of {folder}, where the store's log is")

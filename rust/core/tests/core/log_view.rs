@@ -8,7 +8,7 @@ use mqstore_core::fs::OsFileSystem;
 use mqstore_core::log_view::LogView;
 use mqstore_core::mmap::file_queue::Listing;
 use mqstore_core::store::Store;
-use mqstore_core::verify::check_log;
+use mqstore_core::verify::{check_index_file, check_log, check_queue};
 
 use crate::hooked::{Call, HookedFileSystem};
 use crate::stores::{LOG_FILE_SIZE, config, fill, log_file, open, put};
@@ -143,4 +143,41 @@ fn what_comes_behind_expired_files_is_not_measured_by_what_was_before() {
     assert_eq!(done.begins_anew, Some(2 * LOG_FILE_SIZE));
     assert_eq!((done.findings.first, done.record_count), (vec![], 3));
     assert_eq!(done.spans[0].first.0, 2);
+}
+
+/// A log file that was opened is read on though it is gone, and what was derived from it is gone too, or the other way round.
+#[test]
+fn nothing_is_missing_of_what_is_expired() {
+    let root = tempfile::tempdir().unwrap();
+    let end = store(root.path());
+    let remove = |folder: &str, count: usize| {
+        let mut paths: Vec<_> =
+            std::fs::read_dir(root.path().join(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        paths[..count].iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    };
+    let [opened, not_opened] = [(); 2].map(|()| view_beside_removal(root.path(), end, Vec::new()));
+    opened.log().get_message(0, 100).unwrap().unwrap();
+    let queue = Arc::clone(&not_opened.queues().unwrap().all()[0]);
+    remove("commitlog", 1);
+    let done = check_queue(&not_opened, &queue, 0, 10).unwrap();
+    assert_eq!((done.findings.first, done.unit_count, done.expired_count), (vec![], 0, 10));
+    remove("consumequeue/t/0", 1);
+    remove("index", 1);
+    let (index, _) = opened.index().unwrap().unwrap();
+    let done = check_index_file(&opened, &index.files(), 0).unwrap();
+    assert_eq!(done.findings.first, vec![]);
+}
+
+#[test]
+fn no_unit_is_missing_of_a_record_that_is_expired() {
+    let root = tempfile::tempdir().unwrap();
+    let end = store(root.path());
+    let view = view_beside_removal(root.path(), end, Vec::new());
+    view.log().get_message(0, 100).unwrap().unwrap();
+    for gone in [log_file(root.path(), 0), root.path().join("consumequeue/t/0").join(format!("{:020}", 0))] {
+        std::fs::remove_file(gone).unwrap();
+    }
+    let done = check_log(&view, &view.queues().unwrap(), 0, end).unwrap();
+    assert_eq!((done.findings.first, done.record_count), (vec![], 70));
 }
