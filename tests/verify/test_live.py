@@ -92,7 +92,7 @@ def test_what_retention_removes_meanwhile_is_no_damage(
             parts = before_part(patch, number, lambda store=store: expire(store, 3))  # type: ignore[misc]
             done, findings = verify(path, range_size=10_000, pread=pread, **SMALLER)
             assert findings == [], number
-            if number == parts():
+            if number >= parts():
                 break
             assert done.begin in {0, store.get_min_phy_offset()}
             assert done.end == store.get_max_phy_offset()

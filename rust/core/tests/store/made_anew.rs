@@ -226,7 +226,7 @@ fn a_recovery_behind_one_that_was_killed_is_seen() {
     let root = tempfile::tempdir().unwrap();
     crash(write_fifty(root.path()));
     let own_dir = root.path().join("mqstore");
-    drop(Withheld::begin(&*fs(), &own_dir).unwrap());
+    let _killed = Withheld::begin(&*fs(), &own_dir).unwrap();
     let reader = read(root.path());
     for _ in 0..3 {
         reader.refresh().unwrap();
