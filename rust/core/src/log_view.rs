@@ -5,6 +5,7 @@
 //! an end that is known nothing.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::config::StoreConfig;
 use crate::consume_queue::table::{QueueListing, QueueTable};
 use crate::error::{Error, Result};
 use crate::format::index::IndexShape;
+use crate::format::message::{Check, Record, RecordFault};
 use crate::fs::FileSystem;
 use crate::index::IndexService;
 use crate::lock::{self, StoreLock, Writer};
@@ -25,6 +27,17 @@ use crate::published::Progress;
 use crate::recovery::layout::Layout;
 use crate::recovery::{Recovered, StoreState, log_end};
 use crate::sync::Mutex;
+
+/// Where a walk over records stopped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stop {
+    /// At a record at or behind its end, or at the log's.
+    Reached(u64),
+    /// At what is gone with the log's first files.
+    Expired,
+    /// At what is no record, with what is wrong with it, or at a file that is missing.
+    Bad(u64, Option<RecordFault>),
+}
 
 /// The log and what lies beside it.
 #[derive(Debug)]
@@ -245,6 +258,48 @@ impl LogView {
                 outcome => return outcome,
             }
         }
+    }
+
+    /// Goes over the records from an offset, a record's begin, up to the first at or behind `to`, past files that are
+    /// removed meanwhile.
+    ///
+    /// # Errors
+    /// Where the log can't be read; those of `visit`.
+    pub(crate) fn walk(
+        &self,
+        from: u64,
+        to: u64,
+        mut visit: impl FnMut(u64, &Record<'_>, &[u8]) -> Result<()>,
+    ) -> Result<Stop> {
+        let mut next = from;
+        let end = loop {
+            let outcome =
+                scan::scan(self.files(), next, self.end, Check::Structure, |offset, record, bytes| {
+                    if offset >= to {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    visit(offset, record, bytes)?;
+                    next = record.next_offset(offset);
+                    Ok(ControlFlow::Continue(()))
+                });
+            match outcome {
+                Err(error) if self.follows_removal(&error)? => {}
+                outcome => break outcome?,
+            }
+        };
+        match end.reached() {
+            Ok(offset) => Ok(Stop::Reached(offset.min(self.end))),
+            Err((bad, None)) if self.is_expired(bad)? => Ok(Stop::Expired),
+            Err((bad, fault)) => Ok(Stop::Bad(bad, fault)),
+        }
+    }
+
+    /// Where the next record begins behind what is none.
+    ///
+    /// # Errors
+    /// Where the log can't be read.
+    pub(crate) fn next_valid(&self, bad: u64, fault: Option<RecordFault>) -> Result<Option<u64>> {
+        self.past_removals(|| scan::next_valid(self.files(), bad, fault, self.end))
     }
 
     /// Whether what stood at an offset is gone with the log's first files, which may have been a moment ago: what

@@ -1,18 +1,14 @@
 //! Walking a range of the log and keeping what dispatch makes of it.
 
-use std::ops::ControlFlow;
-
 use hashbrown::HashMap;
 
 use super::segment::{QueueRuns, RangeSummary, Run, WorkFiles};
-use crate::commit_log::scan;
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::consume_queue::NewUnit;
 use crate::dispatch::{Derived, derive};
 use crate::error::Result;
 use crate::format::java_string;
-use crate::format::message::Check;
-use crate::log_view::LogView;
+use crate::log_view::{LogView, Stop};
 use crate::num;
 
 /// What a range is to give.
@@ -66,36 +62,18 @@ fn walk(view: &LogView, from: u64, to: u64, staged: &mut Staged<'_>) -> Result<O
     let mut position = from;
     let mut gaps = Vec::new();
     while position < to {
-        let mut walked_to = position;
-        let outcome =
-            scan::scan(view.files(), position, view.end(), Check::Structure, |offset, record, _| {
-                if offset >= to {
-                    return Ok(ControlFlow::Break(()));
-                }
-                derive(view.config(), offset, record, staged)?;
-                staged.record_count += 1;
-                walked_to = record.next_offset(offset);
-                Ok(ControlFlow::Continue(()))
-            });
-        let end = match outcome {
-            Err(error) if view.follows_removal(&error)? => {
-                position = walked_to;
-                continue;
-            }
-            outcome => outcome?,
+        let stop = view.walk(position, to, |offset, record, _| {
+            derive(view.config(), offset, record, staged)?;
+            staged.record_count += 1;
+            Ok(())
+        })?;
+        let (bad, fault) = match stop {
+            Stop::Reached(offset) => return Ok(Some((offset, gaps))),
+            Stop::Expired => return Ok(None),
+            Stop::Bad(bad, _) if bad >= to => return Ok(Some((bad, gaps))),
+            Stop::Bad(bad, fault) => (bad, fault),
         };
-        let (bad, fault) = match end.reached() {
-            Ok(offset) => return Ok(Some((offset.min(view.end()), gaps))),
-            Err(bad) => bad,
-        };
-        if fault.is_none() && view.is_expired(bad)? {
-            return Ok(None);
-        }
-        if bad >= to {
-            return Ok(Some((bad, gaps)));
-        }
-        let next = view.past_removals(|| scan::next_valid(view.files(), bad, fault, view.end()))?;
-        position = next.unwrap_or(view.end());
+        position = view.next_valid(bad, fault)?.unwrap_or(view.end());
         gaps.push((bad, position));
     }
     Ok(Some((position, gaps)))

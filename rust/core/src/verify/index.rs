@@ -1,18 +1,15 @@
 //! Every entry of an index file, against the key of its message, and every key against its entry.
 
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
 
 use super::{Finding, FindingKind, Findings};
-use crate::commit_log::scan;
 use crate::commit_log::topic_queue::QueueRef;
 use crate::consume_queue::NewUnit;
 use crate::dispatch::{Derived, derive};
 use crate::error::Result;
 use crate::format::index::{INVALID_INDEX, IndexEntry, IndexHeader};
-use crate::format::message::Check;
 use crate::index::file::IndexFile;
-use crate::log_view::LogView;
+use crate::log_view::{LogView, Stop};
 use crate::num;
 
 /// What an index file holds.
@@ -178,33 +175,19 @@ impl KeyChecker<'_> {
         let mut position = from;
         self.expire(from)?;
         while position < behind {
-            let mut walked_to = position;
-            let outcome =
-                scan::scan(view.files(), position, view.end(), Check::Structure, |offset, record, _| {
-                    if offset >= behind {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                    let mut keys = Keys::default();
-                    derive(view.config(), offset, record, &mut keys)?;
-                    self.message(view, offset, record.store_timestamp, keys.0)?;
-                    walked_to = record.next_offset(offset);
-                    Ok(ControlFlow::Continue(()))
-                });
-            let end = match outcome {
-                Err(error) if view.follows_removal(&error)? => {
-                    position = walked_to;
-                    continue;
+            let stop = view.walk(position, behind, |offset, record, _| {
+                let mut keys = Keys::default();
+                derive(view.config(), offset, record, &mut keys)?;
+                self.message(view, offset, record.store_timestamp, keys.0)
+            })?;
+            match stop {
+                Stop::Reached(_) => break,
+                Stop::Expired => {
+                    position = view.min_offset();
+                    self.expire(position)?;
                 }
-                outcome => outcome?,
-            };
-            let Err((bad, fault)) = end.reached() else { break };
-            if fault.is_none() && view.is_expired(bad)? {
-                position = view.min_offset();
-                self.expire(position)?;
-                continue;
+                Stop::Bad(bad, fault) => position = view.next_valid(bad, fault)?.unwrap_or(behind),
             }
-            let next = view.past_removals(|| scan::next_valid(view.files(), bad, fault, view.end()))?;
-            position = next.unwrap_or(behind);
         }
         self.expire(view.min_offset())?;
         while let Some(entry) = self.file.entry(self.number)? {

@@ -18,7 +18,7 @@ use crate::format::cq_unit::CqUnit;
 use crate::format::java_string::decode;
 use crate::format::message::{self, Check, Decoded, Record, RecordFault};
 use crate::format::sys_flag;
-use crate::log_view::LogView;
+use crate::log_view::{LogView, Stop};
 use crate::num;
 
 /// Units of a queue that are read at a time, at least and at most.
@@ -98,42 +98,28 @@ pub fn check_log(view: &LogView, queues: &QueueTable, from: u64, to: u64) -> Res
     let mut sums = Sums::default();
     let mut position = from;
     while position < to {
-        let mut walked_to = position;
-        let outcome =
-            scan::scan(view.files(), position, view.end(), Check::Structure, |offset, record, bytes| {
-                if offset >= to {
-                    return Ok(ControlFlow::Break(()));
-                }
-                checker.record(offset, record, bytes)?;
-                sums.add(record);
-                walked_to = record.next_offset(offset);
-                Ok(ControlFlow::Continue(()))
-            });
-        let end = match outcome {
-            Err(error) if view.follows_removal(&error)? => {
-                position = walked_to;
-                continue;
-            }
-            outcome => outcome?,
-        };
-        let (bad, fault) = match end.reached() {
-            Ok(offset) => {
-                position = offset.min(view.end());
+        let stop = view.walk(position, to, |offset, record, bytes| {
+            checker.record(offset, record, bytes)?;
+            sums.add(record);
+            Ok(())
+        })?;
+        let (bad, fault) = match stop {
+            Stop::Reached(offset) => {
+                position = offset;
                 break;
             }
-            Err(bad) => bad,
+            Stop::Expired => {
+                position = view.min_offset();
+                checker.begin_anew(position);
+                continue;
+            }
+            Stop::Bad(bad, fault) => (bad, fault),
         };
         position = bad;
-        if fault.is_none() && view.is_expired(bad)? {
-            position = view.min_offset();
-            checker.begin_anew(position);
-            continue;
-        }
         if bad >= to {
             break;
         }
-        let next = view.past_removals(|| scan::next_valid(view.files(), bad, fault, view.end()))?;
-        position = next.unwrap_or(view.end());
+        position = view.next_valid(bad, fault)?.unwrap_or(view.end());
         let said =
             fault.map_or_else(|| "expected a file of the log, found none".into(), |fault| fault.to_string());
         checker.bad_record(bad, position, &said);

@@ -1,5 +1,6 @@
 //! A reader beside a writer that recovers the store: units that are not there for a moment, since they are made anew.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -14,6 +15,24 @@ use crate::hooked::{Call, Hook, open_hooked};
 use crate::openings::assert_as_opened_now;
 use crate::stores::recovering::{begin_recovery, write_fifty};
 use crate::stores::{LOG_FILE_SIZE, Opened, config, crash, fill, fs, numbers, open, patch, read};
+
+/// Readers of a store of [`write_fifty`] beside the writer that recovers it.
+fn assert_all_there(readers: &[Opened]) {
+    for reader in readers {
+        assert_eq!(numbers(reader), (0..50).collect::<Vec<_>>());
+        reader.refresh().unwrap();
+    }
+}
+
+/// The same once another writer has come.
+fn assert_to_go_on(readers: &[Opened], root: &Path) {
+    let writer = open(root);
+    fill(&writer, 50..90);
+    for reader in readers {
+        assert_as_opened_now(reader, root);
+        assert_eq!(numbers(reader), (0..90).collect::<Vec<_>>());
+    }
+}
 
 /// A writer zeroes units that were not known to be on the disk before it makes them anew.
 #[test]
@@ -31,18 +50,12 @@ fn units_that_are_made_anew_are_not_passed_over() {
     readers[1].refresh().unwrap();
     let late = read(root.path());
     assert!(late.notes().writer.is_some());
-    for reader in readers.iter().chain([&late]) {
-        assert_eq!(numbers(reader), (0..50).collect::<Vec<_>>());
-        reader.refresh().unwrap();
-    }
+    let [first, second] = readers;
+    let readers = [first, second, late];
+    assert_all_there(&readers);
     withheld.undo(&*fs(), &root.path().join("mqstore"));
     drop(lock);
-    let writer = open(root.path());
-    fill(&writer, 50..90);
-    for reader in readers.iter().chain([&late]) {
-        assert_as_opened_now(reader, root.path());
-        assert_eq!(numbers(reader), (0..90).collect::<Vec<_>>());
-    }
+    assert_to_go_on(&readers, root.path());
 }
 
 /// The first mqstore writer of a store has nobody before it who published anything.
@@ -55,20 +68,13 @@ fn units_that_are_made_anew_of_a_java_store_are_not_passed_over() {
     let readers = [read(root.path()), read(root.path())];
     let (lock, withheld) = begin_recovery(root.path());
     readers[1].refresh().unwrap();
-    let late = read(root.path());
-    for reader in readers.iter().chain([&late]) {
-        assert_eq!(numbers(reader), (0..50).collect::<Vec<_>>());
-        reader.refresh().unwrap();
-    }
+    let [first, second] = readers;
+    let readers = [first, second, read(root.path())];
+    assert_all_there(&readers);
     withheld.undo(&*fs(), &own_dir);
     assert!(!own_dir.exists());
     drop(lock);
-    let writer = open(root.path());
-    fill(&writer, 50..90);
-    for reader in readers.iter().chain([&late]) {
-        assert_as_opened_now(reader, root.path());
-        assert_eq!(numbers(reader), (0..90).collect::<Vec<_>>());
-    }
+    assert_to_go_on(&readers, root.path());
 }
 
 #[test]
