@@ -22,6 +22,15 @@ def put(store: mqstore.MessageStore, life: str, count: int) -> list[bytes]:
     return bodies
 
 
+def expire_all(store: mqstore.MessageStore, clock: list[int]) -> None:
+    """Has retention delete what was put before."""
+    for _ in range(2):
+        store.put_many("other", [bytes(30_000)] * 5, queue_id=0)
+        clock[0] += 2 * HOUR
+    store.flush()
+    assert store.execute_delete_files_manually() > 0
+
+
 def read(store: mqstore.MessageStore, from_where: str = "first", model: str = "clustering") -> list[bytes]:
     """What the group is given, which has no consumer just now."""
     with store.consumer("g", "t", from_where=from_where, timeout=0.05, message_model=model) as consumer:
@@ -58,11 +67,7 @@ def test_a_group_gets_what_comes_once_all_had_expired(open_store: Opener) -> Non
     store = open_store(clock=lambda: clock[0], fileReservedTime=1)
     put(store, "old", 5)
     read(store)
-    for _ in range(2):
-        store.put_many("other", [bytes(30_000)] * 5, queue_id=0)
-        clock[0] += 2 * HOUR
-    store.flush()
-    assert store.execute_delete_files_manually() > 0
+    expire_all(store, clock)
     assert store.clean_expired_consume_queue() == 1
     new = put(store, "new", 8)
     store.close()
@@ -130,11 +135,7 @@ def test_an_offset_goes_on_counting_once_what_was_read_has_expired(open_store: O
     store = open_store(clock=lambda: clock[0], fileReservedTime=1)
     put(store, "old", 5)
     read(store)
-    for _ in range(2):
-        store.put_many("other", [bytes(30_000)] * 5, queue_id=0)
-        clock[0] += 2 * HOUR
-    store.flush()
-    assert store.execute_delete_files_manually() > 0
+    expire_all(store, clock)
     assert read(store) == []
     # It has pulled where nothing is left of what stood before.
     assert store.clean_expired_consume_queue() == 1

@@ -1,15 +1,13 @@
 """A process is forked while a store is open."""
 
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+from tests.life.scenarios import assert_runs
 from tests.store.conftest import open_rw
-
-_TIMEOUT_S = 240
 
 
 @pytest.mark.parametrize(
@@ -22,14 +20,7 @@ _TIMEOUT_S = 240
     ],
 )
 def test_fork(scenario: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.life.forking", scenario, str(tmp_path / "store")],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert_runs("forking", scenario, tmp_path)
 
 
 def test_a_store_is_opened_again_beside_processes_that_are_started(tmp_path: Path) -> None:

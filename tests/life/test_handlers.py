@@ -1,12 +1,10 @@
 """A signal's handler runs in the middle of a call or a wait: it may use the store, and what is under way goes on."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-_TIMEOUT_S = 240
+from tests.life.scenarios import assert_runs
 
 
 @pytest.mark.parametrize(
@@ -21,12 +19,4 @@ _TIMEOUT_S = 240
     ],
 )
 def test_handlers(scenario: str, tmp_path: Path) -> None:
-    # What waits for itself can be ended from outside alone.
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.life.handling", scenario, str(tmp_path / "store")],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert_runs("handling", scenario, tmp_path)
