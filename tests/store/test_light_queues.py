@@ -61,6 +61,18 @@ def test_a_prepared_message_is_in_further_queues_once_it_is_committed(open_store
     assert light_bodies(store) == [b"committed"]
 
 
+@pytest.mark.parametrize("compat", [False, True])
+def test_a_prepared_message_that_nobody_decided_on_is_in_no_further_queue(open_store: Opener, *, compat: bool) -> None:
+    clock = [1_780_000_000_000]
+    store = open_store(**LIGHT, clock=lambda: clock[0], transactionTimeOut=0, transactionCheckMax=0, compat=compat)
+    store.transaction().put("t", b"in doubt", properties=TO_A)
+    clock[0] += 1
+    assert store.check_transactions(lambda _: mqstore.LocalTransactionState.UNKNOW) == 0
+    assert [bytes(message.body) for message in store.topic("TRANS_CHECK_MAX_TIME_TOPIC")] == [b"in doubt"]
+    # 4.9.3 has it there when it is prepared already, and once more now.
+    assert light_bodies(store) == ([b"in doubt"] * 2 if compat else [])
+
+
 def test_a_queue_that_is_named_twice_is_whole(open_store: Opener, tmp_path: Path) -> None:
     store = open_store(**LIGHT)
     for names in ("%LMQ%a,%LMQ%a", "t", "%LMQ%a"):

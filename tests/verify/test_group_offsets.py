@@ -55,6 +55,27 @@ def test_no_group_is_further_than_its_queue(tmp_path: Path, *, in_place: bool) -
 
 
 @pytest.mark.parametrize("in_place", [False, True])
+def test_a_group_that_has_read_a_queue_that_was_removed_is_given_all_that_the_next_one_has(
+    tmp_path: Path, *, in_place: bool
+) -> None:
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL_FILES) as store:
+        for queue_id in (0, 1):
+            store.put_many("t", [b"old"] * 5, queue_id=queue_id)
+        with store.consumer("g", "t", from_where="first", timeout=0) as consumer:
+            assert len(list(consumer)) == 10
+        store.clean_unused_topic({"other"})
+        store.put_many("t", [b"new 0", b"new 1"], queue_id=0)
+    done = repair(path, None if in_place else tmp_path / "whole", **SMALL_FILES)
+    assert done.set_back_count == 2
+    with (
+        mqstore.open(done.path, "rw", **SMALL_FILES) as store,
+        store.consumer("g", "t", from_where="first", timeout=0) as consumer,
+    ):
+        assert [bytes(message.body) for message in consumer] == [b"new 0", b"new 1"]
+
+
+@pytest.mark.parametrize("in_place", [False, True])
 def test_no_delay_level_is_further_than_its_queue(tmp_path: Path, *, in_place: bool) -> None:
     """What is delayed next has the offsets that the lost ones had, and would never be delivered."""
     path, clock = tmp_path / "store", HandClock()

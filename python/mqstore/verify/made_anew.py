@@ -10,6 +10,7 @@ from mqstore.option_error import bad_option
 from mqstore.options import StoreOptions
 from mqstore.store.delayed import TIMED_TOPIC
 from mqstore.store.message_store import MessageStore
+from mqstore.verify.group_offsets import Unread, read_up_to
 from mqstore.verify.lost_messages import Lost, Told
 from mqstore.verify.lost_messages import lost as lost_of
 
@@ -28,6 +29,8 @@ class MadeAnew:
     """Those that it has."""
     ends: dict[tuple[str, int], int]
     """The next offset of each queue."""
+    unread: Unread
+    """What groups have not read of it."""
     timed_again_count: int
     """Timed messages of which it is lost whether they are delivered."""
 
@@ -98,6 +101,7 @@ def derive(
         places = [(begin, behind) for begin, behind, _ in holes]
         lost, message_count = lost_of(repaired, told, places)
         ends = {(topic, queue_id): behind for topic, queue_id, _, behind, _ in repaired._queues()}
+        unread = {row: repaired._first_unit_at(*row) for row in read_up_to(repaired.path)}
         counted, due_count, is_put, reason = repaired._engine.mend_timed(places)
         if reason is not None:
             raise MQStoreError(f"{repaired.path}: which timed messages are delivered could not be put: {reason}")
@@ -107,5 +111,6 @@ def derive(
             lost=lost,
             message_count=message_count + is_put,
             ends=ends,
+            unread=unread,
             timed_again_count=0 if is_known else due_count,
         )

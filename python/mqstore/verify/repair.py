@@ -127,7 +127,7 @@ def _repair_into(target: Path, source: Path, of_source: StoreOptions, given: dic
         options = StoreOptions.of(str(made), _without_paths(given) | sizes.options())
         derived = derive(options, copied.told, copied.holes, copied.end)
         ends = derived.ends | put_back(copied.expired, [source], made, sizes.queue)
-        return _result(target, None, copied.holes, derived, set_back(made, ends))
+        return _result(target, None, copied.holes, derived, set_back(made, ends, derived.unread))
 
     return _whole_or_not_at_all(target, fill)
 
@@ -142,7 +142,7 @@ def _repair_in_place(source: Path, of_source: StoreOptions, given: dict[str, Any
         _fill(view, source, found.saved)
         derived = derive(options, found.told, found.holes, view.end, view)
         ends = derived.ends | put_back(found.expired, found.all_saved, source, found.sizes.queue)
-        result = _result(source, found.saved, found.holes, derived, set_back(source, ends, found.saved))
+        result = _result(source, found.saved, found.holes, derived, set_back(source, ends, derived.unread, found.saved))
         state.append(_IS_DONE)
         unfinished.end(own)
     return result

@@ -11,7 +11,9 @@ use super::{Mode, Store};
 use crate::commit_log::scan::check_topic;
 use crate::commit_log::{NewRecord, QueueOffset, StoreTime};
 use crate::config::StoreConfig;
-use crate::dispatch::{SCHEDULE_TOPIC, TIMED_TOPIC, TRANS_HALF_TOPIC, parse, split_java};
+use crate::dispatch::{
+    SCHEDULE_TOPIC, TIMED_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, parse, split_java,
+};
 use crate::error::{Error, Result};
 use crate::format::batch::BatchItem;
 use crate::format::java_hash_map::JavaHashMap;
@@ -144,9 +146,13 @@ impl Store {
             }
             None => {
                 message.properties.encode_into(encoded);
-                // A prepared one when it is committed.
-                let is_half = message.topic == TRANS_HALF_TOPIC && !self.config.compat;
-                let multi = if is_half { None } else { self.multi(|| message.properties.to_map()) };
+                // A prepared one when it is committed; what nobody decided on never is.
+                let is_prepared = [TRANS_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC].contains(&message.topic);
+                let multi = if is_prepared && !self.config.compat {
+                    None
+                } else {
+                    self.multi(|| message.properties.to_map())
+                };
                 multi.map(|multi| (message.topic, message.queue_id, Some(multi)))
             }
         };
