@@ -85,6 +85,23 @@ def test_a_consumer_that_saw_nothing_of_the_removal_writes_nothing_that_counts(o
     assert read(store) == new
 
 
+def test_a_queue_that_is_removed_before_its_first_pull_is_read_from_its_begin(open_store: Opener) -> None:
+    store = open_store()
+    put(store, "old", 1)
+    assert read(store) == [b"old 0"]
+    store.put("t", b"of another queue", queue_id=1)
+    with store.consumer("g", "t", from_where="first", timeout=0.05) as consumer:
+        # Queues take turns: this one has its turn next.
+        consumer._turn = 1
+        taken = consumer.poll(0)
+        assert taken is not None
+        assert bytes(taken.body) == b"of another queue"
+        consumer.ack(taken)
+        store.clean_unused_topic({"other"})
+        new = put(store, "new", 3)
+        assert [bytes(message.body) for message in consumer] == new
+
+
 @pytest.mark.parametrize("model", ["clustering", "broadcasting"])
 def test_beside_the_writer_it_is_the_same(open_store: Opener, model: str) -> None:
     store = open_store()

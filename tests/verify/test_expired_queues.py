@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,13 @@ QUEUE_FILE_SIZE = int(SMALL_FILES["mappedFileSizeConsumeQueue"])
 
 @pytest.fixture
 def expired(tmp_path: Path) -> Path:
+    return make_expired(tmp_path, SMALL_FILES)
+
+
+def make_expired(tmp_path: Path, options: dict[str, Any]) -> Path:
     """A damaged store that keeps no message of one queue, and of another all."""
     path = tmp_path / "expired"
-    with mqstore.open(path, "rw", **SMALL_FILES, fileReservedTime=0) as store:
+    with mqstore.open(path, "rw", **options, fileReservedTime=0) as store:
         for number in range(7):
             store.put("quiet", b"%d" % number, queue_id=3)
         while store.get_max_phy_offset() < 2 * LOG_FILE_SIZE:
@@ -33,16 +38,19 @@ def expired(tmp_path: Path) -> Path:
     return path
 
 
-def check_goes_on(path: Path) -> None:
-    with mqstore.open(path, "rw", **SMALL_FILES) as store:
+def check_goes_on(path: Path, options: dict[str, Any] = SMALL_FILES) -> None:
+    with mqstore.open(path, "rw", **options) as store:
         assert (store.get_min_offset_in_queue("quiet", 3), store.get_max_offset_in_queue("quiet", 3)) == (7, 7)
         assert store.put("quiet", b"next", queue_id=3).logics_offset == 7
-    assert [finding.kind for finding in verify(path, **SMALL_FILES)[1]] == ["offset_gap"]
+    assert [finding.kind for finding in verify(path, **options)[1]] == ["offset_gap"]
 
 
-def test_a_queue_without_messages_goes_on_at_its_offset(expired: Path, tmp_path: Path) -> None:
-    check_goes_on(repair(expired, tmp_path / "whole", **SMALL_FILES).path)
-    check_goes_on(repair(expired, **SMALL_FILES).path)
+@pytest.mark.parametrize("with_extension", ["false", "true"])
+def test_a_queue_without_messages_goes_on_at_its_offset(tmp_path: Path, with_extension: str) -> None:
+    options = SMALL_FILES | {"enableConsumeQueueExt": with_extension}
+    expired = make_expired(tmp_path, options)
+    check_goes_on(repair(expired, tmp_path / "whole", **options).path, options)
+    check_goes_on(repair(expired, **options).path, options)
 
 
 def test_a_queue_without_messages_goes_on_when_a_repair_was_broken_off(

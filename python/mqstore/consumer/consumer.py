@@ -23,7 +23,7 @@ from mqstore.option_error import bad_argument
 from mqstore.options import parse_delay_levels
 from mqstore.store.arguments import check_timeout
 from mqstore.store.follower import place_in_log, where_to_go_on
-from mqstore.store.read_offset import log_end_behind
+from mqstore.store.read_offset import ReadOffset, log_end_behind, offset_in_queue
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -356,9 +356,13 @@ class Consumer:
 
     def _begin_anew_if_changed(self, queue: ProcessQueue) -> None:
         """Of a queue that was removed and has come as far again, or whose end was cut off."""
-        known = queue.phy_offset_before
-        offset = where_to_go_on(self._store, queue.topic, queue.queue_id, queue.next_offset, known)
-        if known >= 0 and offset != queue.next_offset:
+        known, before = queue.phy_offset_before, ReadOffset(queue.next_offset, queue.log_end)
+        if known < 0:
+            # It has pulled nothing yet, or nothing is left of what it did.
+            offset = offset_in_queue(self._store, queue.topic, queue.queue_id, before)
+        else:
+            offset = where_to_go_on(self._store, queue.topic, queue.queue_id, before.offset, known)
+        if offset != before.offset:
             queue.begin_anew(offset)
 
     def _phy_offset_before(self, queue: ProcessQueue) -> int:

@@ -1,6 +1,7 @@
 """Queues that retention emptied, but for lost messages: their newest files say how far they go, the log does not."""
 
 import os
+import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,8 @@ __all__ = ["CQ_STORE_UNIT_SIZE", "ExpiredQueue", "expired_queues", "put_back"]
 
 CQ_STORE_UNIT_SIZE = 20
 """Bytes of a unit."""
+_UNIT = struct.Struct(">qiq")
+"""Offset in the log, size, tags code."""
 
 
 class ExpiredQueue(NamedTuple):
@@ -93,10 +96,11 @@ def put_back(
             error.path, error.expected, error.found = str(target), expected, f"none in {places}"
             raise error
         target.parent.mkdir(parents=True)
-        content = found.read_bytes()
+        content = found.read_bytes()[: queue.unit_count * CQ_STORE_UNIT_SIZE]
         with target.open("xb") as file:
+            # Tags may stand in the queue's extension, which is not put back: a unit that leads there would be cut off.
+            file.write(b"".join(_UNIT.pack(offset, size, 0) for offset, size, _ in _UNIT.iter_unpack(content)))
             # What is empty in a queue file takes no space.
-            file.write(content[: queue.unit_count * CQ_STORE_UNIT_SIZE])
             file.truncate(file_size)
             file.flush()
             os.fsync(file.fileno())
