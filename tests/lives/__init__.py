@@ -1,0 +1,1 @@
+"""Random lives of whole stores, held against a model."""
