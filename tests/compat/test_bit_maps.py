@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,34 @@ def test_filters_of_the_broker_count_from_the_first_dispatch_on(java: JavaStore,
     with mqstore.open(tmp_path / "ours", "rw", **OURS):
         pass
     assert units(tmp_path / "ours") == units(tmp_path / "java")
+
+
+def test_a_message_behind_a_filters_birth_is_marked(tmp_path: Path) -> None:
+    time_ms = 1_700_000_000_000
+    registers = threading.local()
+
+    def clock() -> int:
+        nonlocal time_ms
+        time_ms += 1
+        now = time_ms
+        if getattr(registers, "is_under_way", False):
+            # Somebody puts, and dispatch comes to it, whenever the clock was looked at.
+            registers.is_under_way = False
+            ours.put("orders", b"", queue_id=0, properties={"price": "5"})
+            ours._reput()
+            registers.is_under_way = True
+        return now
+
+    with mqstore.open(tmp_path / "ours", "rw", clock=clock, **OURS) as ours:
+        ours.consumers.register_filter("orders", "all", "TRUE", 1)
+        registers.is_under_way = True
+        ours.consumers.register_filter("orders", "cheap", "price < 50", 1)
+        registers.is_under_way = False
+        kept = ours.consumers.filters.get("orders", "cheap")
+        assert kept is not None
+        behind = [
+            bit_map for _, stored_ms, bit_map in ours._ext_units("orders", 0, 0, 1000) if stored_ms > kept.born_time
+        ]
+        assert behind
+        for bit_map in behind:
+            assert all(bit_map[at // 8] >> at % 8 & 1 for at in kept.bit_pos)

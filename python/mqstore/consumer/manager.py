@@ -25,6 +25,7 @@ from mqstore.consumer.offsets import (
 )
 from mqstore.consumer.settings import ConsumerSettings, check_group, retry_topic
 from mqstore.errors import MQStoreError, ReadOnlyError
+from mqstore.options import FilterRow
 from mqstore.store.arguments import INT_MAX, checked_integer, checked_text
 from mqstore.store.byte_ranges import local_folder
 from mqstore.store.config_consumer_filter import ConsumerFilterManager
@@ -236,10 +237,12 @@ class ConsumerManager:
         Raises:
             StoreIOError: the file could not be written.
         """
-        self.filters.register(topic, group, expression, client_version)
+        self.filters.register(topic, group, expression, client_version, self._mark_by)
         self.filters.persist()
+
+    def _mark_by(self, filters: list[FilterRow]) -> None:
         if self._store.options.enable_calc_filter_bit_map:
-            for reason in self._store._set_filters(self.filters.bit_map_filters()):
+            for reason in self._store._set_filters(filters):
                 _log.error("%s: no bit maps for a filter: %s", self._store.path, reason)
 
     def remove(self, consumer: "Consumer") -> None:

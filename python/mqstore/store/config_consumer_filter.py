@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from mqstore.options import FilterRow
+from mqstore.store.arguments import LONG_MAX
 from mqstore.store.bloom_filter import BIT_NUM, HASH_COUNT, bit_positions
 from mqstore.store.config_manager import ConfigManager, Json, checked_int, checked_object, read_only
 
@@ -132,8 +133,18 @@ class ConsumerFilterManager(ConfigManager):
             and all(0 <= position < BIT_NUM for position in found.bit_pos)
         ]
 
-    def register(self, topic: str, group: str, expression: str, client_version: int) -> bool:
+    def register(
+        self,
+        topic: str,
+        group: str,
+        expression: str,
+        client_version: int,
+        mark: Callable[[list[FilterRow]], None] = lambda _filters: None,
+    ) -> bool:
         """Sets a group's SQL92 filter for a topic; an older one than is known changes nothing.
+
+        Where it is a new one, ``mark`` is called with all filters before it counts as born: a broker takes a message
+        that was stored behind that, and that has no mark, for one that does not pass.
 
         Gives whether anything changed. Source: ``register``.
         """
@@ -148,14 +159,17 @@ class ConsumerFilterManager(ConfigManager):
             if known is not None and (known.expression, known.bit_pos) == (expression, positions):
                 self._filters[topic, group] = replace(known, client_version=client_version, dead_time=0)
                 return True
-            self._filters[topic, group] = ConsumerFilterData(
+            made = ConsumerFilterData(
                 consumer_group=group,
                 topic=topic,
                 expression=expression,
-                born_time=self._now_ms(),
+                born_time=LONG_MAX,
                 client_version=client_version,
                 bit_pos=positions,
             )
+            self._filters[topic, group] = made
+            mark(self.bit_map_filters())
+            self._filters[topic, group] = replace(made, born_time=self._now_ms())
             return True
 
     def unregister(self, group: str) -> None:
