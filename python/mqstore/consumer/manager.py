@@ -243,7 +243,7 @@ class ConsumerManager:
     def _mark_by(self, filters: list[FilterRow]) -> None:
         if self._store.options.enable_calc_filter_bit_map:
             for reason in self._store._set_filters(filters):
-                _log.error("%s: no bit maps for a filter: %s", self._store.path, reason)
+                _log.error("%s: each message is marked as passing a filter: %s", self._store.path, reason)
 
     def remove(self, consumer: "Consumer") -> None:
         """A consumer was closed."""

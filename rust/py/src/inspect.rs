@@ -85,10 +85,9 @@ impl Store {
             .collect())
     }
 
-    /// Replaces the filters that bit maps are made for; gives why some have no part.
+    /// Replaces the filters that bit maps are made for; gives why some cannot be compiled.
     fn _set_filters(&self, py: Python<'_>, filters: Vec<FilterRow>) -> Vec<String> {
-        let config = self.core.config();
-        py.detach(|| config.filters.set(filters, config.compat))
+        py.detach(|| self.core.config().filters.set(filters))
     }
 
     fn _make_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<()> {

@@ -63,7 +63,7 @@ pub struct EngineOptions {
 impl From<EngineOptions> for StoreConfig {
     fn from(options: EngineOptions) -> Self {
         let filters = FilterTable::default();
-        filters.set(options.filters, options.compat);
+        filters.set(options.filters);
         Self {
             store_path_root_dir: options.store_path_root_dir,
             store_path_commit_log: options.store_path_commit_log,

@@ -16,11 +16,17 @@ pub type FilterBitMap = [u8; BIT_MAP_SIZE];
 
 /// A group's filter for a topic.
 #[derive(Debug, Clone)]
-pub struct GroupFilter {
-    /// What passes.
-    pub filter: SqlFilter,
+struct GroupFilter {
+    /// What passes; `None` where only a broker may know.
+    filter: Option<SqlFilter>,
     /// The group's bits, numbered from each byte's lowest on.
-    pub bit_positions: Vec<usize>,
+    bit_positions: Vec<usize>,
+}
+
+impl GroupFilter {
+    fn may_pass(&self, record: &Record<'_>) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.matches(record.properties))
+    }
 }
 
 /// The filters that maps are made for, by topic.
@@ -28,19 +34,16 @@ pub struct GroupFilter {
 pub struct FilterTable(RwLock<HashMap<Vec<u8>, Vec<GroupFilter>>>);
 
 impl FilterTable {
-    /// Replaces all filters: topic, bits and expression of each. Those that cannot be compiled have no
-    /// part, as in 4.9.3. Gives why, of each of them.
-    pub fn set(&self, filters: Vec<(String, Vec<usize>, String)>, compat: bool) -> Vec<String> {
+    /// Replaces all filters: topic, bits and expression of each. They are a broker's, which passes over what follows an
+    /// expression, as with `compat`; all messages pass those that cannot be compiled here, and that one may know. Gives
+    /// why they cannot, of each of them.
+    pub fn set(&self, filters: Vec<(String, Vec<usize>, String)>) -> Vec<String> {
         let mut table = HashMap::<Vec<u8>, Vec<GroupFilter>>::new();
         let mut refused = Vec::new();
         for (topic, bit_positions, expression) in filters {
-            match SqlFilter::compile(&expression, compat) {
-                Ok(filter) => {
-                    let of_topic = table.entry(topic.into_bytes()).or_default();
-                    of_topic.push(GroupFilter { filter, bit_positions });
-                }
-                Err(error) => refused.push(error.to_string()),
-            }
+            let compiled = SqlFilter::compile(&expression, true);
+            let filter = compiled.map_err(|error| refused.push(error.to_string())).ok();
+            table.entry(topic.into_bytes()).or_default().push(GroupFilter { filter, bit_positions });
         }
         *self.0.write() = table;
         refused
@@ -52,7 +55,7 @@ impl FilterTable {
         let table = self.0.read();
         let of_topic = table.get(record.topic)?;
         let mut map = FilterBitMap::default();
-        for group in of_topic.iter().filter(|group| group.filter.matches(record.properties)) {
+        for group in of_topic.iter().filter(|group| group.may_pass(record)) {
             for position in &group.bit_positions {
                 if let Some(byte) = map.get_mut(position / 8) {
                     *byte |= 1 << (position % 8);

@@ -11,7 +11,7 @@ use mqstore_core::format::sys_flag::{
 };
 use mqstore_core::index::KeyQuery;
 use mqstore_core::store::query::decode_record;
-use mqstore_core::store::{Mode, PutStep, Store};
+use mqstore_core::store::{Finishing, Mode, PutStep, Store};
 
 use crate::stores::{
     LOG_FILE_SIZE, bodies, config, fields, fill, log_file, message, numbers, open, open_with, patch, put,
@@ -260,7 +260,7 @@ fn which_filters_a_message_passes_is_said_where_both_options_are_on() {
         config.enable_consume_queue_ext = has_ext;
         config.enable_calc_filter_bit_map = has_maps;
         let filter = ("t".to_owned(), vec![0, 9], "color = 'red'".to_owned());
-        assert_eq!(config.filters.set(vec![filter], false), Vec::<String>::new());
+        assert_eq!(config.filters.set(vec![filter]), Vec::<String>::new());
         let store = open_with(config);
         for (topic, color) in [("t", "red"), ("t", "blue"), ("u", "red")] {
             put(&store, topic, 0, b"", &format!("color\x01{color}"));
@@ -280,6 +280,26 @@ fn which_filters_a_message_passes_is_said_where_both_options_are_on() {
         let found = [map_of("t", 0), map_of("t", 1), map_of("u", 0)];
         assert_eq!(found, expected, "extension {has_ext}, maps {has_maps}");
     }
+}
+
+/// A broker does not read a message of which a map says that it does not pass.
+#[test]
+fn what_a_broker_alone_can_compile_passes_as_far_as_is_known() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    (config.enable_consume_queue_ext, config.enable_calc_filter_bit_map) = (true, true);
+    let deep = format!("{}color = 'red'", "NOT ".repeat(400));
+    let filters = [(0, "color = 'red'"), (1, "color = 'red' b"), (2, &deep)];
+    let filters = filters.map(|(bit, expression)| ("t".to_owned(), vec![bit], expression.to_owned()));
+    assert_eq!(config.filters.set(filters.into()).len(), 1);
+    let store = open_with(config);
+    put(&store, "t", 0, b"", "color\x01red");
+    put(&store, "t", 0, b"", "color\x01blue");
+    store.reput().unwrap();
+    let queue = store.find_consume_queue("t", 0).unwrap();
+    let map_of =
+        |index| queue.ext(queue.unit(index).unwrap().unwrap().tags_code).unwrap().unwrap().filter_bit_map;
+    assert_eq!([map_of(0)[0], map_of(1)[0]], [0b111, 0b100]);
 }
 
 /// A record that leads behind its file's end is not one whose rest is to come.
@@ -345,7 +365,10 @@ fn a_light_queue_that_cannot_be_a_folder_is_left_out() {
     config.enable_multi_dispatch = true;
     let store = open_with(config);
     put(&store, "t", 0, b"to no other queue", "");
-    put(&store, "t", 0, b"body", "INNER_MULTI_DISPATCH\x01../../x,ok");
+    // A put of it is refused.
+    let properties = "INNER_MULTI_DISPATCH\x01../../x,ok\x02INNER_MULTI_QUEUE_OFFSET\x017,7";
+    let record = record_bytes(&fields("t", 0, b"body", properties), 0, 0);
+    store.append_records(&[&record], &Finishing::default(), &mut Vec::new()).unwrap();
     assert_eq!(bodies(&store, "ok", 0), ["body"]);
     let light = store.find_consume_queue("ok", 0).unwrap();
     assert_eq!((light.min_offset_in_queue(), light.max_offset_in_queue()), (0, 1), "its own offset");
