@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::{Bodies, without_bodies};
 use crate::error::{Error, Result};
 use crate::format::be;
+use crate::format::java_string::decode;
 use crate::format::message::{
     self, Check, Decoded, END_FILE_MIN_BLANK_LENGTH, FIXED_SIZE, MAGIC_CODE_AT, MAX_HEAD_SIZE,
     MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2, PHYSICAL_OFFSET_AT, Record, RecordFault,
@@ -31,6 +32,9 @@ const FIRST_READ: u64 = 64 << 10;
 const READS_GROW_BY: u64 = 16;
 /// A bad record is not taken to be larger than this.
 const MAX_BAD_SIZE: u64 = 8 << 20;
+
+/// Most bytes of a folder's name.
+const MAX_NAME_LENGTH: usize = 255;
 
 /// How a walk ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,9 +88,17 @@ pub fn check_record(record: &Record<'_>, offset: u64) -> std::result::Result<(),
 /// # Errors
 /// The fault.
 pub fn check_topic(topic: &[u8]) -> std::result::Result<(), RecordFault> {
-    let bad =
-        topic.is_empty() || topic == b"." || topic == b".." || memchr::memchr2(b'/', 0, topic).is_some();
+    let bad = topic.is_empty()
+        || topic == b"."
+        || topic == b".."
+        || memchr::memchr2(b'/', 0, topic).is_some()
+        || is_longer_than_names(topic);
     if bad { Err(RecordFault::Topic { len: u32::try_from(topic.len()).unwrap_or(u32::MAX) }) } else { Ok(()) }
+}
+
+fn is_longer_than_names(topic: &[u8]) -> bool {
+    topic.len() > MAX_NAME_LENGTH / char::REPLACEMENT_CHARACTER.len_utf8()
+        && decode(topic).len() > MAX_NAME_LENGTH
 }
 
 /// Walks the records from `from`, a boundary, up to `to`; the visitor gets a record's bytes too.

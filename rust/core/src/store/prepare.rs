@@ -132,6 +132,7 @@ impl Store {
         encoded: &mut Vec<u8>,
     ) -> Checked<Prepared<'a>> {
         let begin = encoded.len();
+        self.check_further_queues(&message.properties)?;
         let elsewhere = match self.rewritten(message)? {
             Some(rewritten) => {
                 properties::encode_into(&rewritten.properties, encoded);
@@ -198,6 +199,21 @@ impl Store {
         match properties::without(encoded, properties::INNER_MULTI_QUEUE_OFFSET) {
             Cow::Borrowed(_) => None,
             Cow::Owned(own) => Some(own),
+        }
+    }
+
+    /// Whether further queues that properties name can have folders: those that cannot would be passed over.
+    fn check_further_queues(&self, properties: &Properties<'_>) -> Checked<()> {
+        if !self.config.enable_multi_dispatch {
+            return Ok(());
+        }
+        let names = find(properties, properties::INNER_MULTI_DISPATCH).map(split_java).unwrap_or_default();
+        match names.into_iter().find(|name| !name.is_empty() && check_topic(name).is_err()) {
+            None => Ok(()),
+            Some(name) => {
+                let reason = "it becomes a folder's name and cannot be one";
+                Err(PutRefusal::illegal("INNER_MULTI_DISPATCH", String::from_utf8_lossy(name), reason))
+            }
         }
     }
 

@@ -190,6 +190,12 @@ fn a_topic_can_name_a_folder() {
         let fault = RecordFault::Topic { len: u32::try_from(topic.len()).unwrap() };
         assert_eq!(check_topic(topic.as_bytes()), Err(fault), "{topic:?}");
     }
+    // The folder's name has three bytes for each that is no UTF-8.
+    for (longest, one_more) in [(vec![b'x'; 255], vec![b'x'; 256]), (vec![0xFF; 85], vec![0xFF; 86])] {
+        assert_eq!(check_topic(&longest), Ok(()));
+        let fault = RecordFault::Topic { len: u32::try_from(one_more.len()).unwrap() };
+        assert_eq!(check_topic(&one_more), Err(fault));
+    }
 }
 
 proptest! {

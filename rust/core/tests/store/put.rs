@@ -251,6 +251,45 @@ fn a_further_queue_that_is_named_twice_gets_a_message_once() {
 }
 
 #[test]
+fn a_further_queue_whose_name_no_folder_can_have_is_refused() {
+    for compat in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let mut config = config(root.path());
+        (config.enable_lmq, config.enable_multi_dispatch, config.compat) = (true, true, compat);
+        let store = open_with(config.clone());
+        let longest = "x".repeat(255);
+        for name in [&format!("{longest}x"), "../a", ".", "a\0"] {
+            for others in ["", "\x02DELAY\x011", "\x02MQSTORE_DELIVER_AT\x011001000"] {
+                let properties = format!("INNER_MULTI_DISPATCH\x01%LMQ%a,{name}{others}");
+                let found = status(&store, &message("t", 0, b"", &properties));
+                assert_eq!(found, PutMessageStatus::MessageIllegal, "{properties:?}");
+            }
+        }
+        put(&store, "t", 0, b"0", &format!("INNER_MULTI_DISPATCH\x01a,,{longest}"));
+        // A record of another store may have such a name.
+        let record = {
+            let other = tempfile::tempdir().unwrap();
+            let other = open(other.path());
+            put(
+                &other,
+                "t",
+                0,
+                b"1",
+                &format!("INNER_MULTI_DISPATCH\x01{longest}x,a\x02INNER_MULTI_QUEUE_OFFSET\x017,7"),
+            );
+            other.record_at(0).unwrap().unwrap().to_vec()
+        };
+        store.append_records(&[&record], &Finishing::default(), &mut Vec::new()).unwrap();
+        store.flush_everything().unwrap();
+        drop(store);
+        let store = open_with(config);
+        assert_eq!(bodies(&store, "t", 0), ["0", "1"]);
+        assert_eq!(bodies(&store, "a", 0), ["0", "1"]);
+        assert_eq!(bodies(&store, &longest, 0), ["0"]);
+    }
+}
+
+#[test]
 fn a_put_that_goes_on_waits_for_what_it_put_before() {
     let root = tempfile::tempdir().unwrap();
     let mut config = config(root.path());
