@@ -31,6 +31,9 @@ const OS_PAGE_CACHE_BUSY_LIMIT_MS: i64 = 10_000_000;
 /// on a record without any.
 const LEAST_PROPERTIES: &[u8] = b"WAIT\x01true";
 
+/// Most bytes of an offset as text, and the comma behind it.
+const OFFSET_SIZE: usize = 20;
+
 /// The outcome of a check.
 pub(super) type Checked<T> = Result<T, PutRefusal>;
 
@@ -183,9 +186,10 @@ impl Store {
             wait_store_msg_ok: waits(&message.properties),
         };
         let fields = prepared.record(&self.config, message, encoded).fields;
-        self.check_sizes(&fields)?;
+        let added_later = self.added_later(fields.topic, &message.properties);
+        self.check_sizes(&fields, added_later)?;
         if fields.topic != message.topic {
-            self.check_fits_file(&RecordFields { topic: message.topic, ..fields })?;
+            self.check_fits_file(&RecordFields { topic: message.topic, ..fields }, added_later)?;
         }
         Ok(prepared)
     }
@@ -220,6 +224,22 @@ impl Store {
     /// The further queues that properties name, where the store has such.
     fn multi<'a>(&self, properties: impl FnOnce() -> JavaHashMap<'a>) -> Option<Multi<'a>> {
         if self.config.enable_multi_dispatch { multi_dispatch(properties()) } else { None }
+    }
+
+    /// Bytes that the properties of a message have more, at the most, once it does not wait in its topic any more: its
+    /// offsets in further queues.
+    fn added_later(&self, topic: &[u8], properties: &Properties<'_>) -> usize {
+        if !self.config.enable_multi_dispatch
+            || !matches!(topic, SCHEDULE_TOPIC | TIMED_TOPIC | TRANS_HALF_TOPIC)
+        {
+            return 0;
+        }
+        let names = find(properties, properties::INNER_MULTI_DISPATCH).map(split_java).unwrap_or_default();
+        if names.is_empty() {
+            0
+        } else {
+            properties::INNER_MULTI_QUEUE_OFFSET.len() + 2 + names.len() * OFFSET_SIZE
+        }
     }
 
     /// What becomes of a message that is not to be got at once; `None` for others.
@@ -311,8 +331,9 @@ impl Store {
     }
 
     /// Source: `MessageExtEncoder.encode`.
-    fn check_sizes(&self, fields: &RecordFields<'_>) -> Checked<()> {
-        if fields.properties_size() > MAX_PROPERTIES_LENGTH {
+    fn check_sizes(&self, fields: &RecordFields<'_>, added_later: usize) -> Checked<()> {
+        let properties_size = fields.properties_size() + added_later;
+        if properties_size > MAX_PROPERTIES_LENGTH {
             let in_chars = std::str::from_utf8(fields.properties).map_or(0, utf16_len);
             let status = if self.config.compat && in_chars <= MAX_PROPERTIES_LENGTH {
                 PutMessageStatus::PropertiesSizeExceeded
@@ -320,12 +341,7 @@ impl Store {
                 PutMessageStatus::MessageIllegal
             };
             let reason = format!("properties have at most {MAX_PROPERTIES_LENGTH} bytes");
-            return Err(PutRefusal::new(
-                status,
-                "properties",
-                format!("{} bytes", fields.properties_size()),
-                reason,
-            ));
+            return Err(PutRefusal::new(status, "properties", format!("{properties_size} bytes"), reason));
         }
         let size = fields.record_size();
         if size > self.config.max_message_size as usize {
@@ -336,9 +352,10 @@ impl Store {
     }
 
     /// A message that waits has a longer record once it is delivered, where its topic is longer than the one in
-    /// which it waits.
-    fn check_fits_file(&self, delivered: &RecordFields<'_>) -> Checked<()> {
-        let (size, file_size) = (delivered.record_size(), self.config.mapped_file_size_commit_log);
+    /// which it waits, or its properties are.
+    fn check_fits_file(&self, delivered: &RecordFields<'_>, added_later: usize) -> Checked<()> {
+        let size = delivered.record_size() + added_later;
+        let file_size = self.config.mapped_file_size_commit_log;
         if num::offset(size + END_FILE_MIN_BLANK_LENGTH) <= file_size {
             return Ok(());
         }
@@ -384,7 +401,7 @@ impl Store {
                 body: item.body,
                 ..fields(&self.config, shared, shared.topic, shared.queue_id, &all)
             };
-            self.check_sizes(&fields)?;
+            self.check_sizes(&fields, 0)?;
             total += fields.record_size();
             merged.push(all);
         }

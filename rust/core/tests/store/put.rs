@@ -344,6 +344,32 @@ fn a_delayed_message_that_will_fit_no_file_is_refused() {
     assert_eq!(delivered(&store), 2);
 }
 
+#[test]
+fn a_delayed_message_without_room_for_its_offsets_in_further_queues_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = StoreConfig { enable_multi_dispatch: true, ..config(root.path()) };
+    config.mapped_file_size_commit_log = 1 << 20;
+    let store = open_with(config);
+    let names = ["a"; 100].join(",");
+    let mut sizes = Vec::new();
+    for waiting in ["DELAY\x011", "MQSTORE_DELIVER_AT\x011001000"] {
+        // Its offsets are among its properties once it is delivered.
+        let longest = (0..=32_767).rev().find(|&size| {
+            let properties =
+                format!("{waiting}\x02INNER_MULTI_DISPATCH\x01{names}\x02v\x01{}", "v".repeat(size));
+            try_put(&store, &message("t", 0, b"", &properties)).is_ok()
+        });
+        sizes.push(longest.unwrap());
+    }
+    assert!(sizes.iter().all(|size| *size > 29_000), "{sizes:?}");
+    store.reput().unwrap();
+    store.clock.set(1_002_000);
+    let level = store.deliver_level(1, 0, 10).unwrap();
+    let timed = store.deliver_timed(10).unwrap();
+    assert_eq!((level.undeliverable, timed.undeliverable), (Vec::new(), Vec::new()));
+    assert_eq!((bodies(&store, "t", 0).len(), bodies(&store, "a", 0).len()), (2, 2));
+}
+
 /// A clock that each look moves by a millisecond: an append looks once it has the log's lock.
 #[derive(Debug)]
 struct Ticking(std::sync::atomic::AtomicI64);
