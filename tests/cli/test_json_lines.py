@@ -167,9 +167,13 @@ def test_a_number_is_a_property_as_it_is_written(store: mqstore.MessageStore) ->
 
 
 def test_what_is_refused_is_an_answer_as_of_the_java_driver(tmp_path: Path) -> None:
-    lines = '{"topic": ""}\n{"topic": "t"}\n'
-    result = CliRunner().invoke(main, ["put", str(tmp_path / "store"), *OPTIONS], input=lines)
-    assert result.exit_code == 0
-    assert [json.loads(line)["status"] for line in result.stdout.splitlines()] == ["MESSAGE_ILLEGAL", "PUT_OK"]
+    a_batch = json.dumps({"topic": "t", "batch": [{"properties": {"a": "\x02"}}]})
+    lines = f'{{"topic": ""}}\n{a_batch}\n{{"topic": "t"}}\n'
+    for compat, batch in (("true", "PUT_OK"), ("false", "MESSAGE_ILLEGAL")):
+        put = ["put", str(tmp_path / compat), *OPTIONS, "-o", f"compat={compat}"]
+        result = CliRunner().invoke(main, put, input=lines)
+        assert result.exit_code == 0
+        found = [json.loads(line)["status"] for line in result.stdout.splitlines()]
+        assert found == ["MESSAGE_ILLEGAL", batch, "PUT_OK"]
     told = " ".join(CliRunner().invoke(main, ["put", "--help"]).stdout.split())
     assert "as MESSAGE_ILLEGAL: the next line is put all the same, and the command ends with 0" in told

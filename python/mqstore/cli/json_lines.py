@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 from mqstore import _native
 from mqstore._native import DispatchRequest, Message, PutMessageResult
+from mqstore.errors import MessageIllegalError
+from mqstore.status import PutMessageStatus
 from mqstore.store.config_json import Fraction
 from mqstore.store.delayed import DELIVER_AT
 from mqstore.store.message_store import MessageStore
@@ -145,7 +147,11 @@ def put_lines(store: MessageStore, lines: Iterable[str]) -> Iterator[str]:
         if "sleep" in item:
             time.sleep(item["sleep"] / 1000)
             continue
-        yield _line(_put_result(_put(store, item)))
+        try:
+            result = _put_result(_put(store, item))
+        except MessageIllegalError:  # a batch that cannot be encoded
+            result = {"status": PutMessageStatus.MESSAGE_ILLEGAL.value}
+        yield _line(result)
 
 
 # ---- dump --------------------------------------------------------------------------------------
