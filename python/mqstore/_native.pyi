@@ -1136,6 +1136,9 @@ class LogView:
     def queue_file_size(self) -> int:
         """Bytes of a queue file: what the store's have, else what the options say."""
     @property
+    def ext_file_size(self) -> int:
+        """Bytes of a file of queues' extensions, likewise; what the options say where there are to be none."""
+    @property
     def index_shape(self) -> tuple[int, int]:
         """Slots and entries of an index file, likewise."""
     def boundary(self, offset: int) -> int:

@@ -238,6 +238,7 @@ def _begin(store: str, out: Path, asked: Mapping[str, Any]) -> _Plan:
     slots, entries = view.index_shape
     sizes = {
         "mapped_file_size_consume_queue": view.queue_file_size,
+        "mapped_file_size_consume_queue_ext": view.ext_file_size,
         "max_hash_slot_num": slots,
         "max_index_num": entries,
     }

@@ -1,8 +1,6 @@
 """How large a store's files are: what is made anew has the same sizes, or the store would open nowhere."""
 
 import contextlib
-from collections import Counter
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from mqstore import _native
@@ -37,19 +35,10 @@ class FileSizes(NamedTuple):
 def file_sizes(view: _native.LogView, options: StoreOptions) -> FileSizes:
     """The sizes that a store has; of what it has no file, or none that can be used, what its options say."""
     queue = options.engine(compat=False, truncate_on_damage=False, pread=False).mapped_file_size_consume_queue
+    extension = options.mapped_file_size_consume_queue_ext
     hash_slots, index_entries = options.max_hash_slot_num, options.max_index_num
     with contextlib.suppress(MQStoreError):
-        queue = view.queue_file_size
+        queue, extension = view.queue_file_size, view.ext_file_size
     with contextlib.suppress(MQStoreError):
         hash_slots, index_entries = view.index_shape
-    return FileSizes(queue, _extension_size(options), hash_slots, index_entries)
-
-
-def _extension_size(options: StoreOptions) -> int:
-    """The size that most files have: one may be cut."""
-    given = options.mapped_file_size_consume_queue_ext
-    if not options.enable_consume_queue_ext:
-        return given
-    files = (Path(options.store_path_root_dir) / "consumequeue_ext").glob("*/*/*")
-    sizes = Counter(size for path in files if path.is_file() and (size := path.stat().st_size) > 0)
-    return max(sizes, key=lambda size: (sizes[size], size), default=given)
+    return FileSizes(queue, extension, hash_slots, index_entries)

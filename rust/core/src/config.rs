@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::consume_queue::EXT_FILE_SIZES;
 use crate::error::{Error, Result};
 use crate::filter::bit_map::FilterTable;
 use crate::format::cq_unit::CQ_STORE_UNIT_SIZE;
@@ -287,7 +288,7 @@ impl StoreConfig {
             return bad("mappedFileSizeConsumeQueue", queue, "it must be a multiple of 20, up to 2 GiB");
         }
         let ext = self.mapped_file_size_consume_queue_ext;
-        if self.enable_consume_queue_ext && !(64..=int_max).contains(&ext) {
+        if self.enable_consume_queue_ext && !EXT_FILE_SIZES.contains(&ext) {
             return bad("mappedFileSizeConsumeQueueExt", ext, "it must be between 64 bytes and 2 GiB");
         }
         let IndexShape { hash_slot_num, index_num } = self.index_shape;

@@ -386,6 +386,19 @@ impl LogView {
         Ok(self.queues()?.file_size())
     }
 
+    /// Bytes of a file of queues' extensions, likewise; what the options say where there are to be none.
+    ///
+    /// # Errors
+    /// Where a folder can't be listed.
+    pub fn ext_file_size(&self) -> Result<u64> {
+        let given = self.config.mapped_file_size_consume_queue_ext;
+        if !self.config.enable_consume_queue_ext {
+            return Ok(given);
+        }
+        let listing = QueueListing::read(&*self.fs, &self.config.store_path_consume_queue_ext(), None)?;
+        Ok(listing.ext_file_size(given))
+    }
+
     /// Slots and entries of an index file: what the store's have, where their size does not say that
     /// they were made with other options than these, else what the options say.
     ///

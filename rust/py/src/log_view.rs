@@ -87,6 +87,11 @@ impl LogView {
     }
 
     #[getter]
+    fn ext_file_size(&self, py: Python<'_>) -> PyResult<u64> {
+        interruptible_alone(py, || self.core.ext_file_size())
+    }
+
+    #[getter]
     fn index_shape(&self, py: Python<'_>) -> PyResult<(u32, u32)> {
         let shape = interruptible_alone(py, || self.core.index_shape())?;
         Ok((shape.hash_slot_num, shape.index_num))

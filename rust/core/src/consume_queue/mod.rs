@@ -28,6 +28,7 @@ pub use lookup::{Boundary, FoundByTime};
 pub(crate) use place::{PlaceRule, UnitPlace};
 
 use ext::ConsumeQueueExt;
+pub(crate) use ext::FILE_SIZES as EXT_FILE_SIZES;
 use store_times::TimeSamples;
 use tailed_files::{Found, TailedFiles};
 

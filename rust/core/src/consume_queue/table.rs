@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use super::tailed_files::{Changed, TailedFiles};
-use super::{ConsumeQueue, NewUnit, PutUnit, UNIT};
+use super::{ConsumeQueue, NewUnit, PutUnit, UNIT, ext};
 use crate::commit_log::scan::check_topic;
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::config::StoreConfig;
@@ -37,6 +37,7 @@ pub struct QueueTable {
     access: Access,
     memory_only: bool,
     file_size: u64,
+    ext_file_size: u64,
     budget: Arc<MapBudget>,
     queues: RwLock<HashMap<QueueKey, Arc<ConsumeQueue>>>,
     /// Held while a new queue's folders are looked at, which nobody waits for who only asks for a queue.
@@ -95,6 +96,12 @@ impl QueueListing {
         self.queues.contains_key(&(topic.to_owned(), queue_id))
     }
 
+    /// Where it is what the folder of extensions holds: bytes of a file.
+    #[must_use]
+    pub fn ext_file_size(&self, given: u64) -> u64 {
+        ext::file_size(&self.queues.values(), given)
+    }
+
     /// How many queues there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -149,6 +156,12 @@ fn topic_folders(fs: &dyn FileSystem, root: &Path, topics: Option<&[String]>) ->
     Ok(found)
 }
 
+/// The folder of a queue's extension, where there are such.
+fn ext_folder(config: &StoreConfig, topic: &str, queue_id: i32) -> Option<PathBuf> {
+    let folder = || config.store_path_consume_queue_ext().join(topic).join(queue_id.to_string());
+    config.enable_consume_queue_ext.then(folder)
+}
+
 impl QueueTable {
     /// The queues of a listing.
     ///
@@ -160,9 +173,16 @@ impl QueueTable {
         access: Access,
         listing: &QueueListing,
     ) -> Result<Self> {
+        let folders: Vec<_> = listing
+            .queues
+            .keys()
+            .filter_map(|(topic, queue_id)| ext_folder(&config, topic, *queue_id))
+            .collect();
+        let ext_files = each_of_many(&folders, fs.is_remote(), |folder| Listing::read_derived(&*fs, folder))?;
         let table = Self {
             memory_only: access != Access::MapWrite,
             file_size: listing.file_size.unwrap_or(config.mapped_file_size_consume_queue),
+            ext_file_size: ext::file_size(&ext_files.iter(), config.mapped_file_size_consume_queue_ext),
             budget: MapBudget::new(config.max_open_queue_files),
             config,
             fs,
@@ -175,37 +195,38 @@ impl QueueTable {
             in_memory: AtomicUsize::new(0),
             lmq_count: AtomicUsize::new(0),
         };
+        let mut ext_files = ext_files.into_iter();
         for ((topic, queue_id), files) in &listing.queues {
-            let queue = table.make(topic, *queue_id, files)?;
+            let queue = table.make(topic, *queue_id, files, ext_files.next().as_ref());
             let key = QueueKey { topic: topic.as_bytes().into(), queue_id: *queue_id };
             table.insert(key, queue);
         }
         Ok(table)
     }
 
-    fn make(&self, topic: &str, queue_id: i32, files: &Listing) -> Result<Arc<ConsumeQueue>> {
-        let options = |root: PathBuf, file_size| FileQueueOptions {
-            paths: vec![root.join(topic).join(queue_id.to_string())],
-            read_only_paths: Vec::new(),
-            file_size,
-            access: self.access,
-            budget: Some(Arc::clone(&self.budget)),
-        };
-        let tailed = |options, listing: &Listing| {
+    /// A queue of these files, and of those of its extension where it has one.
+    fn make(
+        &self,
+        topic: &str,
+        queue_id: i32,
+        files: &Listing,
+        ext_files: Option<&Listing>,
+    ) -> Arc<ConsumeQueue> {
+        let tailed = |folder: PathBuf, file_size, listing: &Listing| {
+            let options = FileQueueOptions {
+                paths: vec![folder],
+                read_only_paths: Vec::new(),
+                file_size,
+                access: self.access,
+                budget: Some(Arc::clone(&self.budget)),
+            };
             TailedFiles::new(FileQueue::new(Arc::clone(&self.fs), options, listing), self.memory_only)
         };
-        let units = tailed(options(self.config.store_path_consume_queue(), self.file_size), files);
-        let ext = if self.config.enable_consume_queue_ext {
-            let options = options(
-                self.config.store_path_consume_queue_ext(),
-                self.config.mapped_file_size_consume_queue_ext,
-            );
-            let listing = options.paths.first().map(|folder| Listing::read_derived(&*self.fs, folder));
-            Some(tailed(options, &listing.transpose()?.unwrap_or_default()))
-        } else {
-            None
-        };
-        Ok(Arc::new(ConsumeQueue::new(topic, queue_id, self.config.compat, units, ext)))
+        let folder = self.config.store_path_consume_queue().join(topic).join(queue_id.to_string());
+        let units = tailed(folder, self.file_size, files);
+        let ext = ext_folder(&self.config, topic, queue_id).zip(ext_files);
+        let ext = ext.map(|(folder, files)| tailed(folder, self.ext_file_size, files));
+        Arc::new(ConsumeQueue::new(topic, queue_id, self.config.compat, units, ext))
     }
 
     fn insert(&self, key: QueueKey, queue: Arc<ConsumeQueue>) {
@@ -252,7 +273,9 @@ impl QueueTable {
         if let Some(found) = self.get(decoded) {
             return Ok(found);
         }
-        let made = self.make(&topic, queue.queue_id, &Listing::default())?;
+        let ext_folder = ext_folder(&self.config, &topic, queue.queue_id);
+        let ext_files = ext_folder.map(|folder| Listing::read_derived(&*self.fs, &folder)).transpose()?;
+        let made = self.make(&topic, queue.queue_id, &Listing::default(), ext_files.as_ref());
         made.discard_orphaned_ext()?;
         self.insert(decoded.into(), Arc::clone(&made));
         Ok(made)

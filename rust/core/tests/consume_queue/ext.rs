@@ -59,6 +59,30 @@ fn units_of_the_extension_are_found_over_files_closings_and_crashes() {
     assert_eq!(tree(root.path()), before);
 }
 
+/// 4.9.3 starts on no store with files of other lengths than it is told.
+#[test]
+fn files_of_the_extension_are_as_large_as_those_that_are_there() {
+    for given in [48 << 20, 70] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        put_tagged(&store, 0..23);
+        store.close().unwrap();
+        let mut config = config(root.path());
+        config.enable_consume_queue_ext = true;
+        config.mapped_file_size_consume_queue_ext = given;
+        check(&try_open(config.clone(), Mode::Read).unwrap(), 23);
+        let store = open_with(config.clone());
+        check(&store, 23);
+        put_tagged(&store, 23..30);
+        put(&store, "another", 0, b"", "");
+        store.close().unwrap();
+        let files: Vec<_> = tree(&root.path().join("consumequeue_ext")).into_values().flatten().collect();
+        assert_eq!(files.len(), 9);
+        assert!(files.iter().all(|file| file.len() == 100), "{given}");
+        check(&open_with(config), 30);
+    }
+}
+
 #[test]
 fn a_destroyed_queue_takes_its_extension_with_it() {
     let root = tempfile::tempdir().unwrap();
