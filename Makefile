@@ -44,11 +44,13 @@ RUNS ?= 80
 PAGES ?= 1000
 IMAGES ?= 100
 DAMAGES ?= 500
+LIVES ?= 500
 torture: $(VENV)/engine-dev
 	MQSTORE_FLIPS=1 MQSTORE_PAGES=$(PAGES) cargo test -p mqstore-core --test damage -- --nocapture
 	MQSTORE_RUNS=$(RUNS) cargo test -p mqstore-core --test crash -- --nocapture
 	MQSTORE_KILLS=$(KILLS) MQSTORE_IMAGES_COUNT=$(IMAGES) $(BIN)/pytest -q --timeout=0 tests/crash
 	MQSTORE_DAMAGES=$(DAMAGES) $(BIN)/pytest -q --timeout=0 tests/verify/test_random_damage.py
+	MQSTORE_LIVES=$(LIVES) MQSTORE_STEPS=250 $(BIN)/pytest -q --timeout=0 tests/lives
 
 # Any bytes against each decoder, filters, both sides of replication and recovery, FUZZ_SECONDS for each. Needs a nightly compiler
 # and cargo-fuzz.
