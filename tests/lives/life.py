@@ -56,6 +56,7 @@ class Life:
         self._options |= _LIGHT if self._rnd.random() < 0.3 else {}
         self._options |= self._rnd.choice([{}, {}, {"flushDiskType": "SYNC_FLUSH"}, _POOL])
         self._kept_for = ["g1a"] if self._rnd.random() < 0.3 else []
+        self._log_folders = self._rnd.choice([["commitlog"], ["commitlog"], ["log 1", "log 2"]])
         self._path = folder / "0"
         self._open()
 
@@ -65,6 +66,7 @@ class Life:
             self._put: 30,
             self._put_many: 8,
             self._put_batch: 4,
+            self._import: 3,
             self._prepare: 6,
             self._end_transaction: 3,
             self._check_transactions: 3,
@@ -98,9 +100,14 @@ class Life:
 
     # ---- opening and closing --------------------------------------------------------------------
 
+    def _options_in(self, folder: Path) -> dict[str, Any]:
+        """The options of the store where it lies in a folder."""
+        return self._options | {"storePathCommitLog": ",".join(str(folder / name) for name in self._log_folders)}
+
     def _open(self) -> None:
         kept = mqstore.Retention(keep_unread_of=self._kept_for)
-        self._store = mqstore.open(self._path, "rw", clock=self._clock, retention=kept, **self._options)
+        options = self._options_in(self._path)
+        self._store = mqstore.open(self._path, "rw", clock=self._clock, retention=kept, **options)
         # It is not started: its passes are steps.
         self._schedule = ScheduleMessageService(self._store)
         self._schedule.persist()
@@ -248,6 +255,19 @@ class Life:
         )
         self._is_put([put for put, _ in made], self._store.put_messages(batch))
 
+    def _import(self) -> None:
+        """Messages of another store that has them in queues of the same names."""
+        folder = self._next_folder()
+        with mqstore.open(folder, "rw", clock=self._clock, **(_SMALL | _LIGHT)) as other:
+            puts = []
+            for put, properties in self._new_ones(self._rnd.choice([1, 5])):
+                own: dict[str, Any] = {"keys": list(put.keys) or None, "tags": put.tags, "properties": properties}
+                other.put(put.topic, put.body, queue_id=put.queue_id, **own)
+                puts.append(put)
+            done = self._store.append_records(list(other.select(TOPICS)))
+        self._is_put(puts, done)
+        shutil.rmtree(folder)
+
     def _is_put(self, puts: list[Put], done: mqstore.PutMessageResult) -> None:
         assert done.is_ok, done
         assert done.store_timestamp is not None
@@ -360,7 +380,8 @@ class Life:
     # ---- what goes ------------------------------------------------------------------------------
 
     def _expire(self) -> None:
-        for file in sorted((self._path / "commitlog").iterdir())[: self._rnd.choice([1, 2, 5])]:
+        files = [file for name in self._log_folders for file in (self._path / name).glob("0*")]
+        for file in sorted(files, key=lambda file: file.name)[: self._rnd.choice([1, 2, 5])]:
             os.utime(file, (0, 0))
         if self._store.execute_delete_files_manually():
             went = self._expected.expired(self._store.get_min_phy_offset())
@@ -382,16 +403,20 @@ class Life:
     # ---- repairs, and changes of role -----------------------------------------------------------
 
     def _verify(self) -> None:
-        assert [found for found in verify(self._path, **self._options)[1] if found.kind != "offset_gap"] == []
+        assert [
+            found for found in verify(self._path, **self._options_in(self._path))[1] if found.kind != "offset_gap"
+        ] == []
 
     def _repair(self) -> None:
         self._close_store()
         self._close_reader()
         to = self._next_folder() if self._rnd.random() < 0.5 else None
-        done = repair(self._path, to, **self._options)
+        done = repair(self._path, to, **self._options_in(self._path))
         assert (done.lost, done.holes) == ((), ())
         if to is not None:
             self._move_to(to)
+            self._log_folders = ["commitlog"]
+            self._drop_copy()
         self._open()
         self._see_new()
 
@@ -413,10 +438,13 @@ class Life:
         if self._old is None or self._store.get_min_phy_offset() >= self._old[1]:
             return
         self._close_store()
-        given = {name: value for name, value in self._options.items() if name not in _POOL} | FAST
+        given, of_slave = (
+            {name: value for name, value in self._options_in(path).items() if name not in _POOL} | FAST
+            for path in (self._path, self._old[0])
+        )
         master = mqstore.open(self._path, "rw", clock=self._clock, **given)
-        of_slave = {"brokerRole": "SLAVE", "haMasterAddress": str(master.replication.listen_address)}
-        slave = mqstore.open(self._old[0], "rw", clock=self._clock, **(given | of_slave))
+        of_slave |= {"brokerRole": "SLAVE", "haMasterAddress": str(master.replication.listen_address)}
+        slave = mqstore.open(self._old[0], "rw", clock=self._clock, **of_slave)
         wait_equal(master, slave)
         for store in (master, slave):
             self._expected.compare(store, self._rnd)
@@ -475,12 +503,13 @@ class Life:
         self._dispatch()
         self._expected.compare(self._store, self._rnd)
         if self._rnd.random() < 0.3:
-            with mqstore.open(self._path, clock=self._clock, **self._options) as fresh:
+            with mqstore.open(self._path, clock=self._clock, **self._options_in(self._path)) as fresh:
                 self._expected.compare(fresh, self._rnd)
         if self._rnd.random() < 0.1:
             self._close_reader()
         if self._reader is None:
             is_pread = self._rnd.random() < 0.5
-            self._reader = mqstore.open(self._path, clock=self._clock, pread=is_pread, **self._options)
+            options = self._options_in(self._path)
+            self._reader = mqstore.open(self._path, clock=self._clock, pread=is_pread, **options)
         self._reader.refresh()
         self._expected.compare(self._reader, self._rnd)
