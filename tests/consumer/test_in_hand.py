@@ -85,15 +85,76 @@ def test_a_queue_whose_end_was_cut_off_goes_on_there(tmp_path: Path) -> None:
     with mqstore.open(path) as reader:
         consumer = reader.consumer("g", "t", from_where="first", timeout=0.1)
         assert len(list(consumer)) == 10
-        with (path / "commitlog" / f"{0:020}").open("r+b") as log:
-            log.seek((puts[7].wrote_offset or 0) + 4)
-            log.write(b"\0")
+        damage(path, puts[7])
         with open_rw(path, on_damage="truncate") as store:
             reader.refresh()
             assert consumer.poll(0) is None
             store.put_many("t", [b"a", b"b"], queue_id=0)
             reader.refresh()
             assert [bytes(message.body) for message in consumer] == [b"a", b"b"]
+
+
+def damage(path: Path, put: mqstore.PutMessageResult) -> None:
+    """Damages a message in the log."""
+    with (path / "commitlog" / f"{0:020}").open("r+b") as log:
+        log.seek((put.wrote_offset or 0) + 4)
+        log.write(b"\0")
+
+
+def test_what_is_in_hand_of_a_queue_whose_end_was_cut_off_comes_again(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with open_rw(path) as store:
+        puts = [store.put("t", b"%d" % number, queue_id=0) for number in range(10)]
+    with mqstore.open(path) as reader:
+        consumer = reader.consumer("g", "t", from_where="first", timeout=0.1)
+        given = [found for _ in range(10) if (found := consumer.poll(30)) is not None]
+        for message in given[:4]:
+            consumer.ack(message)
+        damage(path, puts[7])
+        with open_rw(path, on_damage="truncate") as store:
+            reader.refresh()
+            assert consumer.poll(0) is None
+            consumer.ack(given[4])
+            # It is lost, and what has its offset next is another one.
+            consumer.ack(given[8])
+            damage(path, puts[6])
+        with open_rw(path, on_damage="truncate") as store:
+            reader.refresh()
+            assert consumer.poll(0) is None
+            store.put_many("t", [b"a", b"b", b"c"], queue_id=0)
+            reader.refresh()
+            assert [bytes(message.body) for message in consumer] == [b"a", b"b", b"c"]
+            consumer.close()
+        with reader.consumer("g", "t", from_where="first", timeout=0.1) as again:
+            assert [bytes(message.body) for message in again] == [b"5", b"a", b"b", b"c"]
+
+
+def test_a_group_goes_on_at_a_queues_end_that_was_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with open_rw(path) as store:
+        puts = [store.put("t", b"%d" % number, queue_id=1) for number in range(10)]
+    with mqstore.open(path) as reader:
+        with reader.consumer("g", "t", from_where="first", timeout=0.1) as consumer:
+            assert len(list(consumer)) == 10
+        with open_rw(path) as store:
+            store.put("t", b"other", queue_id=0)
+        reader.refresh()
+        # It has the queue, and has not looked at it yet.
+        consumer = reader.consumer("g", "t", from_where="first", timeout=0.1)
+        assert consumer.poll(30) is not None
+        assert ("t", 1) in consumer.queues
+        damage(path, puts[7])
+        with open_rw(path, on_damage="truncate") as store:
+            reader.refresh()
+            (found,) = (each for each in reader.consumers.consume_stats("g", ["t"]) if each.queue_id == 1)
+            assert (found.consumer_offset, found.diff) == (7, 0)
+            assert consumer.poll(0) is None
+            consumer.close()
+            with reader.consumer("g", "t", from_where="first", timeout=0.1) as again:
+                assert again.poll(0) is None
+                store.put_many("t", [b"a", b"b"], queue_id=1)
+                reader.refresh()
+                assert [bytes(message.body) for message in again] == [b"a", b"b"]
 
 
 def test_retention_keeps_what_a_group_has_in_hand_of_a_topic_that_it_begins(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from mqstore.errors import MQStoreError, PutError, StoreClosedError
 from mqstore.option_error import bad_argument
 from mqstore.options import parse_delay_levels
 from mqstore.store.arguments import check_timeout
-from mqstore.store.follower import place_in_log, where_to_go_on
-from mqstore.store.read_offset import ReadOffset, log_end_behind, offset_in_queue
+from mqstore.store.follower import where_to_go_on
+from mqstore.store.read_offset import ReadOffset, log_end_behind
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -340,9 +340,8 @@ class Consumer:
             queue.put(messages, behind)
             last = found.messages[-1] if len(found) else None
             if last is not None and last.logics_offset == behind - 1:
-                queue.phy_offset_before, queue.log_end = last.commit_log_offset, last.commit_log_offset + 1
+                queue.log_end = last.commit_log_offset + 1
             else:
-                queue.phy_offset_before = self._phy_offset_before(queue)
                 queue.log_end = log_end_behind(self._store, queue.topic, queue.queue_id, behind)
             if messages:
                 figures = self._manager.figures_of(self.settings.group, queue.topic)
@@ -356,17 +355,14 @@ class Consumer:
 
     def _begin_anew_if_changed(self, queue: ProcessQueue) -> None:
         """Of a queue that was removed and has come as far again, or whose end was cut off."""
-        known, before = queue.phy_offset_before, ReadOffset(queue.next_offset, queue.log_end)
-        if known < 0:
-            # It has pulled nothing yet, or nothing is left of what it did.
-            offset = offset_in_queue(self._store, queue.topic, queue.queue_id, before)
-        else:
-            offset = where_to_go_on(self._store, queue.topic, queue.queue_id, before.offset, known)
-        if offset != before.offset:
+        known = ReadOffset(queue.next_offset, queue.log_end)
+        if known.place_before < 0:
+            return
+        offset, is_same = where_to_go_on(self._store, queue.topic, queue.queue_id, known.offset, known.place_before)
+        if not is_same:
             queue.begin_anew(offset)
-
-    def _phy_offset_before(self, queue: ProcessQueue) -> int:
-        return place_in_log(self._store, queue.topic, queue.queue_id, queue.next_offset - 1)
+        elif offset != known.offset:
+            queue.end_was_cut_off(offset, log_end_behind(self._store, queue.topic, queue.queue_id, offset))
 
     def persist(self) -> None:
         """Writes the offsets; it happens by itself every five seconds.

@@ -5,6 +5,7 @@ Source: ``ProcessQueue``.
 
 import time
 from collections import deque
+from collections.abc import Iterable
 
 from mqstore._native import Message
 from mqstore.consumer.membership import FileLock
@@ -27,9 +28,9 @@ class ProcessQueue:
         """Where the next pull begins, and where the log ended at most when what stands before it was pulled."""
         self.is_dropped = False
         """Whether it is another member's, as soon as nothing of it is in hand any more."""
-        self.phy_offset_before = -1
-        """Where the message before the next pull stands in the log; -1 where nobody knows."""
         self._which = 0
+        self._kept: dict[int, int] = {}
+        """Of those before it that are the same queue, whose end was cut off: up to which offset they are."""
         self._pulled: deque[tuple[Place, Message]] = deque()
         self._in_hand: dict[Place, Message] = {}
         self._again: dict[Place, tuple[float, Message]] = {}
@@ -62,7 +63,12 @@ class ProcessQueue:
         waiting = [*self._in_hand, *self._again]
         if self._pulled:
             waiting.append(self._pulled[0][0])
-        return min((offset for which, offset in waiting if which == self._which), default=self.next_offset)
+        return self._first_of(waiting)
+
+    def _first_of(self, places: Iterable[Place]) -> int:
+        """The first offset of some places that are this queue's."""
+        of_queue = (at for which, at in places if which == self._which or at < self._kept.get(which, 0))
+        return min(of_queue, default=self.next_offset)
 
     @property
     def read_offset(self) -> ReadOffset:
@@ -76,7 +82,14 @@ class ProcessQueue:
     def begin_anew(self, offset: int) -> None:
         """The queue was removed, and another one has its number; what is left of the old one is the user's still."""
         self._which += 1
-        self.next_offset, self.log_end, self.phy_offset_before = offset, -1, -1
+        self._kept.clear()
+        self.next_offset, self.log_end = offset, -1
+
+    def end_was_cut_off(self, offset: int, log_end: int) -> None:
+        """Others have the offsets from there on. What the user has of those before comes again unless it is done."""
+        self._kept = {which: min(end, offset) for which, end in self._kept.items()} | {self._which: offset}
+        self._which += 1
+        self.next_offset, self.log_end = offset, log_end
 
     def put(self, messages: list[Message], next_offset: int) -> None:
         """What a pull gave."""
@@ -138,8 +151,7 @@ class ProcessQueue:
         """It is another member's: what the user does not have yet goes back."""
         self.is_dropped = True
         places = [*self._again, *(place for place, _ in self._pulled)]
-        offset = min((offset for which, offset in places if which == self._which), default=self.next_offset)
-        self.next_offset = min(offset, self.next_offset)
+        self.next_offset = min(self._first_of(places), self.next_offset)
         self._pulled.clear()
         self._again.clear()
 

@@ -1,6 +1,6 @@
 """Where somebody is who follows a queue."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mqstore._native import GetMessageResult, Message
 
@@ -8,9 +8,18 @@ if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
     from mqstore.store.queue import Queue
 
-__all__ = ["Follower", "place_in_log", "where_to_go_on"]
+__all__ = ["Follower", "GoOn", "place_in_log", "where_to_go_on"]
 
 _COUNT = 32
+
+
+class GoOn(NamedTuple):
+    """Where somebody goes on in a queue."""
+
+    offset: int
+    """The next offset."""
+    is_same_queue: bool = True
+    """Whether it is the queue that it was, or another one that has its name."""
 
 
 def place_in_log(store: "MessageStore", topic: str, queue_id: int, offset: int) -> int:
@@ -22,7 +31,7 @@ def place_in_log(store: "MessageStore", topic: str, queue_id: int, offset: int) 
     return place or min(store.get_message_store_time_stamp(topic, queue_id, offset), 0)
 
 
-def where_to_go_on(store: "MessageStore", topic: str, queue_id: int, offset: int, place_before: int) -> int:
+def where_to_go_on(store: "MessageStore", topic: str, queue_id: int, offset: int, place_before: int) -> GoOn:
     """Where somebody goes on in a queue who is at an offset of it.
 
     Args:
@@ -38,10 +47,10 @@ def where_to_go_on(store: "MessageStore", topic: str, queue_id: int, offset: int
     """
     end = store.get_max_offset_in_queue(topic, queue_id)
     if end < offset and 0 <= place_in_log(store, topic, queue_id, end - 1) < place_before:
-        return end
+        return GoOn(end)
     if end < offset or place_in_log(store, topic, queue_id, offset - 1) > place_before >= 0:
-        return max(0, store.get_min_offset_in_queue(topic, queue_id))
-    return offset
+        return GoOn(max(0, store.get_min_offset_in_queue(topic, queue_id)), is_same_queue=False)
+    return GoOn(offset)
 
 
 class Follower:
@@ -64,7 +73,7 @@ class Follower:
     def take(self) -> list[Message]:
         """The next messages; none where what comes next is damaged or gone."""
         queue = self._queue
-        self._next = where_to_go_on(queue.store, queue.topic, queue.queue_id, self._next, self._before)
+        self._next, _ = where_to_go_on(queue.store, queue.topic, queue.queue_id, self._next, self._before)
         found = queue.store.get_message(queue.topic, queue.queue_id, self._next, _COUNT)
         self._next, self._was_there = _behind(found, self._next), True
         self._before = self._place_before()

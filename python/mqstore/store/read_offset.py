@@ -7,7 +7,7 @@ stands behind it.
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mqstore.store.follower import place_in_log
+from mqstore.store.follower import place_in_log, where_to_go_on
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -23,21 +23,26 @@ class ReadOffset(NamedTuple):
     log_end: int = -1
     """Where the log ended at most when the message before it had been read; -1 where nobody knows."""
 
+    @property
+    def place_before(self) -> int:
+        """The last place in the log where that message can stand; -1 where nobody knows."""
+        return max(self.log_end - 1, -1)
+
 
 NO_OFFSET = ReadOffset(-1)
 
 
 def offset_in_queue(store: "MessageStore", topic: str, queue_id: int, read: ReadOffset) -> int:
-    """The offset, or the queue's first one where another queue had the name then; -1 where there is none."""
+    """The offset; the queue's end where that was cut off, its first one where another queue had the name then.
+
+    -1 where there is none.
+    """
     if read.offset <= 0 or read.log_end < 0:
         return read.offset
     if read.offset > store.get_max_offset_in_queue(topic, queue_id):
         # Somebody else may have read what was not seen here yet.
         store.refresh()
-    is_there = read.offset <= store.get_max_offset_in_queue(topic, queue_id)
-    if is_there and place_in_log(store, topic, queue_id, read.offset - 1) < read.log_end:
-        return read.offset
-    return max(0, store.get_min_offset_in_queue(topic, queue_id))
+    return where_to_go_on(store, topic, queue_id, read.offset, read.place_before).offset
 
 
 def log_end_behind(store: "MessageStore", topic: str, queue_id: int, offset: int) -> int:
