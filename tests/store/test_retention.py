@@ -110,6 +110,7 @@ def test_files_go_at_their_hour_when_they_are_old_enough(
 def test_queue_and_index_files_go_behind_those_of_the_log(open_store: Opener, clock: Clock, tmp_path: Path) -> None:
     store = open_store(clock=clock, fileReservedTime=1)
     fill(store, 6)
+    store._reput()
     store.flush()  # the newest queue file stays, and which one that is hangs on how much is written
     queue_files = tmp_path / "store" / "consumequeue" / "t" / "0"
     before = (len(names_in(queue_files)), len(names_in(tmp_path / "store" / "index")))
