@@ -130,3 +130,34 @@ def test_a_file_that_goes_from_the_middle_is_missing(
     (bad,) = [finding for finding in findings if finding.kind == "bad_record"]
     assert bad.phy_offset == int(log[2].name)
     assert "expected a file of the log, found none" in bad.detail
+
+
+@pytest.mark.parametrize("pread", [False, True])
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_writer_that_comes_meanwhile_does_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, pread: bool, stays: bool
+) -> None:
+    for number in itertools.count():
+        path = tmp_path / str(number)
+        with mqstore.open(path, "rw", **SMALLER) as store:
+            put(store, 300)
+            end = store.get_max_phy_offset()
+        writers: list[mqstore.MessageStore] = []
+
+        def write(path: Path = path, writers: list[mqstore.MessageStore] = writers) -> None:
+            writers.append(writer := mqstore.open(path, "rw", **SMALLER))
+            put(writer, 100)
+            writer._reput()
+            writer.flush()
+            if not stays:
+                writer.close()
+
+        with monkeypatch.context() as patch:
+            parts = before_part(patch, number, write)
+            done, findings = verify(path, range_size=10_000, pread=pread, **SMALLER)
+        for writer in writers:
+            writer.close()
+        assert (findings, done.end) == ([], end), number
+        if number >= parts():
+            break
+    assert number > 10

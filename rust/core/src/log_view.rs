@@ -23,10 +23,10 @@ use crate::index::IndexService;
 use crate::lock::{self, StoreLock, Writer};
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::mapped_file::Access;
-use crate::published::Progress;
+use crate::published::{Openings, Progress};
 use crate::recovery::layout::Layout;
 use crate::recovery::{Recovered, StoreState, log_end};
-use crate::sync::Mutex;
+use crate::sync::{AtomicBool, Mutex, Ordering};
 
 /// Where a walk over records stopped.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +50,9 @@ pub struct LogView {
     end: u64,
     /// How far a live writer had brought queues and index; `None` where there is none.
     live_dispatched: Option<u64>,
+    /// How often an mqstore writer had opened the store before that was asked, and whether somebody is known to write it.
+    opening_count: u64,
+    is_written: AtomicBool,
     /// Held by who changes the store by what it sees here.
     lock: Mutex<Option<Arc<StoreLock>>>,
 }
@@ -116,7 +119,19 @@ impl LogView {
         let log = CommitLog::new(Arc::clone(&config), Arc::clone(&clock), files)?;
         // A list that is not whole is told by who opens the store.
         config.removed_queues.load(&*fs, &config.own_dir(), log.files())?;
-        let mut view = Self { config, fs, clock, log, access, end: 0, live_dispatched: None, lock };
+        let opening_count = opening_count(&*fs, &config)?;
+        let mut view = Self {
+            config,
+            fs,
+            clock,
+            log,
+            access,
+            end: 0,
+            live_dispatched: None,
+            opening_count,
+            is_written: AtomicBool::new(false),
+            lock,
+        };
         let (_, positions) = view.checkpoint()?;
         let known_queues = positions.known().map_or(0, |known| known.queues);
         // Asked before queues and index are looked at: these have no less then.
@@ -192,6 +207,21 @@ impl LogView {
     #[must_use]
     pub const fn is_live(&self) -> bool {
         self.live_dispatched.is_some()
+    }
+
+    /// Whether somebody adds to queues and index by now what stands behind the log's end here, or has since the end was
+    /// found.
+    ///
+    /// # Errors
+    /// Where that can't be asked for.
+    pub fn is_written(&self) -> Result<bool> {
+        if self.is_live() || self.is_written.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let has_come = self.writer()?.is_some()
+            || (!self.is_locked() && opening_count(&*self.fs, &self.config)? != self.opening_count);
+        self.is_written.fetch_or(has_come, Ordering::Relaxed);
+        Ok(has_come)
     }
 
     /// Whether nobody else changes the store.
@@ -448,4 +478,9 @@ impl LogView {
         }
         Ok(found)
     }
+}
+
+/// How often an mqstore writer has opened a store; of one elsewhere, which is read as it was, nobody asks.
+fn opening_count(fs: &dyn FileSystem, config: &StoreConfig) -> Result<u64> {
+    if fs.is_remote() { Ok(0) } else { Ok(Openings::read(fs, &config.own_dir())?.count()) }
 }

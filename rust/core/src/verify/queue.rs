@@ -98,7 +98,7 @@ impl Checker<'_> {
         }
         self.done.unit_count += 1;
         if offset.saturating_add(u64::from(size)) > self.view.end() {
-            if self.view.is_live() {
+            if self.view.is_written()? {
                 return Ok(());
             }
             let end = self.view.end();
