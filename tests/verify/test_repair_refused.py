@@ -162,6 +162,17 @@ def test_a_failure_before_anything_is_changed_says_no_such_thing(store: Path) ->
     assert GO_ON not in told.output
 
 
+@pytest.mark.parametrize("name", ["consumequeue", "index"])
+def test_a_place_among_queues_or_index_that_lie_elsewhere(store: Path, tmp_path: Path, name: str) -> None:
+    (store / name).rename(tmp_path / "elsewhere")
+    (store / name).symlink_to("../elsewhere")
+    before = contents(tmp_path)
+    for place in ("elsewhere/new", "elsewhere"):
+        with pytest.raises(mqstore.OptionError, match=r"^option out=.*: expected a folder outside of "):
+            repair(store, tmp_path / place, **SMALL_FILES)
+    assert contents(tmp_path) == before
+
+
 def test_one_that_is_broken_off_before_anything_is_changed_says_so(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,9 +9,13 @@ from mqstore.store.byte_ranges import resolved
 
 __all__ = ["refuse_inside"]
 
+_DERIVED = ("consumequeue", "consumequeue_ext", "index")
+
 
 def refuse_inside(name: str, given: str | os.PathLike[str], options: StoreOptions) -> None:
-    """Refuses a folder within a store, and in its log's folders wherever those lie: opening the store would meet it.
+    """Refuses a folder within a store, in its log's folders wherever those lie, and where links in it lead to.
+
+    Opening the store would meet it.
 
     Args:
         name: The argument that names it.
@@ -25,6 +29,7 @@ def refuse_inside(name: str, given: str | os.PathLike[str], options: StoreOption
     root = Path(os.path.realpath(options.store_path_root_dir))
     if root in real.parents:
         raise bad_argument(name, str(given), f"expected a folder outside of {root}, which is the store itself")
-    for folder in (*options.commit_log_paths(), *options.read_only_commit_log_paths()):
+    derived = (str(root / folder) for folder in _DERIVED)
+    for folder in (*options.commit_log_paths(), *options.read_only_commit_log_paths(), *derived):
         if Path(os.path.realpath(folder)) in (real, *real.parents):
-            raise bad_argument(name, str(given), f"expected a folder outside of {folder}, where the store's log is")
+            raise bad_argument(name, str(given), f"expected a folder outside of {folder}, which is a part of the store")
