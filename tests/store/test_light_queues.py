@@ -94,3 +94,19 @@ def test_a_delayed_message_is_in_further_queues_once_it_is_delivered(open_store:
     clock[0] += 1000
     wait_until(lambda: len(store.topic("t").queue(0)) == 2)
     assert light_bodies(store) == [b"delayed"] * (2 if compat else 1)
+
+
+def test_keys_are_looked_up_in_further_queues(open_store: Opener) -> None:
+    store = open_store(**LIGHT)
+    for number in range(4):
+        properties = {"INNER_MULTI_DISPATCH": "%LMQ%a,twin"}
+        store.put("t", str(number).encode(), queue_id=0, keys=["all", f"k{number}"], properties=properties)
+    store.put("twin", b"own", queue_id=0, keys="all")
+    for topic, expected in [("%LMQ%a", [b"2", b"3"]), ("twin", [b"3", b"own"]), ("t", [b"2", b"3"])]:
+        found = store.select(topic).look_up_keys(["all", "k1", "absent"], max_num=2)
+        assert [bytes(message.body) for message in found["all"]] == expected, topic
+        assert [bytes(message.body) for message in found["k1"]] == [b"1"], topic
+        assert found["absent"] == []
+        assert store.select(topic).look_up_keys(["all"], max_num=0) == {"all": []}
+    both = store.select(["t", "twin"]).look_up_keys(["all"])["all"]
+    assert [bytes(message.body) for message in both] == [b"0", b"1", b"2", b"3", b"own"]

@@ -12,12 +12,12 @@ from pathlib import Path
 from mqstore.store.arguments import INT_MAX, checked_integer
 from mqstore.store.config_manager import ConfigManager, Json, checked_int, checked_object
 from mqstore.store.read_offset import NO_OFFSET, ReadOffset
+from mqstore.store.topics import LMQ_PREFIX
 
 __all__ = ["ConsumerOffsetManager", "LmqConsumerOffsetManager"]
 
 _log = logging.getLogger("mqstore")
 _TOPIC_GROUP_SEPARATOR = "@"
-_LMQ_PREFIX = "%LMQ%"
 _OFFSETS = "offsetTable"
 _LOG_ENDS = "logEndTable"
 _Table = dict[str, dict[int, ReadOffset]]
@@ -206,7 +206,7 @@ class LmqConsumerOffsetManager(ConsumerOffsetManager):
             TypeError: the offset is no integer.
             ValueError: it is out of bounds.
         """
-        if not group.startswith(_LMQ_PREFIX):
+        if not group.startswith(LMQ_PREFIX):
             super().commit_offset(group, topic, queue_id, offset, log_end)
             return
         offset = checked_integer("offset", offset)

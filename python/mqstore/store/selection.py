@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from mqstore._native import Message, SqlFilter
 from mqstore.store.arguments import INT_MAX, LONG_MAX, LONG_MIN, checked_integer, checked_text
 from mqstore.store.times import Time, to_ms
+from mqstore.store.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -197,13 +198,28 @@ class Selection:
         begin = 0 if self.begin_timestamp is None else self.begin_timestamp
         end = LONG_MAX if self.end_timestamp is None else self.end_timestamp
         for topic in {each.topic for each in self.queues}:
+            if self._has_others(topic):
+                self._look_up_further(topic, found)
+                continue
             messages = self.store.query_messages(topic, list(found), max_num, begin, end)
             for key, more in zip(found, messages, strict=True):
                 found[key].extend(more)
         for of_key in found.values():
-            of_key.sort(key=lambda message: message.commit_log_offset)
-            del of_key[:-max_num]
+            # One that is in queues of several topics is given once.
+            in_order = sorted({message.commit_log_offset: message for message in of_key}.items())
+            of_key[:] = [message for _, message in in_order[max(0, len(in_order) - max_num) :]]
         return found
+
+    def _has_others(self, topic: str) -> bool:
+        """Whether a topic's queues may have messages that the index has under another one."""
+        return not self.store.compat and (self.store.options.enable_multi_dispatch or topic.startswith(LMQ_PREFIX))
+
+    def _look_up_further(self, topic: str, found: dict[str, list[Message]]) -> None:
+        """Adds what a topic's queues have of the keys, of others' messages too."""
+        for message in replace(self, queues=(QueueRange(topic),)).where(key=found):
+            for key in {*message.keys, message.unique_key or ""}:
+                if key in found:
+                    found[key].append(message)
 
     def look_up_times(self, times: Iterable[Time], boundary: str = "lower") -> dict[tuple[str, int], list[int]]:
         """For each queue of the selection the offsets that many times stand for.

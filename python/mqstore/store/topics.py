@@ -12,7 +12,10 @@ from mqstore.store import config_json
 from mqstore.store.arguments import INT_MAX
 from mqstore.store.config_manager import ConfigManager, Json, checked_object
 
-__all__ = ["TopicConfig", "TopicConfigManager"]
+__all__ = ["LMQ_PREFIX", "TopicConfig", "TopicConfigManager"]
+
+LMQ_PREFIX = "%LMQ%"
+"""What the names of light queues begin with."""
 
 _PERM_READ_WRITE = 6
 

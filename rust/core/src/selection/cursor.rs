@@ -174,7 +174,7 @@ impl Search<'_> {
                 continue;
             };
             let Some(record) = decode_record(&bytes) else { continue };
-            if self.selection.takes(&record, offset, FoundBy::Offset) {
+            if self.selection.takes(self.store, &record, offset, FoundBy::Offset) {
                 let queue_offset = num::from_java_long(record.queue_offset).unwrap_or(0);
                 chunk.push(&bytes, 0, bytes.len(), queue_offset);
             }
@@ -226,7 +226,7 @@ impl Search<'_> {
                     continue;
                 };
                 let Some((offset, _)) = unit.place() else { continue };
-                let takes = |record| self.selection.takes(&record, offset, FoundBy::Unit);
+                let takes = |record| self.selection.takes(self.store, &record, offset, FoundBy::Unit);
                 if self.selection.takes_every_unit() || found.decoded().is_some_and(takes) {
                     chunk.push(found.window, found.at, found.len, index);
                 }
@@ -320,7 +320,7 @@ impl Search<'_> {
                         let fault = RecordFault::Misplaced { queue_id, queue_offset };
                         let to = record.next_offset(offset);
                         self.damaged(Gap { from: offset, to, fault: Some(fault) }, &fault);
-                    } else if selection.takes(record, offset, FoundBy::Offset) {
+                    } else if selection.takes(store, record, offset, FoundBy::Offset) {
                         let queue_offset = num::from_java_long(record.queue_offset).unwrap_or(0);
                         chunk.push(window, at, record.total_size as usize, queue_offset);
                     }
@@ -369,7 +369,7 @@ fn walk_past(selection: &Selection, store: &Store, next: &mut u64, end: u64, lef
             if offset >= end || *left == 0 {
                 return Ok(ControlFlow::Break(()));
             }
-            *left -= u64::from(selection.takes(record, offset, FoundBy::Offset));
+            *left -= u64::from(selection.takes(store, record, offset, FoundBy::Offset));
             *next = record.next_offset(offset);
             Ok(ControlFlow::Continue(()))
         })?;

@@ -11,12 +11,14 @@ mod plan;
 use std::sync::Arc;
 
 use crate::commit_log::Bodies;
+use crate::commit_log::topic_queue::QueueRef;
 use crate::consume_queue::table::LMQ_PREFIX;
 use crate::dispatch::split_java;
 use crate::error::Result;
 use crate::filter::SqlFilter;
 use crate::format::message::Record;
 use crate::format::properties::{self, DispatchProperties};
+use crate::format::sys_flag;
 use crate::store::{Store, Subscription};
 
 pub use bad_range::{BadRange, BadRanges};
@@ -136,13 +138,13 @@ impl Selection {
             && self.to_phy_offset.is_none()
     }
 
-    /// Whether a record is selected, wherever it was found.
-    fn takes(&self, record: &Record<'_>, offset: u64, found_by: FoundBy) -> bool {
+    /// Whether a store's record is selected, wherever it was found.
+    fn takes(&self, store: &Store, record: &Record<'_>, offset: u64, found_by: FoundBy) -> bool {
         self.begin_timestamp.is_none_or(|begin| record.store_timestamp >= begin)
             && self.end_timestamp.is_none_or(|end| record.store_timestamp <= end)
             && self.from_phy_offset.is_none_or(|from| offset >= from)
             && self.to_phy_offset.is_none_or(|to| offset < to)
-            && (found_by == FoundBy::Unit || self.takes_queue(record))
+            && (found_by == FoundBy::Unit || self.takes_queue(store, record, offset))
             && self.tags.as_ref().is_none_or(|tags| tags.matches_properties(record.properties))
             && self.keys.as_ref().is_none_or(|keys| has_key(record.properties, keys))
             && self.sql.as_ref().is_none_or(|sql| sql.matches(record.properties))
@@ -184,11 +186,18 @@ impl Selection {
             && to_phy_offset.is_none()
     }
 
-    fn takes_queue(&self, record: &Record<'_>) -> bool {
+    /// Whether a record is in one of the queues. The index has more: what is prepared, and what a queue had that was
+    /// removed.
+    fn takes_queue(&self, store: &Store, record: &Record<'_>, phy_offset: u64) -> bool {
         let Some(queues) = &self.queues else { return true };
+        if !sys_flag::enters_consume_queue(record.sys_flag) {
+            return false;
+        }
+        let removed = &store.config().removed_queues;
         let takes = |topic: &[u8], queue_id: i32, offset: Option<u64>| {
             let Some(offset) = offset else { return false };
             queues.iter().any(|range| range.takes(topic, queue_id, offset))
+                && !removed.covers(QueueRef { topic, queue_id }, phy_offset)
         };
         takes(record.topic, record.queue_id, crate::num::from_java_long(record.queue_offset))
             || further_queues(record).any(|(topic, queue_id, offset)| takes(topic, queue_id, offset))

@@ -12,6 +12,7 @@ use crate::consume_queue::table::LMQ_PREFIX;
 use crate::consume_queue::{Boundary, ConsumeQueue};
 use crate::error::Result;
 use crate::format::be;
+use crate::format::java_string;
 use crate::format::message::{SYS_FLAG_AT, store_timestamp_at};
 use crate::index::{IndexService, KeyQuery};
 use crate::mmap::mapped_file::MappedFile;
@@ -124,12 +125,14 @@ impl Plan {
     }
 }
 
-/// The offsets that the index has for the keys. Without topics, every topic of the store is tried:
-/// the index hashes topic and key together.
+/// The offsets that the index has for the keys. Without topics, every topic that the log has is tried: the index hashes
+/// topic and key together. So it is where a topic's queues may have messages of other topics.
 fn by_keys(selection: &Selection, keys: &[String], index: &IndexService, store: &Store) -> Result<Vec<u64>> {
     let mut topics: Vec<String> = match &selection.queues {
-        Some(queues) => queues.iter().map(|range| range.topic.clone()).collect(),
-        None => store.queues().all().iter().map(|queue| queue.topic().to_owned()).collect(),
+        Some(queues) if !store.config().enable_multi_dispatch => {
+            queues.iter().map(|range| range.topic.clone()).collect()
+        }
+        _ => topics_of(store),
     };
     topics.sort_unstable();
     topics.dedup();
@@ -150,6 +153,14 @@ fn by_keys(selection: &Selection, keys: &[String], index: &IndexService, store: 
     offsets.sort_unstable();
     offsets.dedup();
     Ok(offsets)
+}
+
+/// The topics of a store's queues, of those too that were removed while the log has their messages.
+fn topics_of(store: &Store) -> Vec<String> {
+    let mut topics: Vec<String> = store.queues().all().iter().map(|queue| queue.topic().to_owned()).collect();
+    let removed = store.config().removed_queues.queues();
+    topics.extend(removed.iter().map(|queue| java_string::decode(&queue.topic).into_owned()));
+    topics
 }
 
 /// As [`Selection::places_of_keys`].
@@ -313,7 +324,7 @@ fn count_span(selection: &Selection, store: &Store, span: &Span) -> Result<u64> 
             if sure.contains(&index) {
                 count += 1;
             } else if let Some(found) = store.record_of(&mut records, &span.queue, unit, index)? {
-                let takes = |record| selection.takes(&record, offset, FoundBy::Unit);
+                let takes = |record| selection.takes(store, &record, offset, FoundBy::Unit);
                 count += u64::from(found.decoded().is_some_and(takes));
             }
         }

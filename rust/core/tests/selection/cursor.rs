@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use mqstore_core::error::Error;
 use mqstore_core::filter::SqlFilter;
+use mqstore_core::format::sys_flag::TRANSACTION_PREPARED_TYPE;
 use mqstore_core::interrupt;
 use mqstore_core::selection::{QueueRange, Selection};
 use mqstore_core::store::query::decode_record;
-use mqstore_core::store::{Store, Subscription};
+use mqstore_core::store::{NewMessage, Store, Subscription};
 use proptest::prelude::*;
 
-use crate::stores::{config, log_file, open, open_with, patch, put, read};
+use crate::stores::{config, log_file, message, open, open_with, patch, put, read, try_put};
 
 /// Number, topic, queue, queue offset, time, key, tag, place of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,20 +198,43 @@ fn a_range_of_the_log_begins_with_a_record_wherever_it_is_said_to_begin() {
 }
 
 #[test]
-fn messages_of_a_light_queue_are_found_by_their_keys() {
+fn messages_of_further_queues_are_found_by_their_keys() {
     let root = tempfile::tempdir().unwrap();
     let mut config = config(root.path());
     (config.enable_lmq, config.enable_multi_dispatch) = (true, true);
     let store = open_with(config);
     for number in 0..4_usize {
-        let properties = format!("INNER_MULTI_DISPATCH\x01%LMQ%a\x02KEYS\x01k{number}");
+        let properties = format!("INNER_MULTI_DISPATCH\x01%LMQ%a,twin\x02KEYS\x01k{number}");
         put(&store, "t", 1, number.to_string().as_bytes(), &properties);
     }
-    for topic in ["%LMQ%a", "t"] {
-        let queue = QueueRange { topic: topic.into(), queue_id: None, from: None, to: None };
-        let keys = Some(vec!["k2".into()]);
-        let selection = Selection { queues: Some(vec![queue]), keys, ..Selection::default() };
-        assert_eq!(selected(&store.store, &selection, 9), [2], "{topic}");
+    put(&store, "twin", 1, b"9", "KEYS\x01k2");
+    for (topic, expected) in [("%LMQ%a", &[2][..]), ("t", &[2]), ("twin", &[2, 9])] {
+        assert_eq!(selected(&store.store, &of_key(topic, "k2"), 9), expected, "{topic}");
+    }
+}
+
+fn of_key(topic: &str, key: &str) -> Selection {
+    let queue = QueueRange { topic: topic.into(), queue_id: None, from: None, to: None };
+    Selection { queues: Some(vec![queue]), keys: Some(vec![key.into()]), ..Selection::default() }
+}
+
+/// The index has messages that are in no queue: a removed one's, and prepared ones.
+#[test]
+fn keys_give_messages_of_the_queues_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "t", 0, b"1", "KEYS\x01k");
+    store.reput().unwrap();
+    store.destroy_queue(&store.find_consume_queue("t", 0).unwrap()).unwrap();
+    assert_eq!(selected(&store.store, &of_key("t", "k"), 9), []);
+    let anywhere = Selection { queues: None, ..of_key("t", "k") };
+    assert_eq!(selected(&store.store, &anywhere, 9), [1], "the log has it still");
+    put(&store, "t", 0, b"2", "KEYS\x01k");
+    let prepared = NewMessage { sys_flag: TRANSACTION_PREPARED_TYPE, ..message("t", 0, b"3", "KEYS\x01k") };
+    try_put(&store, &prepared).unwrap();
+    for store in [Arc::clone(&store.store), Arc::clone(&read(root.path()).store)] {
+        assert_eq!(selected(&store, &of_key("t", "k"), 9), [2]);
+        assert_eq!(selected(&store, &anywhere, 9), [1, 2, 3]);
     }
 }
 
