@@ -1,14 +1,29 @@
 """What a consumer has in hand, and what is in nobody's hands."""
 
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import mqstore
-from mqstore.consumer.process_queue import ProcessQueue
+from mqstore.consumer.process_queue import Place, ProcessQueue
+from mqstore.consumer.settings import Subscription
+from mqstore.store.read_offset import ReadOffset
 from tests.store.conftest import SMALL, open_rw
 from tests.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def messages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[mqstore.Message]]:
+    """Messages of a queue."""
+    with open_rw(tmp_path_factory.mktemp("messages") / "s") as store:
+        store.put_many("t", [b""] * 400, queue_id=0)
+        yield list(store.topic("t").queue(0))
 
 
 def test_a_poll_ends_beside_a_dropped_queue_with_a_message_that_was_given_back(tmp_path: Path) -> None:
@@ -174,3 +189,83 @@ def test_retention_keeps_what_a_group_has_in_hand_of_a_topic_that_it_begins(tmp_
         now[0] += 3 * 3_600_000
         store.execute_delete_files_manually()
         assert store.topic("b").queue(0).min_offset == 0
+
+
+def steps(call: Callable[[], object]) -> int:
+    """How many steps Python makes in a call, those of what runs in between aside."""
+    count = 0
+
+    def trace(frame: FrameType, _event: str, _argument: object) -> Any:
+        nonlocal count
+        if frame.f_globals.get("__name__") != ProcessQueue.__module__:
+            return None
+        frame.f_trace_opcodes = True
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_a_message_costs_the_same_whatever_else_is_in_hand(messages: list[mqstore.Message]) -> None:
+    def cost(count: int) -> tuple[int, ...]:
+        queue = ProcessQueue(Subscription("t"), 0, ReadOffset(0), None)
+        queue.put(messages[:count], count)
+        places = [taken[0] for _ in range(count) if (taken := queue.take(orderly=False)) is not None]
+        assert len(places) == count
+        for place in places[: count // 2]:
+            queue.give_again(place, 3600, orderly=False)
+        assert queue.seconds_until_again() is not None
+        return (
+            steps(lambda: queue.done(places[-1])),
+            steps(lambda: queue.consume_offset),
+            steps(lambda: queue.give_again(places[-2], 0, orderly=False)),
+            steps(lambda: queue.take(orderly=False)),
+            steps(queue.seconds_until_again),
+        )
+
+    assert cost(400) == cost(40)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["pull", "take", "done", "now", "later", "anew"]), st.integers(0, 9))))
+def test_a_queue_goes_on_at_the_first_message_that_is_not_done(
+    messages: list[mqstore.Message], steps: list[tuple[str, int]]
+) -> None:
+    queue = ProcessQueue(Subscription("t"), 0, ReadOffset(0), None)
+    which = 0
+    pulled: list[Place] = []
+    in_hand: list[Place] = []
+    again: dict[Place, bool] = {}
+    for step, number in steps:
+        if step == "pull" and queue.wants_pull:
+            begin, end = queue.next_offset, min(queue.next_offset + number, len(messages))
+            queue.put(messages[begin:end], end)
+            pulled = [(which, offset) for offset in range(begin, end)]
+        elif step == "anew" and queue.wants_pull:
+            which += 1
+            queue.begin_anew(0)
+        elif step == "take":
+            due = [place for place, is_due in again.items() if is_due]
+            expected = min(due) if due else pulled.pop(0) if pulled else None
+            taken = queue.take(orderly=False)
+            assert (None if taken is None else taken[0]) == expected
+            if expected is not None:
+                again.pop(expected, None)
+                in_hand.append(expected)
+        elif in_hand and step in {"done", "now", "later"}:
+            place = in_hand.pop(number % len(in_hand))
+            if step == "done":
+                assert queue.done(place)
+            else:
+                queue.give_again(place, 0 if step == "now" else 3600, orderly=False)
+                again[place] = step == "now"
+        waiting = [offset for of, offset in [*pulled, *in_hand, *again] if of == which]
+        assert queue.consume_offset == min(waiting, default=queue.next_offset)
+        until = queue.seconds_until_again()
+        assert (until is None) == (not again)
+        assert (until == 0) == any(again.values())

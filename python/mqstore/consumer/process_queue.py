@@ -3,6 +3,7 @@
 Source: ``ProcessQueue``.
 """
 
+import heapq
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -35,6 +36,11 @@ class ProcessQueue:
         self._in_hand: dict[Place, Message] = {}
         self._again: dict[Place, tuple[float, Message]] = {}
         self._attempts: dict[Place, int] = {}
+        # What stands in these first: any number can be in hand, and each ack asks for it. A heap also has what is
+        # no longer so, which is passed over there.
+        self._given: list[Place] = []
+        self._waiting: list[tuple[float, Place]] = []
+        self._due: list[tuple[Place, float]] = []
         self._suspended_until = 0.0
 
     @property
@@ -60,15 +66,25 @@ class ProcessQueue:
     @property
     def consume_offset(self) -> int:
         """The first offset that is not done: where the group goes on should this consumer end."""
-        waiting = [*self._in_hand, *self._again]
+        while self._given and not self._is_open(self._given[0]):
+            heapq.heappop(self._given)
+        first = self._given[:1]
         if self._pulled:
-            waiting.append(self._pulled[0][0])
-        return self._first_of(waiting)
+            first.append(self._pulled[0][0])
+        return self._first_of(first)
+
+    def _is_open(self, place: Place) -> bool:
+        """Whether a place that was given is one of this queue, and not done."""
+        return self._is_own(place) and (place in self._in_hand or place in self._again)
+
+    def _is_own(self, place: Place) -> bool:
+        """Whether a place is one of this queue, and not of another that had its number or of an end that was cut off."""
+        which, offset = place
+        return which == self._which or offset < self._kept.get(which, 0)
 
     def _first_of(self, places: Iterable[Place]) -> int:
         """The first offset of some places that are this queue's."""
-        of_queue = (at for which, at in places if which == self._which or at < self._kept.get(which, 0))
-        return min(of_queue, default=self.next_offset)
+        return min((place[1] for place in places if self._is_own(place)), default=self.next_offset)
 
     @property
     def read_offset(self) -> ReadOffset:
@@ -106,20 +122,40 @@ class ProcessQueue:
         found = self._take_again(orderly=orderly)
         if found is None and self._pulled and not (orderly and self._again):
             found = self._pulled[0]
+            heapq.heappush(self._given, found[0])
             # Ctrl-C can come between any two steps: it is never in neither place.
             self._in_hand[found[0]] = found[1]
             self._pulled.popleft()
         return found
 
     def _take_again(self, *, orderly: bool) -> tuple[Place, Message] | None:
-        now = time.monotonic()
-        due = [place for place, (at, _) in self._again.items() if orderly or at <= now]
-        if not due:
+        place = min(self._again, default=None) if orderly else self._first_due()
+        if place is None:
             return None
-        place = min(due)
         message = self._in_hand[place] = self._again[place][1]
         del self._again[place]
         return place, message
+
+    def _first_due(self) -> Place | None:
+        """The first of the places that are due now."""
+        now = time.monotonic()
+        while (at := self._next_at()) is not None and at <= now:
+            heapq.heappush(self._due, (self._waiting[0][1], at))
+            heapq.heappop(self._waiting)
+        while self._due and not self._is_again(*self._due[0]):
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+    def _next_at(self) -> float | None:
+        """When the next one is due that was not when it was looked last."""
+        while self._waiting and not self._is_again(self._waiting[0][1], self._waiting[0][0]):
+            heapq.heappop(self._waiting)
+        return self._waiting[0][0] if self._waiting else None
+
+    def _is_again(self, place: Place, at: float) -> bool:
+        """Whether a message is to be given again at that time, still."""
+        known = self._again.get(place)
+        return known is not None and known[0] == at
 
     def seconds_until_again(self) -> float | None:
         """When the next message that was given back is due; ``None`` where there is none.
@@ -128,8 +164,8 @@ class ProcessQueue:
         """
         if self.is_dropped or not self._again:
             return None
-        at = max(self._suspended_until, min(at for at, _ in self._again.values()))
-        return max(0.0, at - time.monotonic())
+        is_due, at = self._first_due() is not None, self._next_at()
+        return max(0.0, max(self._suspended_until, 0.0 if is_due or at is None else at) - time.monotonic())
 
     def done(self, place: Place) -> bool:
         """A message is done, or is taken care of elsewhere; gives whether it was in hand."""
@@ -139,6 +175,7 @@ class ProcessQueue:
     def give_again(self, place: Place, after: float, *, orderly: bool, is_attempt: bool = True) -> None:
         """Takes a message back, to give it again after so many seconds."""
         at = time.monotonic() + after
+        heapq.heappush(self._waiting, (at, place))
         # Ctrl-C can come between any two steps here too.
         self._again[place] = (at, self._in_hand[place])
         del self._in_hand[place]
