@@ -2,7 +2,7 @@
 
 import enum
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self, TypeVar
@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 from mqstore._native import Message, SqlFilter
 from mqstore.consumer.allocate import AllocateMessageQueue, allocate_averagely
 from mqstore.option_error import bad_argument
-from mqstore.store.arguments import check_timeout
+from mqstore.store.arguments import INT_MAX, LONG_MAX, LONG_MIN, check_timeout, checked_integer, checked_text
 
 __all__ = [
     "ConsumeFromWhere",
@@ -139,10 +139,19 @@ class ConsumerSettings:
         """
         check_group(group)
         settings = cls(group=group, subscriptions=_subscriptions(topics, tags, sql, compat=compat), **given)  # type: ignore[arg-type]
-        if not _LEGAL_ID.fullmatch(settings.consumer_id) or settings.consumer_id.startswith("."):
+        consumer_id: object = settings.consumer_id
+        if not isinstance(consumer_id, str) or not _LEGAL_ID.fullmatch(consumer_id) or consumer_id.startswith("."):
             raise bad_argument("consumer_id", settings.consumer_id, "expected at most 200 of % | a-z A-Z 0-9 _ . @ -")
-        if settings.pull_batch_size < 1:
-            raise bad_argument("pull_batch_size", settings.pull_batch_size, "it is at least 1")
+        _check_number("pull_batch_size", settings.pull_batch_size, 1)
+        _check_number("suspend_current_queue_time_ms", settings.suspend_current_queue_time_ms, 0)
+        if settings.max_reconsume_times is not None:
+            _check_number("max_reconsume_times", settings.max_reconsume_times, -1)
+        if settings.consume_timestamp is not None:
+            _check_number("from_time", settings.consume_timestamp, LONG_MIN, LONG_MAX)
+        if not isinstance(settings.orderly, bool):
+            raise bad_argument("orderly", settings.orderly, "expected True or False")
+        if not callable(settings.allocate):
+            raise bad_argument("allocate", settings.allocate, "expected a function that gives queues")
         check_timeout(settings.timeout)
         is_by_time = settings.consume_from_where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
         if is_by_time != (settings.consume_timestamp is not None):
@@ -170,14 +179,39 @@ def _subscriptions(
     if isinstance(topics, Mapping):
         if tags is not None or sql is not None:
             raise bad_argument("tags", tags or sql, "topics that are given with their tags have no others")
-        return tuple(Subscription(topic, expression) for topic, expression in topics.items())
-    names = [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
-    if not names:
+        wanted = dict(topics)
+    else:
+        names = [topics] if isinstance(topics, str) else topics
+        if not isinstance(names, Iterable):
+            raise bad_argument("topics", topics, "expected a topic, several, or topics with their tags")
+        wanted = dict.fromkeys(names, tags or "*")
+    if not wanted:
         raise bad_argument("topics", topics, "expected at least one")
-    if sql is not None:
-        compiled = SqlFilter(sql, compat=compat)
-        return tuple(Subscription(topic, sql, compiled) for topic in names)
-    return tuple(Subscription(topic, tags or "*") for topic in names)
+    compiled = None if sql is None else SqlFilter(sql, compat=compat)
+    if compiled is not None:
+        return tuple(Subscription(_text("topics", topic), compiled.expression, compiled) for topic in wanted)
+    return tuple(_of_tags(_text("topics", topic), _text("tags", tags)) for topic, tags in wanted.items())
+
+
+def _of_tags(topic: str, tags: str) -> Subscription:
+    subscription = Subscription(topic, tags)
+    if subscription.codes is not None and not subscription.codes:
+        raise bad_argument("tags", tags, "expected tags separated by ||; a group that wants none would pass over all")
+    return subscription
+
+
+def _text(option: str, value: object) -> str:
+    try:
+        return checked_text(option, value)
+    except TypeError:
+        raise bad_argument(option, value, "expected text") from None
+
+
+def _check_number(option: str, value: object, least: int, most: int = INT_MAX) -> None:
+    try:
+        checked_integer(option, value, least, most)
+    except (TypeError, ValueError):
+        raise bad_argument(option, value, f"expected an integer from {least} to {most}") from None
 
 
 Choice = TypeVar("Choice", bound=enum.Enum)
