@@ -1,8 +1,11 @@
 """What a consumer has in hand, and what is in nobody's hands."""
 
+import asyncio
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
@@ -11,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mqstore
+from mqstore.consumer import Consumer, hold, rebalance
 from mqstore.consumer.process_queue import Place, ProcessQueue
 from mqstore.consumer.settings import Subscription
 from mqstore.store.read_offset import ReadOffset
@@ -269,3 +273,57 @@ def test_a_queue_goes_on_at_the_first_message_that_is_not_done(
         until = queue.seconds_until_again()
         assert (until is None) == (not again)
         assert (until == 0) == any(again.values())
+
+
+@pytest.fixture
+def only_wakings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has nobody who waits look by himself whether something came."""
+    monkeypatch.setattr(rebalance, "_CHECK_INTERVAL", 3600)
+    monkeypatch.setattr(hold, "_CHECK_INTERVAL_MS", 3_600_000)
+    monkeypatch.setattr(hold, "_BROKER_SUSPEND_MAX_TIME_MS", 3_600_000)
+
+
+@pytest.mark.usefixtures("only_wakings")
+def test_what_comes_wakes_all_threads_that_wait(tmp_path: Path) -> None:
+    with open_rw(tmp_path / "s") as store:
+        store.put("t", b"", queue_id=0)
+        consumer = store.consumer("g", "t", from_where="first")
+        first = consumer.poll(30)
+        assert first is not None
+        consumer.ack(first)
+        found: SimpleQueue[mqstore.Message | None] = SimpleQueue()
+        count = 4
+
+        def poll() -> None:
+            found.put(consumer.poll(3600))
+
+        for _ in range(20):
+            threads = [threading.Thread(target=poll, daemon=True) for _ in range(count)]
+            for thread in threads:
+                thread.start()
+            wait_until(lambda: len(store._listeners) == count)
+            store.put_many("t", [b""] * count, queue_id=0)
+            for message in [found.get(timeout=60) for _ in threads]:
+                assert message is not None
+                consumer.ack(message)
+            for thread in threads:
+                thread.join()
+
+
+@pytest.mark.usefixtures("only_wakings")
+def test_what_a_thread_is_done_with_lets_a_task_go_on(tmp_path: Path) -> None:
+    async def take(consumer: Consumer) -> int:
+        return await anext(message.queue_offset async for message in consumer)
+
+    with open_rw(tmp_path / "s") as store:
+        store.put_many("t", [b"", b""], queue_id=0)
+        consumer = store.consumer("g", "t", from_where="first", orderly=True, timeout=60)
+        first = consumer.poll(30)
+        assert first is not None
+        second: list[int] = []
+        thread = threading.Thread(target=lambda: second.append(asyncio.run(take(consumer))), daemon=True)
+        thread.start()
+        wait_until(lambda: len(store._listeners) == 1)
+        consumer.ack(first)
+        thread.join(60)
+        assert second == [1]

@@ -6,13 +6,14 @@ Source: ``DefaultMQPushConsumerImpl``, ``ConsumeMessageConcurrentlyService``, ``
 import logging
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from mqstore._native import Message
-from mqstore.consumer.hold import Held, PullHold, Waking
+from mqstore.consumer.hold import Held, PullHold, TaskWaking, Waking
 from mqstore.consumer.membership import Membership
 from mqstore.consumer.process_queue import Place, ProcessQueue
 from mqstore.consumer.rebalance import Rebalance
@@ -34,6 +35,7 @@ _log = logging.getLogger("mqstore")
 _PERSIST_INTERVAL = 5.0
 _AGAIN_AFTER_FAILED_PUT = 5.0
 _FIRST_DELAY_LEVEL = 3
+_Waking = TypeVar("_Waking", Waking, TaskWaking)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +74,8 @@ class Consumer:
         if not settings.is_clustering and not self._group.consume_broadcast_enable:
             raise bad_argument("message_model", "broadcasting", f"consumeBroadcastEnable of {settings.group} is false")
         self._lock = threading.RLock()
-        self._woken = Waking()
+        self._polls: list[weakref.ref[Waking] | weakref.ref[TaskWaking]] = []
+        """What wakes those who poll; each has one of its own, since none may take away what wakes another."""
         self._hold = PullHold(store)
         self._offsets = self._manager.offset_store(settings)
         self._membership = Membership(self._manager.folder(settings.group), settings.consumer_id)
@@ -112,7 +115,7 @@ class Consumer:
             finally:
                 self._membership.leave()
                 self._manager.remove(self)
-        self._woken.set()
+                self._wake_all()
 
     def abandon(self) -> None:
         """In a forked process: it goes on in the other one, and here it can neither be used nor closed."""
@@ -192,10 +195,11 @@ class Consumer:
     def _poll(self, timeout: float | None) -> _Hand | None:
         given: list[_Hand] = []
         polling = self._polling(timeout, given)
+        woken = self._woken_with(Waking())
         try:
             held, left = next(polling)
             while True:
-                held, left = polling.send(self._hold.wait(held, left, self._woken))
+                held, left = polling.send(self._hold.wait(held, left, woken))
         except StopIteration:
             return given[0] if given else None
         except BaseException:  # Ctrl-C came before the user had it
@@ -206,12 +210,27 @@ class Consumer:
     async def _poll_async(self, timeout: float | None) -> _Hand | None:
         given: list[_Hand] = []
         polling = self._polling(timeout, given)
+        woken = self._woken_with(TaskWaking())
         try:
             held, left = next(polling)
             while True:
-                held, left = polling.send(await self._hold.wait_async(held, left))
+                held, left = polling.send(await self._hold.wait_async(held, left, woken))
         except StopIteration:
             return given[0] if given else None
+
+    def _woken_with(self, waking: _Waking) -> _Waking:
+        """Has somebody who is about to poll woken, as long as there is what wakes him."""
+        with self._lock:
+            # A signal's handler may poll in between; whoever did is done when it comes back.
+            self._polls = [*(poll for poll in self._polls if poll() is not None), weakref.ref(waking)]
+        return waking
+
+    def _wake_all(self) -> None:
+        with self._lock:
+            for poll in self._polls:
+                waking = poll()
+                if waking is not None:
+                    waking.set()
 
     def _polling(self, timeout: float | None, given: list[_Hand]) -> Generator[tuple[Held, float], bool, None]:
         """A poll: gives what to wait for and how long at most, and is told whether it came.
@@ -419,7 +438,7 @@ class Consumer:
             self._check_open()
             raise ValueError(f"{message!r} is not in the hands of {self!r}")
         self._changes += 1
-        self._woken.set()
+        self._wake_all()
         return taken.queue, taken.place
 
     def _has(self, hand: _Hand) -> bool:

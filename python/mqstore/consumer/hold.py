@@ -19,7 +19,7 @@ from mqstore._native import Arrival
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["Held", "PullHold", "Waking"]
+__all__ = ["Held", "PullHold", "TaskWaking", "Waking"]
 
 _BROKER_SUSPEND_MAX_TIME_MS = 15_000
 _CHECK_INTERVAL_MS = 5_000
@@ -30,22 +30,16 @@ Held = Mapping[tuple[str, int], tuple[int, frozenset[int] | None]]
 
 
 class Waking:
-    """An event that Ctrl-C cannot come into the middle of: one of ``threading``'s would keep its lock for ever then."""
+    """Wakes a thread that polls. An event of ``threading``'s would keep its lock where Ctrl-C comes into its middle."""
 
     def __init__(self) -> None:
-        """Nobody is woken."""
+        """It is not woken."""
         self._signs: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def set(self) -> None:
-        """Wakes all who wait, and the next who does."""
+        """Wakes it, or has its next wait end at once."""
         if self._signs.empty():
             self._signs.put(None)
-
-    def clear(self) -> None:
-        """Nobody is woken any more."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._signs.get_nowait()
 
     def wait(self, timeout: float) -> bool:
         """Waits at most so many seconds; gives whether it was woken."""
@@ -53,7 +47,28 @@ class Waking:
             self._signs.get(timeout=max(timeout, 0))
         except queue.Empty:
             return False
-        self._signs.put(None)
+        return True
+
+
+class TaskWaking:
+    """Wakes a task that polls. Made in its loop."""
+
+    def __init__(self) -> None:
+        """It is not woken."""
+        self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
+
+    def set(self) -> None:
+        """Wakes it, or has its next wait end at once. Called by any thread."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._event.set)
+
+    async def wait(self, timeout: float) -> bool:
+        """Waits at most so many seconds; gives whether it was woken."""
+        try:
+            await asyncio.wait_for(self._event.wait(), timeout)
+        except TimeoutError:
+            return False
+        self._event.clear()
         return True
 
 
@@ -80,26 +95,18 @@ class PullHold:
                     return False
                 if woken.wait(min(left, self._interval())):
                     break
-        woken.clear()
         return True
 
-    async def wait_async(self, held: Held, timeout: float) -> bool:
+    async def wait_async(self, held: Held, timeout: float, woken: TaskWaking) -> bool:
         """As :meth:`wait`, without holding up the loop."""
-        loop, woken = asyncio.get_running_loop(), asyncio.Event()
-
-        def wake() -> None:
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(woken.set)
-
         end = time.monotonic() + timeout
-        with self._told(held, wake):
+        with self._told(held, woken.set):
             while not await asyncio.to_thread(self._has_come, held):
                 left = end - time.monotonic()
                 if left <= 0:
                     return False
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(woken.wait(), min(left, self._interval()))
-                    return True
+                if await woken.wait(min(left, self._interval())):
+                    break
         return True
 
     def _interval(self) -> float:
