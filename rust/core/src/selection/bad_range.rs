@@ -17,19 +17,38 @@ pub struct BadRange {
     pub reason: String,
 }
 
+/// So many are kept before anybody has asked for them: a log file that is missing can have millions of messages, and
+/// mostly nobody does.
+const MOST_UNASKED: usize = 1024;
+
 /// The bad ranges that a cursor came by and nobody took yet.
 #[derive(Debug, Clone, Default)]
-pub struct BadRanges(Arc<Mutex<Vec<BadRange>>>);
+pub struct BadRanges(Arc<Mutex<Kept>>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    ranges: Vec<BadRange>,
+    is_asked_for: bool,
+}
 
 impl BadRanges {
     /// What has come since the last call.
     #[must_use]
     pub fn take(&self) -> Vec<BadRange> {
-        std::mem::take(&mut *self.0.lock())
+        std::mem::take(&mut self.0.lock().ranges)
+    }
+
+    /// They are asked for: all that come from now on are kept.
+    pub(super) fn asked_for(&self) -> Self {
+        self.0.lock().is_asked_for = true;
+        self.clone()
     }
 
     pub(super) fn push(&self, bad: BadRange) {
-        self.0.lock().push(bad);
+        let kept = &mut *self.0.lock();
+        if kept.is_asked_for || kept.ranges.len() < MOST_UNASKED {
+            kept.ranges.push(bad);
+        }
     }
 
     pub(super) fn gone(&self, from: u64, to: u64, reason: &str) {

@@ -82,10 +82,11 @@ impl Cursor {
         Ok(Self { store, selection, bodies, plan, left, bad })
     }
 
-    /// Where it puts what gave no message: what is damaged, and what is no longer there.
+    /// Where it puts what gave no message: what is damaged, and what is no longer there. Who wants all of it asks before
+    /// the first messages: only so much is kept until then.
     #[must_use]
     pub fn bad_ranges(&self) -> BadRanges {
-        self.bad.clone()
+        self.bad.asked_for()
     }
 
     /// The store.

@@ -8,10 +8,10 @@ use mqstore_core::format::sys_flag::TRANSACTION_PREPARED_TYPE;
 use mqstore_core::interrupt;
 use mqstore_core::selection::{QueueRange, Selection};
 use mqstore_core::store::query::decode_record;
-use mqstore_core::store::{NewMessage, Store, Subscription};
+use mqstore_core::store::{Mode, NewMessage, Store, Subscription};
 use proptest::prelude::*;
 
-use crate::stores::{config, log_file, message, open, open_with, patch, put, read, try_put};
+use crate::stores::{config, log_file, message, open, open_with, patch, put, read, try_open, try_put};
 
 /// Number, topic, queue, queue offset, time, key, tag, place of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -303,5 +303,32 @@ fn messages_of_light_queues_are_counted() {
     let end = store.max_phy_offset();
     for none in [("%LMQ%a", Some(1)), ("%LMQ%c", None), ("twin", Some(0)), ("u", None)] {
         assert_eq!(behind(none.0, none.1, None, None, 5), end, "{none:?}");
+    }
+}
+
+/// A walk over a store without one of its log files comes by millions of messages that are gone, and mostly nobody asks.
+#[test]
+fn of_what_gave_no_message_only_so_much_is_kept_unless_it_is_asked_for() {
+    const COUNT: usize = 1500;
+    const BODY_AT: u64 = 88;
+    let root = tempfile::tempdir().unwrap();
+    let mut with = config(root.path());
+    with.mapped_file_size_commit_log = 1 << 20;
+    let store = open_with(with.clone());
+    let places: Vec<_> = (0..COUNT).map(|_| put(&store, "t", 0, b"0", "").wrote_offset).collect();
+    put(&store, "whole", 0, b"0", "");
+    store.close().unwrap();
+    drop(store);
+    patch(&log_file(root.path(), 0), 0, |log| {
+        places.iter().for_each(|place| log[usize::try_from(place + BODY_AT).unwrap()] ^= 1);
+    });
+    let store = try_open(with, Mode::Read).unwrap();
+    let queue = QueueRange { topic: "t".into(), queue_id: None, from: None, to: None };
+    let selection = Selection { queues: Some(vec![queue]), ..Selection::default() };
+    for (is_asked_for, expected) in [(true, COUNT), (false, 1024)] {
+        let mut cursor = selection.cursor(Arc::clone(&store.store)).unwrap();
+        let bad = is_asked_for.then(|| cursor.bad_ranges());
+        assert!(cursor.next_messages(COUNT, u64::MAX).unwrap().is_empty());
+        assert_eq!(bad.unwrap_or_else(|| cursor.bad_ranges()).take().len(), expected);
     }
 }
