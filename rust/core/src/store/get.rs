@@ -461,6 +461,7 @@ impl Get<'_> {
             let code = self.queue.tags_code(unit)?;
             // A unit whose extension is missing may match: the message itself decides.
             if code.is_some_and(|code| !subscription.matches_code(code)) {
+                self.not_matched();
                 return Ok(true);
             }
         }
@@ -476,6 +477,7 @@ impl Get<'_> {
             && (subscription.sql.is_some() || !self.store.config.compat)
             && !found.decoded().is_some_and(|record| subscription.matches_properties(record.properties))
         {
+            self.not_matched();
             return Ok(true);
         }
         self.result.buffer_total_size += u64::from(size);
@@ -483,6 +485,13 @@ impl Get<'_> {
         self.result.status = GetMessageStatus::Found;
         self.skip_to = None;
         Ok(true)
+    }
+
+    /// What was removed before is not what the get tells of.
+    const fn not_matched(&mut self) {
+        if self.result.buffer_total_size == 0 {
+            self.result.status = GetMessageStatus::NoMatchedMessage;
+        }
     }
 
     fn removed(&mut self, offset: u64) {

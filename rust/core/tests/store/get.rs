@@ -4,7 +4,9 @@ use mqstore_core::error::Error;
 use mqstore_core::status::GetMessageStatus as Status;
 use mqstore_core::store::{Store, Subscription};
 
-use crate::stores::{bodies_of, config, fill, log_file, open, open_with, patch, put, read};
+use crate::stores::{
+    LOG_FILE_SIZE, UNITS_IN_FILE, bodies_of, config, fill, log_file, open, open_with, patch, put, read,
+};
 
 fn get(store: &Store, offset: i64) -> (Status, i64) {
     let got = store.get_message("t", 0, offset, 32, None).unwrap();
@@ -28,6 +30,27 @@ fn offsets_outside_the_queue_are_told_apart() {
     let min = store.find_consume_queue("t", 0).unwrap().min_offset_in_queue();
     assert_eq!(get(&store, 0), (Status::OffsetTooSmall, min.cast_signed()));
     assert_eq!(get(&store, 99), (Status::OffsetOverflowBadly, 60));
+}
+
+/// As 4.9.3 tells it: the last thing that a get came by, as long as it has found nothing.
+#[test]
+fn what_is_not_asked_for_behind_what_was_removed_is_what_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let put = |number: usize| put(&store, "t", 0, &[0; 80], &format!("TAGS\x01T{number}")).wrote_offset;
+    let second = (0..60).find(|&number| put(number) >= LOG_FILE_SIZE).unwrap();
+    let last_gone = second - 1;
+    assert_ne!(second as u64 % UNITS_IN_FILE, 0, "a get ends where its queue file does");
+    store.reput().unwrap();
+    let files = store.log().files().files();
+    store.log().files().delete(&files[..1]).unwrap();
+    let get = |tags: &str| {
+        let offset = i64::try_from(last_gone).unwrap();
+        store.get_message("t", 0, offset, 32, Subscription::parse(tags).as_ref()).unwrap().status
+    };
+    assert_eq!(get(&format!("T{last_gone}")), Status::NoMatchedMessage);
+    assert_eq!(get(&format!("T{last_gone} || T{second}")), Status::Found);
+    assert_eq!(get("absent"), Status::NoMatchedMessage);
 }
 
 /// A flipped bit in a unit lets it lead behind the log, or its record reach behind its file: no file was removed.
