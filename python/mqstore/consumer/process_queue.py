@@ -78,7 +78,7 @@ class ProcessQueue:
         return self._is_own(place) and (place in self._in_hand or place in self._again)
 
     def _is_own(self, place: Place) -> bool:
-        """Whether a place is one of this queue, and not of another that had its number or of an end that was cut off."""
+        """Whether a place is of this queue, and not of another that had its number or of an end that was cut off."""
         which, offset = place
         return which == self._which or offset < self._kept.get(which, 0)
 
