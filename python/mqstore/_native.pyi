@@ -430,6 +430,8 @@ class Engine:
         """A flush pass over the queues."""
     def flush_everything(self) -> None:
         """Brings log, queues, index and checkpoint to the disk."""
+    def sync_log_seen(self) -> None:
+        """Brings to the disk what a reader has seen of another process's log."""
     def make_logics_queue_error(self) -> None:
         """Lets the store take no messages any more: queues cannot be written."""
     def serve_slaves(self, max_wait_ms: int) -> tuple[list[tuple[bool, str, str]], int]:

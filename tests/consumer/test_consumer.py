@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -432,6 +433,36 @@ def test_offsets_are_written_behind_the_flush_of_what_they_say(open_store: Opene
         assert store.get_flushed_where() == store.get_max_phy_offset()
     offsets = ConsumerOffsetManager(store.path / "config" / "consumerOffset.json", read_only)
     assert offsets.query_offset("group", "orders", 0) == 3
+
+
+def test_beside_a_writer_offsets_are_written_behind_the_log_too(
+    open_store: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(open_store(), range(3), queue_id=0)
+    reader = open_store(mode="r")
+    written: list[str] = []
+
+    class Noting:
+        """The engine, with a note of what writes."""
+
+        def __init__(self, engine: mqstore._native.Engine) -> None:
+            """Nothing is written yet."""
+            self._engine = engine
+
+        def sync_log_seen(self) -> None:
+            """Noted."""
+            written.append("log")
+            self._engine.sync_log_seen()
+
+        def replace_config(self, path: Path, content: bytes) -> None:
+            """Noted."""
+            written.append(path.name)
+            self._engine.replace_config(path, content)
+
+    monkeypatch.setattr(reader.consumers, "_engine", Noting(reader._engine))
+    with open_consumer(reader) as consumer:
+        assert numbers(consumer) == [0, 1, 2]
+    assert written[:2] == ["log", "consumerOffset.json"]
 
 
 def test_a_consumer_that_cannot_write_its_offsets_keeps_no_other_from_it(

@@ -118,8 +118,8 @@ class ConsumerManager:
 
     @property
     def _write_offsets(self) -> Write:
-        """What replaces a file of offsets; the log of another process's store is that one's to flush."""
-        return self._write if self._has_ended or self._mode != "rw" else write_behind_log(self._engine)
+        """What replaces a file of offsets."""
+        return self._write if self._has_ended else write_behind_log(self._engine, is_writer=self._mode == "rw")
 
     def _config(self, name: str) -> Path:
         return self._path / "config" / name

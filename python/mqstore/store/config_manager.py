@@ -181,16 +181,19 @@ def of_closed_store(path: Path, _content: bytes) -> None:
     raise StoreClosedError(f"{path} is not written: the store is closed")
 
 
-def write_behind_log(engine: "Engine") -> Callable[[Path, bytes], None]:
-    """What replaces a file of offsets once the log is on the disk, as far as it has been put.
+def write_behind_log(engine: "Engine", *, is_writer: bool = True) -> Callable[[Path, bytes], None]:
+    """What replaces a file of offsets once the log is on the disk, as far as it has been put or was seen.
 
     Offsets say that what stands before them is done. Were the log to lose that, what is put next would get the
     same places in its queues, and be passed over.
     """
 
     def write(path: Path, content: bytes) -> None:
-        engine.commit(0)
-        engine.flush_commit_log(0)
+        if is_writer:
+            engine.commit(0)
+            engine.flush_commit_log(0)
+        else:
+            engine.sync_log_seen()
         engine.replace_config(path, content)
 
     return write

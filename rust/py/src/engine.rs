@@ -179,6 +179,10 @@ impl Engine {
         detached(py, || self.core.flush_everything())
     }
 
+    fn sync_log_seen(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.core.sync_log_seen())
+    }
+
     fn make_logics_queue_error(&self) {
         self.core.running_flags().make_logics_queue_error();
     }

@@ -33,6 +33,8 @@ pub(super) struct Follow {
     /// How often a reader has let go of something that it has, and how often that was there again: a look beside it may
     /// have met neither.
     changes: AtomicU64,
+    /// Up to where the log is on the disk, by this reader's doing.
+    synced: Mutex<u64>,
 }
 
 /// Which writers a reader knows of.
@@ -70,6 +72,32 @@ fn openings_of(fs: &dyn FileSystem, config: &StoreConfig) -> Result<Openings> {
 }
 
 impl Store {
+    /// Brings to the disk what this reader has seen of another process's log. Who writes down how far he has read says
+    /// that it is there: were it lost, what is put next would get the same places, and be passed over.
+    ///
+    /// # Errors
+    /// Where the disk did not take it.
+    pub fn sync_log_seen(&self) -> Result<()> {
+        if self.fs.is_remote() {
+            return Ok(());
+        }
+        let mut synced = self.follow.synced.lock();
+        let end = self.log.max_offset();
+        let files = self.log.files().files();
+        let mut new =
+            files.iter().filter(|file| file.end_offset() > *synced && file.file_from_offset() < end);
+        if end > *synced {
+            self.log.files().sync_dirs()?;
+            new.try_for_each(|file| match file.sync() {
+                // Retention, or a writer that recovers the store, has removed it since.
+                Err(error) if error.is_removed(&*self.fs) => Ok(()),
+                outcome => outcome,
+            })?;
+            *synced = end;
+        }
+        Ok(())
+    }
+
     /// Moves the log's end to where the writer has got. Gives whether its files are to be gone by: not while it recovers, nor
     /// behind one that was killed then, of which the next one takes units away that were left.
     pub(super) fn follow_writer(&self) -> Result<bool> {

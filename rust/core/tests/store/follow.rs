@@ -1,6 +1,9 @@
 //! Readers beside a writer.
 
-use crate::stores::{UNITS_IN_FILE, config, fill, numbers, open, read, try_open};
+use std::sync::Arc;
+
+use crate::hooked::{Call, Hook, open_hooked};
+use crate::stores::{LOG_FILE_SIZE, UNITS_IN_FILE, config, fill, numbers, open, read, try_open};
 use mqstore_core::config::StoreConfig;
 use mqstore_core::status::GetMessageStatus;
 use mqstore_core::store::Mode;
@@ -29,6 +32,40 @@ fn a_reader_sees_what_a_writer_adds() {
         writer.close().unwrap();
         reader.refresh().unwrap();
         assert_eq!(numbers(&reader), (0..90).collect::<Vec<_>>());
+    }
+}
+
+/// A power cut takes it from the log otherwise, and the reader's group passes over what gets its places then.
+#[test]
+fn what_a_reader_has_seen_of_the_log_is_brought_to_the_disk() {
+    for pread in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let writer = open(root.path());
+        fill(&writer, 0..90);
+        let synced = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let noted = Arc::clone(&synced);
+        let hook: Hook = Box::new(move |call, path| {
+            if matches!(call, Call::Sync | Call::SyncDir) {
+                noted.lock().unwrap().push(path.file_name().unwrap().to_str().unwrap().to_owned());
+            }
+            Ok(())
+        });
+        let mut config = config(root.path());
+        config.pread = pread;
+        let (reader, _) = open_hooked(config, Mode::Read, hook);
+        let numbers = 0..reader.max_phy_offset().div_ceil(LOG_FILE_SIZE);
+        let files: Vec<_> = numbers.map(|number| format!("{:020}", number * LOG_FILE_SIZE)).collect();
+        assert!(files.len() > 2);
+        let taken = || std::mem::take(&mut *synced.lock().unwrap());
+        reader.sync_log_seen().unwrap();
+        assert_eq!(taken(), [&["commitlog".to_owned()], &*files].concat());
+        fill(&writer, 90..91);
+        reader.sync_log_seen().unwrap();
+        assert_eq!(taken(), [""; 0], "nothing more was seen");
+        reader.refresh().unwrap();
+        reader.sync_log_seen().unwrap();
+        assert_eq!(taken(), ["commitlog", files.last().unwrap()]);
+        writer.close().unwrap();
     }
 }
 
