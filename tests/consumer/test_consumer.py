@@ -448,6 +448,7 @@ def test_beside_a_writer_offsets_are_written_behind_the_log_too(
         def __init__(self, engine: mqstore._native.Engine) -> None:
             """Nothing is written yet."""
             self._engine = engine
+            self.now = engine.now
 
         def sync_log_seen(self) -> None:
             """Noted."""
