@@ -1,6 +1,5 @@
 """A random life of a store: all that users do with one, kills, repairs and changes of role included."""
 
-import os
 import random
 import shutil
 from collections import defaultdict
@@ -380,9 +379,8 @@ class Life:
     # ---- what goes ------------------------------------------------------------------------------
 
     def _expire(self) -> None:
-        files = [file for name in self._log_folders for file in (self._path / name).glob("0*")]
-        for file in sorted(files, key=lambda file: file.name)[: self._rnd.choice([1, 2, 5])]:
-            os.utime(file, (0, 0))
+        # What is older than an hour goes.
+        self._clock.now_ms += self._rnd.choice([0, _HOUR_MS // 2, _HOUR_MS + 1])
         if self._store.execute_delete_files_manually():
             went = self._expected.expired(self._store.get_min_phy_offset())
             read = self._consumed["g1", "a"]

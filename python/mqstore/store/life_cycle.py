@@ -18,6 +18,7 @@ from mqstore.options import StoreOptions
 from mqstore.store.byte_ranges import ByteRanges, local_folder
 from mqstore.store.message_waiters import MessageWaiters
 from mqstore.store.offset_waiters import OffsetWaiters
+from mqstore.store.one_pass import OnePass
 
 if TYPE_CHECKING:
     from mqstore.consumer.manager import ConsumerManager
@@ -164,6 +165,24 @@ class LifeCycle(_native.Store):
             yield
         finally:
             lock.release()
+
+    @contextlib.contextmanager
+    def _at_pass(self, one: OnePass) -> Iterator[None]:
+        """Makes a pass, as soon as nobody else does.
+
+        Raises:
+            MQStoreError: this thread is at it already.
+            StoreClosedError: as :meth:`_holding`.
+        """
+        own = threading.get_ident()
+        if one.thread == own:
+            raise MQStoreError(f"{self.path}: {one.what} is under way in this thread already")
+        with self._holding(one.lock):
+            one.thread = own
+            try:
+                yield
+            finally:
+                one.thread = None
 
     def _stop_services(self, services: Sequence["ServiceThread"]) -> None:
         """Ends services."""

@@ -240,6 +240,7 @@ class MessageStore(StoreOperations):
         Raises:
             PutError: the store takes no messages.
             StoreClosedError: the store was closed.
+            MQStoreError: the listener, or a signal's handler, asks for it while this thread is at it.
         """
         self._check_open()
         return self._transactions.check(listener)
@@ -352,6 +353,7 @@ class MessageStore(StoreOperations):
             ReadOnlyError: the store was opened to read.
             StoreClosedError: the store was closed.
             StoreIOError: a file could not be removed.
+            MQStoreError: a signal's handler asks for it while this thread is at it.
         """
         self._check_open()
         return self._cleaner.clean_now()

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from mqstore.store.arguments import INT_MAX, check_function
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_manager import read_only
 from mqstore.store.delayed import SCHEDULE_TOPIC
+from mqstore.store.one_pass import OnePass
 from mqstore.store.read_offset import ReadOffset, offset_in_queue
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class FileCleaner:
         """A cleaner of a store."""
         self._store, self._retention = store, retention
         self._disk_usage = retention.disk_usage or disk_used_ratio
-        self._passing = threading.Lock()
+        self._passing = OnePass("deleting what has expired")
         self._failed_at: float | None = None
         self._cleaned_up_to = 0
         self._told: set[str] = set()
@@ -156,7 +156,7 @@ class FileCleaner:
     def _delete_log_files(self, *, at_once: bool, wait: Callable[[int], None]) -> int:
         """Deletes some files of the log, oldest first; gives how many."""
         options = self._store.options
-        with self._store._holding(self._passing):
+        with self._store._at_pass(self._passing):
             retry_s = options.redelete_hanged_file_interval / 1000
             if self._failed_at is not None and time.monotonic() < self._failed_at + retry_s:
                 return 0
@@ -181,7 +181,7 @@ class FileCleaner:
 
     def _delete_behind_the_log(self, wait: Callable[[int], None]) -> None:
         """Deletes files of queues and index whose messages the log no longer has."""
-        with self._store._holding(self._passing):
+        with self._store._at_pass(self._passing):
             store = self._store
             min_offset = store.get_min_phy_offset()
             if min_offset <= self._cleaned_up_to:

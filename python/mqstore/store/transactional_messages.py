@@ -25,6 +25,7 @@ from mqstore.store.half_messages import (
 )
 from mqstore.store.half_places import HalfPlaces, Place
 from mqstore.store.messages import MessageExtBrokerInner
+from mqstore.store.one_pass import OnePass
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -53,7 +54,7 @@ class TransactionalMessages:
     def __init__(self, store: "MessageStore") -> None:
         """The transactions of a store."""
         self._store = store
-        self._checking = threading.Lock()
+        self._checking = OnePass("a check of prepared messages")
         self.ending = threading.RLock()
         """Held while a half ends or is put back."""
         self._live = HalfPlaces()
@@ -211,10 +212,11 @@ class TransactionalMessages:
         Raises:
             TypeError: the listener is no function.
             StoreClosedError: the store is being closed.
+            MQStoreError: a listener, or a signal's handler, asks for it in the middle of a check.
         """
         check_listener(listener)
         store = self._store
-        with self._store._holding(self._checking):
+        with self._store._at_pass(self._checking):
             with self._store._holding(self.ending):
                 self._forget_collected()
                 self._ended = set()
