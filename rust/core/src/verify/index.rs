@@ -63,30 +63,35 @@ pub fn check_index_file(
     Ok(checker.done)
 }
 
-/// Hashes of the first message's keys that the file before this one has.
+/// Hashes of the first message's keys that the files before this one have: as many as they take.
 fn carried(files: &[std::sync::Arc<IndexFile>], number: usize) -> Result<Vec<(i64, i32)>> {
     let mut found = Vec::new();
-    let previous = number.checked_sub(1).and_then(|number| files.get(number));
-    let (Some(file), Some(previous)) = (files.get(number), previous) else { return Ok(found) };
-    let Some(first) = file.entry(1)? else { return Ok(found) };
-    for number in (1..previous.index_count()).rev() {
-        let Some(entry) = previous.entry(number)?.filter(|entry| entry.phy_offset == first.phy_offset) else {
-            break;
-        };
-        found.push((entry.phy_offset, entry.key_hash));
+    let Some(first) = files.get(number).map_or(Ok(None), |file| file.entry(1))? else { return Ok(found) };
+    for previous in files.iter().take(number).rev() {
+        for number in (1..previous.index_count()).rev() {
+            let entry = previous.entry(number)?;
+            let Some(entry) = entry.filter(|entry| entry.phy_offset == first.phy_offset) else {
+                return Ok(found);
+            };
+            found.push((entry.phy_offset, entry.key_hash));
+        }
     }
     Ok(found)
 }
 
-/// Hashes of the last message's keys that the next file has: it is where that file's walk begins, so
+/// Hashes of the last message's keys that the next files have: it is where the next file's walk begins, so
 /// its entries of that message belong to this file's last one.
 fn extra(files: &[std::sync::Arc<IndexFile>], number: usize, next: Option<u64>) -> Result<Vec<(i64, i32)>> {
     let mut found = Vec::new();
-    let (Some(next), Some(file)) = (next, files.get(number + 1)) else { return Ok(found) };
-    for number in 1..file.index_count() {
-        let entry = file.entry(number)?;
-        let Some(entry) = entry.filter(|entry| super::place(entry.phy_offset) == Some(next)) else { break };
-        found.push((entry.phy_offset, entry.key_hash));
+    let Some(next) = next else { return Ok(found) };
+    for file in files.iter().skip(number + 1) {
+        for number in 1..file.index_count() {
+            let entry = file.entry(number)?;
+            let Some(entry) = entry.filter(|entry| super::place(entry.phy_offset) == Some(next)) else {
+                return Ok(found);
+            };
+            found.push((entry.phy_offset, entry.key_hash));
+        }
     }
     Ok(found)
 }
