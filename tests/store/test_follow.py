@@ -8,6 +8,7 @@ import pytest
 
 import mqstore
 from mqstore.store.follower import Follower
+from tests.expiring import expire
 from tests.store.conftest import SMALL, Opener
 
 WRITER = """
@@ -108,3 +109,23 @@ def test_a_follower_of_a_queue_whose_first_message_is_the_logs(open_store: Opene
     store.clean_unused_topic(set())
     store.put_many("t", [b"new", b"newer"], queue_id=0)
     assert [bytes(message.body) for message in follower.take()] == [b"new", b"newer"]
+
+
+def test_a_reader_looks_for_what_no_queue_has_beside_files_that_its_writer_removes(open_store: Opener) -> None:
+    """Whether another queue leads to such a message is asked of all of them, as they were when they were listed."""
+    options = {"mappedFileSizeCommitLog": 4096, "mappedFileSizeConsumeQueue": 20, "maxMessageSize": 2000}
+    store = open_store(**options)
+    for number in range(60):
+        for topic in ("t", "gone"):
+            store.put(topic, b"x", keys=f"k{number}", queue_id=0)
+    store.flush()
+    reader = open_store(mode="r", **options)
+    store.clean_unused_topic({"t"})
+    store.put("t", b"behind", queue_id=0)
+    expire(store, 3)
+    assert len(list((store.path / "consumequeue" / "t" / "0").iterdir())) < 60
+    assert [found.queue_offset for found in reader.query_message("gone", "k50")] == [50]
+    reader.refresh()
+    assert list(reader.select()) == list(store.select())
+    for number in range(60):
+        assert reader.query_message("gone", f"k{number}") == store.query_message("gone", f"k{number}")

@@ -32,12 +32,12 @@ impl UnitsInFiles {
         Ok(self.read(index, 1)?.and_then(|bytes| CqUnit::read(&bytes)))
     }
 
-    /// Units from an index on, up to the end of their file at the most.
+    /// Units from an index on, up to the end of their file at the most; `None` where a writer has removed that.
     fn read(&self, index: u64, count: usize) -> Result<Option<Slice>> {
         let Some(offset) = index.checked_mul(UNIT) else { return Ok(None) };
         let at = self.files.partition_point(|file| file.end_offset() <= offset);
         let Some(file) = self.files.get(at).filter(|file| file.contains(offset)) else { return Ok(None) };
-        file.slice(offset - file.file_from_offset(), num::offset(count) * UNIT).map(Some)
+        file.slice_if_there(offset - file.file_from_offset(), num::offset(count) * UNIT)
     }
 
     /// The first unit for a record that stands at a place in the log or behind it, and its index. Of files
@@ -49,9 +49,9 @@ impl UnitsInFiles {
     /// # Errors
     /// Where a file can't be read.
     pub(crate) fn first_at(&self, phy_offset: u64) -> Result<Option<(u64, CqUnit)>> {
-        let (Some(first), Some(last)) = (self.files.first(), self.files.last()) else { return Ok(None) };
+        let (Some(first), Some(last)) = (self.first_there()?, self.files.last()) else { return Ok(None) };
         let end = last.end_offset() / UNIT;
-        let (mut low, mut high, mut step) = (first.file_from_offset() / UNIT, end, 0);
+        let (mut low, mut high, mut step) = (first, end, 0);
         let mut found = None;
         while low < high {
             // From a unit on that is not before the place no step fits any more.
@@ -69,6 +69,18 @@ impl UnitsInFiles {
             }
         }
         Ok(found)
+    }
+
+    /// The first index of the first file that a writer has not removed since: units of the ones before it are for
+    /// messages that are gone.
+    fn first_there(&self) -> Result<Option<u64>> {
+        for file in &self.files {
+            let first = file.file_from_offset() / UNIT;
+            if self.read(first, 1)?.is_some() {
+                return Ok(Some(first));
+            }
+        }
+        Ok(None)
     }
 
     /// Gives each unit for a record, and its index, from the first one for a place in the log or behind it up
