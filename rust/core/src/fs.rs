@@ -190,6 +190,17 @@ pub(crate) fn open_if_there(fs: &dyn FileSystem, path: &Path) -> Result<Option<A
     }
 }
 
+/// Lists a folder; `None` where there is none, or none any more.
+///
+/// # Errors
+/// Where it is there and can't be listed.
+pub(crate) fn list_if_there(fs: &dyn FileSystem, folder: &Path) -> Result<Option<Vec<DirEntry>>> {
+    match fs.read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        outcome => outcome.map(Some).map_err(Error::io("list", folder)),
+    }
+}
+
 impl FileSystem for OsFileSystem {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn FileHandle>> {
         let mut options = OpenOptions::new();

@@ -13,7 +13,7 @@ use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::format::java_string;
-use crate::fs::{DirEntry, FileSystem};
+use crate::fs::{DirEntry, FileSystem, list_if_there};
 use crate::interrupt;
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::map_budget::MapBudget;
@@ -131,7 +131,8 @@ fn queue_folders(
     }
     let found = each_of_many(&topic_folders(fs, root, topics)?, fs.is_remote(), |topic| {
         let folder = root.join(topic);
-        let entries = fs.read_dir(&folder).map_err(Error::io("list", &folder))?;
+        // Its writer may just have removed it.
+        let entries = list_if_there(fs, &folder)?.unwrap_or_default();
         let of_queue = |entry: DirEntry| {
             let queue_id = entry.name.parse().ok().filter(|id: &i32| id.to_string() == entry.name)?;
             entry.is_dir.then(|| (topic.clone(), queue_id, folder.join(&entry.name)))

@@ -11,7 +11,7 @@ use super::map_budget::MapBudget;
 use super::mapped_file::{Access, FileSizes, MappedFile};
 use crate::error::{Error, Result};
 use crate::format::file_name;
-use crate::fs::FileSystem;
+use crate::fs::{FileSystem, list_if_there};
 use crate::sync::{AtomicU64, Mutex, Ordering, RwLock};
 
 /// A folder's file that does not belong to a queue of files, and why.
@@ -88,7 +88,8 @@ impl Listing {
                     found: "a file".into(),
                 });
             }
-            for entry in fs.read_dir(folder).map_err(Error::io("list", folder))? {
+            // Its writer may just have removed it.
+            for entry in list_if_there(fs, folder)?.unwrap_or_default() {
                 let path = folder.join(&entry.name);
                 match file_name::to_offset(&entry.name) {
                     Some(offset) if !entry.is_dir => {

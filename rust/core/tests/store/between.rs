@@ -344,3 +344,30 @@ fn a_refresh_goes_on_behind_files_that_go_meanwhile() {
     assert!(found.len() < 40 && found.last() == Some(&79), "{found:?}");
     assert_eq!((reader.gaps(), reader.rejected_count()), (Vec::new(), 0));
 }
+
+/// The writer removes a queue whose folder a reader that opens the store is about to list.
+#[test]
+fn a_store_is_opened_beside_queues_that_go_meanwhile() {
+    for folder in ["consumequeue/gone", "consumequeue/gone/0"] {
+        let root = tempfile::tempdir().unwrap();
+        let writer = open(root.path());
+        put(&writer, "gone", 0, b"first", "");
+        put(&writer, "t", 0, b"second", "");
+        writer.flush_everything().unwrap();
+        writer.reput().unwrap();
+        writer.flush_everything().unwrap();
+        let (removed, removing) = (AtomicBool::new(false), Arc::clone(&writer));
+        let listed = root.path().join(folder);
+        let hook = move |call, path: &Path| {
+            if matches!(call, Call::List) && path == listed && !removed.swap(true, Ordering::SeqCst) {
+                let queue = removing.find_consume_queue("gone", 0).unwrap();
+                removing.destroy_queue(&queue).unwrap();
+            }
+            Ok(())
+        };
+        let (reader, _) = open_hooked(config(root.path()), Mode::Read, Box::new(hook));
+        assert!(!root.path().join(folder).exists());
+        assert_eq!(bodies(&reader, "gone", 0), Vec::<String>::new());
+        assert_eq!(bodies(&reader, "t", 0), ["second"]);
+    }
+}

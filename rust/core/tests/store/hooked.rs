@@ -17,6 +17,7 @@ use mqstore_core::store::{Mode, Store};
 pub enum Call {
     Open,
     Metadata,
+    List,
     Allocate {
         offset: u64,
     },
@@ -77,6 +78,7 @@ impl FileSystem for HookedFileSystem {
     }
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        (self.0)(Call::List, path)?;
         OsFileSystem.read_dir(path)
     }
 
