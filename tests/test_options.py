@@ -96,6 +96,25 @@ def test_a_broker_conf_is_taken_as_it_is(tmp_path: Path) -> None:
         parse_conf(conf)
 
 
+def test_lines_of_a_conf_are_those_of_javas_properties(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text(
+        "\ufefffileReservedTime=48\n# was C:\\store\\\ndeleteWhen=02\n! as well\\\n\n"
+        "messageDelayLevel=1s \\\n    5s\\\n 10s\n"
+        "storePathCommitLog=C\\:\\\\log\\\\\nbroker\\=Name=a\x85\\u0062\n"
+    )
+    assert parse_conf(conf) == {
+        "fileReservedTime": "48",
+        "deleteWhen": "02",
+        "messageDelayLevel": "1s 5s10s",
+        "storePathCommitLog": "C:\\log\\",
+        "broker=Name": "a\x85b",
+    }
+    conf.write_text("a=1\nb=\\\n\\\n2\nno value\\\n")
+    with pytest.raises(mqstore.OptionError, match="line 5"):
+        parse_conf(conf)
+
+
 def test_modes_and_damage_are_words(tmp_path: Path) -> None:
     with pytest.raises(mqstore.OptionError, match="mode"):
         mqstore.open(tmp_path, "w")
