@@ -222,3 +222,25 @@ def test_what_nobody_confirmed_is_committed_and_told(open_store: Opener, clock: 
         (undone := store.transaction()).put("orders", b"c", queue_id=0)
     undone.rollback()
     assert bodies(store) == [b"a", b"b"]
+
+
+def test_a_clock_that_is_set_back_keeps_no_message_from_being_asked_for(open_store: Opener, clock: Clock) -> None:
+    store = open_store(clock=clock)
+    store.put("orders", b"the log's time stands still from here on")
+    clock.now_ms -= 3_600_000
+    store.transaction().put("orders", b"in doubt", queue_id=0)
+    clock.now_ms += 5000
+    assert store.check_transactions(lambda _message: COMMIT) == 0
+    clock.now_ms += 1000
+    assert store.check_transactions(lambda _message: COMMIT) == 1
+
+
+def test_a_check_does_not_come_to_what_it_has_put_back(open_store: Opener, clock: Clock) -> None:
+    store = open_store(clock=clock, transactionCheckMax=1)
+    for number in range(40):
+        store.transaction().put("orders", b"%d" % number, queue_id=0)
+    clock.now_ms += 6000
+    assert store.check_transactions(lambda _message: UNKNOW) == 40
+    assert bodies(store, CHECK_MAX_TIME_TOPIC) == []
+    assert store.check_transactions(lambda _message: UNKNOW) == 0
+    assert len(bodies(store, CHECK_MAX_TIME_TOPIC)) == 40

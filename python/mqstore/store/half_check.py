@@ -53,6 +53,7 @@ class HalfCheck:
         self._options = self._store.options
         self._start_ms = self._store.now()
         self._half_offset = self._next_offset = self._offset_of(HALF_TOPIC)
+        self._half_end = self._store.get_max_offset_in_queue(HALF_TOPIC, queue_id)
         self._op_offset = self._offset_of(OP_TOPIC)
         self._done_ops: set[int] = set()
         self._ops = self._read_ops()
@@ -112,7 +113,7 @@ class HalfCheck:
                 # Whoever breaks the check off finds all of it done, or nothing.
                 with self._store._holding(self._messages.ending):
                     self._messages.check_goes_on()
-                    is_due = not self._has_ended(half) and self._is_due(half)
+                    is_due = None if self._is_fresh(half) else not self._has_ended(half) and self._is_due(half)
                     if is_due is None:
                         break
                     renewed = self._renew(half) if is_due else None
@@ -132,6 +133,10 @@ class HalfCheck:
         while op_offset in self._done_ops:
             op_offset += 1
         self._offsets.commit_offset(GROUP, OP_TOPIC, self._queue_id, op_offset)
+
+    def _is_fresh(self, half: Message) -> bool:
+        """Whether a half came while this check is under way, as those do that it puts back."""
+        return not self._store.compat and half.queue_offset >= self._half_end
 
     def _has_ended(self, half: Message) -> bool:
         """Whether a half has an op, wherever it stood, or stands further on as well.
@@ -163,7 +168,9 @@ class HalfCheck:
         if age_ms > self._options.file_reserved_time * _MS_OF_HOUR:
             self._discard(half, properties | {CHECK_TIMES: str(times + 1)})
             return False
-        if half.store_timestamp >= self._start_ms:
+        # Store times stand still while the clock, which was set back, has not caught up.
+        stored_ms = half.store_timestamp if self._store.compat else min(half.store_timestamp, half.born_timestamp)
+        if stored_ms >= self._start_ms:
             return None
         immunity = properties.get("CHECK_IMMUNITY_TIME_IN_SECONDS")
         if immunity is None:
