@@ -307,3 +307,33 @@ def test_a_level_that_there_is_no_more_is_the_last_one(open_store: Opener, clock
     wait_until(lambda: service_of(store, ScheduleMessageService).offset_table == {3: 1, 4: 1})
     store.close()
     assert offsets_in(store.path) == {3: 1, 4: 1}
+
+
+def test_what_is_put_where_the_log_was_cut_is_delivered(open_store: Opener, clock: HandClock) -> None:
+    store = open_store(clock=clock, messageDelayLevel=LEVELS)
+    store.put("orders", b"delivered", queue_id=0, delay_time_level=1)
+    store.close()
+    path = store.path / "config" / "delayOffset.json"
+    # As a broker writes it whose log loses its end in a power cut.
+    path.write_text('{"offsetTable":{1:3,2:1,3000000000:1}}')
+    slave = open_store(clock=clock, messageDelayLevel=LEVELS, brokerRole="SLAVE")
+    slave.close()
+    assert offsets_in(store.path)[1] == 3  # its master's log is longer
+    store = open_store(clock=clock, messageDelayLevel=LEVELS)
+    assert offsets_in(store.path) == {1: 1, 2: 0, 3_000_000_000: 0}
+    for number in range(5):
+        store.put("orders", b"%d" % number, queue_id=0, delay_time_level=1)
+    store.close()
+    clock.now_ms += 1000
+    store = open_store(clock=clock, messageDelayLevel=LEVELS, schedule_messages=True)
+    wait_until(lambda: bodies(store) == [b"%d" % number for number in range(5)])
+
+
+def test_damaged_delay_offsets_keep_no_store_closed(open_store: Opener) -> None:
+    store = open_store()
+    store.close()
+    (store.path / "config").mkdir(exist_ok=True)
+    (store.path / "config" / "delayOffset.json").write_text('{"offsetTable":{1:')
+    open_store().close()
+    with pytest.raises(mqstore.MQStoreError, match="delayOffset"):
+        open_store(schedule_messages=True)

@@ -11,7 +11,7 @@ from mqstore._native import Arrival, Message, PutMessageResult
 from mqstore.consumer import AllocateMessageQueue, ConsumeFromWhere, Consumer, MessageModel, allocate_averagely
 from mqstore.consumer.manager import ConsumerManager
 from mqstore.consumer.settings import ConsumerSettings, one_of
-from mqstore.errors import ReadOnlyError
+from mqstore.errors import MQStoreError, ReadOnlyError
 from mqstore.options import FilterRow, StoreOptions
 from mqstore.services import (
     AllocateMappedFileService,
@@ -25,11 +25,11 @@ from mqstore.services import (
     StoreStatsService,
     TimedMessageService,
 )
-from mqstore.store.arguments import check_function
+from mqstore.store.arguments import INT_MAX, check_function
 from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_consumer_filter import persisted_filters
 from mqstore.store.config_delay_offset import DelayOffsetManager
-from mqstore.store.config_manager import read_only
+from mqstore.store.config_manager import read_only, write_behind_log
 from mqstore.store.delayed import SCHEDULE_TOPIC, TIMED_TOPIC
 from mqstore.store.figures import StoreFigures
 from mqstore.store.listeners import Listener, Listeners
@@ -112,6 +112,7 @@ class MessageStore(StoreOperations):
         services: Sequence[type[ServiceThread]] = (),
         retention: Retention | None = None,
         check_listener: CheckListener | None = None,
+        mended_to: int | None = None,
         **_given: object,
     ) -> None:
         """Starts the services: those without which nothing works, and those that are asked for."""
@@ -122,12 +123,13 @@ class MessageStore(StoreOperations):
         self._transactions = TransactionalMessages(weakref.proxy(self))
         self._cleaner = FileCleaner(weakref.proxy(self), retention or Retention())
         try:
-            self._set_up(services)
+            # A repair sets offsets back itself, and keeps what was there.
+            self._set_up(services, is_mended=mended_to is not None)
         except BaseException:
             self.close()
             raise
 
-    def _set_up(self, services: Sequence[type[ServiceThread]]) -> None:
+    def _set_up(self, services: Sequence[type[ServiceThread]], *, is_mended: bool) -> None:
         if self.compat:
             # 4.9.3 makes the queues of all delay levels when it loads their offsets.
             for level in range(self.max_delay_level):
@@ -135,7 +137,22 @@ class MessageStore(StoreOperations):
         if self.mode == "rw":
             engine = self._engine
             self._topics = TopicConfigManager(self.path / "config" / "topics.json", engine.replace_config, engine.now)
+            if not is_mended:
+                self._correct_delay_offsets()
             self._start_services(services)
+
+    def _correct_delay_offsets(self) -> None:
+        """Lets no delay level go on behind its queue's end, where a log was cut: it would pass over what is put next.
+
+        A slave's file is its master's, whose log may be longer.
+        """
+        if self.options.is_slave:
+            return
+        try:
+            offsets = DelayOffsetManager(self.path / "config" / "delayOffset.json", write_behind_log(self._engine))
+        except MQStoreError:
+            return  # damaged: it has no offset for anybody, and who delivers is told
+        offsets.correct(lambda level: self.get_max_offset_in_queue(SCHEDULE_TOPIC, min(level, INT_MAX) - 1))
 
     def _start_services(self, asked: Sequence[type[ServiceThread]]) -> None:
         kinds: list[type[ServiceThread]] = [
