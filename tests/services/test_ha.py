@@ -49,6 +49,15 @@ def test_a_slave_takes_no_messages(pair: Pair) -> None:
         slave.put("orders", b"no")
 
 
+@pytest.mark.parametrize(("of_master", "of_slave"), [(0, 50), (50, 0), (0, 0)])
+def test_heartbeats_without_a_pause_keep_nobody_waiting(pair: Pair, of_master: int, of_slave: int) -> None:
+    master = pair.open("master", brokerRole="SYNC_MASTER", haSendHeartbeatInterval=of_master)
+    slave = pair.slave_of(master, haSendHeartbeatInterval=of_slave)
+    put_some(master, 20)
+    wait_equal(master, slave)
+    pair.check_equal("master", "slave")
+
+
 @pytest.mark.parametrize("batch_size", [1, 7, 100, 32 << 10])
 def test_records_are_cut_anywhere(pair: Pair, batch_size: int) -> None:
     master = pair.open("master", haTransferBatchSize=batch_size)
