@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, LessThan
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan
 
 import mqstore
 from mqstore import _native
@@ -378,3 +378,29 @@ def test_a_filter_leaves_out_no_queue_that_an_option_names(tmp_path: Path) -> No
     )
     assert set(table["topic"].to_pylist()) == {"topic-0"}
     assert min(row["queue_offset"] for row in table.to_pylist() if row["queue_id"] == 0) == 2
+
+
+@pytest.mark.parametrize("partitions", [1, 9])
+def test_a_message_is_given_once_under_the_topic_that_it_was_put_to(tmp_path: Path, partitions: int) -> None:
+    path = tmp_path / "store"
+    further = {"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%a,twin"}
+    with mqstore.open(path, "rw", enableMultiDispatch=True, enableLmq=True, **SMALL) as store:
+        for number in range(9):
+            store.put("t", b"of t", queue_id=0, keys=f"k{number}", tags="x", properties=further)
+            store.put("twin", b"of twin", queue_id=0, keys=f"k{number}", tags="x")
+            store.put("%LMQ%a", b"of a", queue_id=0, keys=f"k{number}", tags="x", properties=further)
+
+    def given(**options: Any) -> list[tuple[str, bytes]]:
+        table, _ = read_directly(path, "topic", "body", minPartitions=partitions, **options)
+        return sorted((row["topic"], row["body"]) for row in table.to_pylist())
+
+    of = {topic: [(topic, body)] * 9 for topic, body in (("t", b"of t"), ("twin", b"of twin"), ("%LMQ%a", b"of a"))}
+    everything = given()
+    assert everything == sorted(row for rows in of.values() for row in rows)
+    assert given(subscribePattern=".*") == given(subscribePattern=".*", tags="x") == everything
+    assert given(filters=[In(("topic",), tuple(of))]) == everything
+    for topic, expected in of.items():
+        assert given(subscribe=topic) == given(subscribe=topic, endingTimestamp=1 << 50) == expected
+        assert given(subscribe=topic, keys="k2,k5") == expected[:2]
+    with mqstore.open(path) as store:
+        assert [len(list(store.select(topic))) for topic in of] == [9, 27, 18]

@@ -126,7 +126,8 @@ def counted(options: ReadOptions, begin: int, end: int) -> SelectionSpec:
         queues = [(topic, queue_id, None, None) for topic, queue_id in options.queues]
     elif options.topics is not None:
         queues = [(topic, None, None, None) for topic in options.topics]
-    return SelectionSpec(queues=queues, tags=options.tags, sql=options.sql, from_phy_offset=begin, to_phy_offset=end)
+    spec = SelectionSpec(queues=queues, own_only=True, tags=options.tags, sql=options.sql)
+    return replace(spec, from_phy_offset=begin, to_phy_offset=end)
 
 
 def _piece_size(options: ReadOptions, total: float, *, has_bodies: bool) -> float:
@@ -140,6 +141,7 @@ def _piece_size(options: ReadOptions, total: float, *, has_bodies: bool) -> floa
 def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRange | None) -> _Share:
     spec = narrowing.apply(
         SelectionSpec(
+            own_only=True,
             keys=_keys(path, options, narrowing),
             tags=options.tags,
             sql=options.sql,
@@ -271,7 +273,7 @@ def _share_of_queues(
             spans.append(_Span(topic, queue_id, begin, min(end, in_files), size))
         places.extend(_places(store, topic, queue_id, max(begin, in_files), end))
     # Begin and end of log and time are in the spans and places already.
-    rest = SelectionSpec(tags=spec.tags, sql=spec.sql)
+    rest = SelectionSpec(own_only=spec.own_only, tags=spec.tags, sql=spec.sql)
     return _Share(path, log_end, rest, store._openings_seen(), spans=tuple(spans), places=tuple(places))
 
 

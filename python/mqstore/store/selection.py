@@ -311,6 +311,8 @@ class SelectionSpec:
     """A selection as the engine takes it, and without a store."""
 
     queues: list[QueueRow] | None = None
+    own_only: bool = False
+    """Of the queues' messages only those that were put to them."""
     keys: list[str] | None = None
     tags: str | None = None
     sql: str | None = None

@@ -32,6 +32,7 @@ type QueueRow = (String, Option<i32>, Option<u64>, Option<u64>);
 #[derive(FromPyObject)]
 pub struct SelectionSpec {
     queues: Option<Vec<QueueRow>>,
+    own_only: bool,
     keys: Option<Vec<String>>,
     tags: Option<String>,
     sql: Option<String>,
@@ -51,6 +52,7 @@ impl Store {
         let compile = |sql: String| interruptible(py, || SqlFilter::compile(&sql, compat)).map(Arc::new);
         Ok(Selection {
             queues: spec.queues.map(|queues| queues.into_iter().map(range).collect()),
+            own_only: spec.own_only,
             keys: spec.keys,
             tags: spec.tags.as_deref().and_then(Subscription::parse),
             sql: spec.sql.map(compile).transpose()?,

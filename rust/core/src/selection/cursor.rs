@@ -227,7 +227,10 @@ impl Search<'_> {
                     continue;
                 };
                 let Some((offset, _)) = unit.place() else { continue };
-                let takes = |record| self.selection.takes(self.store, &record, offset, FoundBy::Unit);
+                let takes = |record| {
+                    self.selection.takes(self.store, &record, offset, FoundBy::Unit)
+                        && self.selection.takes_in(&record, &span.queue, index)
+                };
                 if self.selection.takes_every_unit() || found.decoded().is_some_and(takes) {
                     chunk.push(found.window, found.at, found.len, index);
                 }

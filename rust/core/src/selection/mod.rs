@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::commit_log::Bodies;
 use crate::commit_log::topic_queue::QueueRef;
+use crate::consume_queue::ConsumeQueue;
 use crate::consume_queue::table::LMQ_PREFIX;
 use crate::dispatch::split_java;
 use crate::error::Result;
@@ -42,6 +43,8 @@ pub struct QueueRange {
 pub struct Selection {
     /// Only messages of these queues; `None` for all that the log holds.
     pub queues: Option<Vec<QueueRange>>,
+    /// Of the queues' messages only those that were put to them: none that is in them as in further queues.
+    pub own_only: bool,
     /// Only messages that have one of these keys, as key or as unique key; `None` for any.
     pub keys: Option<Vec<String>>,
     /// Only messages with one of these tags; `None` for any.
@@ -130,6 +133,7 @@ impl Selection {
     /// Whether only its queues and times say which messages.
     fn is_by_units(&self) -> bool {
         self.queues.is_some()
+            && !self.own_only
             && self.keys.is_none()
             && self.tags.is_none()
             && self.sql.is_none()
@@ -167,6 +171,7 @@ impl Selection {
         // Spelled out, so that what is added to a selection has to be thought of here.
         let Self {
             queues: _,
+            own_only,
             keys,
             tags,
             sql,
@@ -177,7 +182,8 @@ impl Selection {
             places: _,
             limit: _,
         } = self;
-        keys.is_none()
+        !*own_only
+            && keys.is_none()
             && tags.is_none()
             && sql.is_none()
             && begin_timestamp.is_none()
@@ -200,7 +206,20 @@ impl Selection {
                 && !removed.covers(QueueRef { topic, queue_id }, phy_offset)
         };
         takes(record.topic, record.queue_id, crate::num::from_java_long(record.queue_offset))
-            || further_queues(record).any(|(topic, queue_id, offset)| takes(topic, queue_id, offset))
+            || (!self.own_only
+                && further_queues(record).any(|(topic, queue_id, offset)| takes(topic, queue_id, offset)))
+    }
+
+    /// Whether a record that a queue's unit leads to may be given for that queue.
+    fn takes_in(&self, record: &Record<'_>, queue: &ConsumeQueue, index: u64) -> bool {
+        if !self.own_only {
+            return true;
+        }
+        let place = |topic: &[u8], queue_id: i32, offset: Option<u64>| {
+            topic == queue.topic().as_bytes() && queue_id == queue.queue_id() && offset == Some(index)
+        };
+        place(record.topic, record.queue_id, crate::num::from_java_long(record.queue_offset))
+            || !further_queues(record).any(|(topic, queue_id, offset)| place(topic, queue_id, offset))
     }
 }
 
