@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ import mqstore.spark
 from mqstore.errors import OptionError
 from mqstore.spark.sink import BATCH_PROPERTY, MessageStreamWriter
 from mqstore.spark.source import MQStoreDataSource
+from mqstore.verify import repair
 from tests.spark.made import SMALL, fill
 
 SCHEMA = "topic string, body binary, keys string, properties map<string, string>"
@@ -339,3 +341,26 @@ def test_an_abort_keeps_what_a_begun_batch_needs(tmp_path: Path, monkeypatch: py
     writer.commit(stage(writer, 0, 1), 0)
     with mqstore.open(path) as store:
         assert len({bytes(message.body) for message in store.select()}) == store.select().count() == 300
+
+
+@pytest.mark.parametrize("way", ["moved", "repaired"])
+def test_a_begun_batch_is_put_where_its_store_lies_by_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    path, elsewhere = tmp_path / "store", tmp_path / "elsewhere"
+    writer = stream_writer(str(path))
+    with monkeypatch.context() as broken:
+        broken.setattr(MessageStreamWriter, "_put", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            writer.commit(stage(writer, 0, 0), 0)
+    if way == "moved":
+        path.rename(elsewhere)
+    else:
+        repair(path, elsewhere, **SMALL)
+        shutil.rmtree(path)
+    writer = stream_writer(str(elsewhere))
+    writer.abort(stage(writer, 0, 1), 0)
+    writer.commit(stage(writer, 0, 1), 0)
+    with mqstore.open(elsewhere) as store:
+        found = [bytes(message.body) for message in store.select()]
+    assert found == [b"0-%04d" % number for number in range(300)]

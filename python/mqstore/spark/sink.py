@@ -57,7 +57,7 @@ class _Batch:
     from_phy_offset: int
     """Where the log stood before the batch's first message."""
     files: tuple[str, ...]
-    """The staged files, in the order in which they are put."""
+    """The names of the staged files, in the order in which they are put: the store may be moved meanwhile."""
 
 
 def _stage(folder: Path, batches: Iterator["pa.RecordBatch"], options: WriteOptions) -> Staged:
@@ -162,7 +162,8 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
                 self._staging.mkdir(parents=True, exist_ok=True)
                 sync([*given, self._staging, *folders])
                 begin = store.get_max_phy_offset()
-                begun = _Batch(batch=batchId, is_done=False, from_phy_offset=begin, files=given)
+                names = tuple(Path(file).name for file in given)
+                begun = _Batch(batch=batchId, is_done=False, from_phy_offset=begin, files=names)
                 self._write(store, begun)
                 self._put(store, begun, 0)
             elif not begun.is_done:
@@ -175,15 +176,19 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         """Removes what was staged, but for what a batch that has begun needs."""
         del batchId
         begun = self._begun()
-        needed = set() if begun is None or begun.is_done else set(begun.files)
+        needed = set() if begun is None or begun.is_done else set(self._staged(begun))
         remove(set(_files(messages)) - needed)
 
     def _put(self, store: mqstore.MessageStore, begun: _Batch, skipped: int) -> None:
         """Puts what is missing of a batch, and says that it is done once that is on the disk."""
         extra = {BATCH_PROPERTY: self._name(begun.batch)}
-        _put(store, self._options, begun.files, skipped=skipped, extra=extra)
+        _put(store, self._options, self._staged(begun), skipped=skipped, extra=extra)
         store.flush()
         self._write(store, replace(begun, is_done=True, files=()))
+
+    def _staged(self, begun: _Batch) -> list[str]:
+        """A batch's files, where they are now."""
+        return [str(self._staging / name) for name in begun.files]
 
     def _name(self, batch: int) -> str:
         return f"{self._folder.name}:{batch}"
