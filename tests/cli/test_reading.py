@@ -191,6 +191,19 @@ def test_what_a_message_says_is_no_markup_and_no_command(tmp_path: Path, monkeyp
         assert "\x1b" not in result.stdout
 
 
+def test_tail_ends_when_nobody_reads_it_any_more(path: Path) -> None:
+    """Without waiting for a message to come, which a store that nobody writes to never has."""
+    command = [sys.executable, "-m", "mqstore.cli", "tail", str(path), "orders", "-n", "1", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["topic"] == "orders"
+        process.stdout.close()
+        try:
+            assert process.wait() == 1
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("command", [["get"], ["tail", "-F", "-n", "40"]])
 def test_what_was_passed_over_is_told_once(tmp_path: Path, command: list[str]) -> None:
     """Opening looks at the last files alone: what is wrong before them is found when it is read."""

@@ -1,7 +1,11 @@
 """``mqstore tail``."""
 
+import errno
 import heapq
 import json
+import os
+import select
+import sys
 import time
 from collections.abc import Iterator
 
@@ -47,7 +51,16 @@ def _new(store: mqstore.MessageStore, topic: str, queue_id: int | None) -> Itera
                 found += follower.take()
         yield from sorted(found, key=lambda message: message.commit_log_offset)
         if not found:
+            _end_if_unread()
             time.sleep(_INTERVAL)
+
+
+def _end_if_unread() -> None:
+    """Ends what nobody reads any more: the next message, which the pipe would refuse, may never come."""
+    output = select.poll()
+    output.register(sys.stdout, 0)
+    if any(events & select.POLLERR for _, events in output.poll(0)):
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 @click.command
