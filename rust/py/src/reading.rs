@@ -1,6 +1,8 @@
 //! The gets and look-ups of `mqstore._native.Store`.
 
-use mqstore_core::consume_queue::Boundary;
+use std::sync::Arc;
+
+use mqstore_core::consume_queue::{Boundary, ConsumeQueue};
 use mqstore_core::index::KeyQuery;
 use mqstore_core::num;
 use pyo3::exceptions::PyValueError;
@@ -12,6 +14,7 @@ use crate::errors::detached;
 use crate::filter::GivenSubscription;
 use crate::message::{Message, view};
 use crate::results::{GetMessageResult, QueryMessagesResult};
+use crate::signals::interruptible;
 use crate::store::Store;
 
 pub fn boundary_of(boundary: &str) -> PyResult<Boundary> {
@@ -20,6 +23,16 @@ pub fn boundary_of(boundary: &str) -> PyResult<Boundary> {
         "lower" => Ok(Boundary::Lower),
         "upper" => Ok(Boundary::Upper),
         _ => Err(PyValueError::new_err(format!("boundary is nearest, lower or upper, not {boundary:?}"))),
+    }
+}
+
+impl Store {
+    /// A queue, up to where it goes.
+    fn whole_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<Option<Arc<ConsumeQueue>>> {
+        if self.core.is_broken_off() {
+            interruptible(py, || self.core.refresh())?;
+        }
+        Ok(self.core.find_consume_queue(topic, queue_id))
     }
 }
 
@@ -94,16 +107,16 @@ impl Store {
         view(py, data)
     }
 
-    fn get_max_offset_in_queue(&self, topic: &str, queue_id: i32) -> u64 {
-        self.core.find_consume_queue(topic, queue_id).map_or(0, |queue| queue.max_offset_in_queue())
+    fn get_max_offset_in_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<u64> {
+        Ok(self.whole_queue(py, topic, queue_id)?.map_or(0, |queue| queue.max_offset_in_queue()))
     }
 
-    fn get_min_offset_in_queue(&self, topic: &str, queue_id: i32) -> u64 {
-        self.core.find_consume_queue(topic, queue_id).map_or(0, |queue| queue.min_offset_in_queue())
+    fn get_min_offset_in_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<u64> {
+        Ok(self.whole_queue(py, topic, queue_id)?.map_or(0, |queue| queue.min_offset_in_queue()))
     }
 
-    fn get_message_total_in_queue(&self, topic: &str, queue_id: i32) -> u64 {
-        self.core.find_consume_queue(topic, queue_id).map_or(0, |queue| queue.message_total_in_queue())
+    fn get_message_total_in_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<u64> {
+        Ok(self.whole_queue(py, topic, queue_id)?.map_or(0, |queue| queue.message_total_in_queue()))
     }
 
     fn get_commit_log_offset_in_queue(

@@ -41,6 +41,13 @@ impl Store {
         caught_up.map(drop)
     }
 
+    /// Whether this is a reader that was broken off while it dispatched what it had let go of: its queues end anywhere, until
+    /// [`Store::refresh`] goes on with it.
+    #[must_use]
+    pub fn is_broken_off(&self) -> bool {
+        self.mode == Mode::Read && self.dispatch_behind_bytes() > 0 && !self.is_closed()
+    }
+
     /// A flush pass over the log, and with it the checkpoint's physic time.
     ///
     /// # Errors
