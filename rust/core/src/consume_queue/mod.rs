@@ -397,7 +397,8 @@ impl ConsumeQueue {
     /// Removes files of the extension that are there though the queue is new: a crash took its own.
     fn discard_orphaned_ext(&self) -> Result<()> {
         let mut state = self.state.lock();
-        state.ext.as_mut().filter(|ext| !ext.units.is_empty()).map_or(Ok(()), |ext| ext.units.destroy())
+        let has_files = |units: &TailedFiles| !units.is_empty() || units.has_half_made();
+        state.ext.as_mut().filter(|ext| has_files(&ext.units)).map_or(Ok(()), |ext| ext.units.destroy())
     }
 
     /// Has all that is written of the queue's files read, so that the first look-ups find them in memory. Does nothing

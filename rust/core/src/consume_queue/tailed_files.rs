@@ -257,11 +257,9 @@ impl TailedFiles {
     /// Cuts everything behind an offset: what is cut is zeroed, later files go. Adds what has to be synced
     /// then.
     pub(crate) fn truncate(&mut self, end: u64, changed: &mut Changed) -> Result<()> {
-        if end >= self.in_files {
+        if end > self.in_files {
             self.tail.truncate(num::index(end - self.in_files));
-            if end > self.in_files {
-                return Ok(());
-            }
+            return self.remove_half_made(changed);
         }
         self.set_end(end);
         if self.memory_only {
@@ -271,8 +269,8 @@ impl TailedFiles {
         let is_whole = |file: &Arc<MappedFile>| file.present_size() == file.file_size();
         self.spare = later.pop_if(|oldest| oldest.file_from_offset() == end && is_whole(oldest));
         self.files.forget(self.spare.as_slice());
-        if !later.is_empty() || self.files.has_half_made() {
-            self.files.remove_half_made()?;
+        self.remove_half_made(changed)?;
+        if !later.is_empty() {
             self.files.delete(&later)?;
             // Back after a power cut they would be believed where the positions have moved on.
             changed.folders.extend(self.files.paths().cloned());
@@ -281,6 +279,15 @@ impl TailedFiles {
             && last.zero_from(end - last.file_from_offset())?
         {
             changed.files.push(last);
+        }
+        Ok(())
+    }
+
+    /// Removes the files that a crash left before they were made: 4.9.3 refuses a store that has one.
+    fn remove_half_made(&self, changed: &mut Changed) -> Result<()> {
+        if !self.memory_only && self.files.has_half_made() {
+            self.files.remove_half_made()?;
+            changed.folders.extend(self.files.paths().cloned());
         }
         Ok(())
     }
@@ -325,7 +332,11 @@ impl TailedFiles {
     pub(crate) fn destroy(&mut self) -> Result<()> {
         let files = self.files_from(0);
         self.set_end(0);
-        if self.memory_only { Ok(()) } else { self.files.delete(&files) }
+        if self.memory_only {
+            return Ok(());
+        }
+        self.files.remove_half_made()?;
+        self.files.delete(&files)
     }
 }
 

@@ -83,6 +83,30 @@ fn files_of_the_extension_are_as_large_as_those_that_are_there() {
     }
 }
 
+/// 4.9.3 starts on no store with a file that is empty.
+#[test]
+fn a_file_that_a_crash_left_empty_goes_though_units_before_it_are_dispatched_again() {
+    for number in 0..8 {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        put_tagged(&store, 0..5);
+        store.log().flush(0).unwrap();
+        drop(store);
+        let folder = root.path().join("consumequeue_ext/t/0");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::File::options()
+            .create_new(true)
+            .write(true)
+            .open(folder.join(format!("{:020}", number * 100)))
+            .unwrap();
+        let store = open(root.path());
+        check(&store, 5);
+        store.close().unwrap();
+        let files: Vec<_> = tree(&root.path().join("consumequeue_ext")).into_values().flatten().collect();
+        assert!(files.iter().all(|file| file.len() == 100), "{number}");
+    }
+}
+
 #[test]
 fn a_destroyed_queue_takes_its_extension_with_it() {
     let root = tempfile::tempdir().unwrap();
