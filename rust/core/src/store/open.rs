@@ -362,15 +362,21 @@ fn open_for_writing(
         None => Arc::new(StoreLock::take(&*fs, &config.lock_file(), &own_dir)?),
     };
     // Only with the lock is certain that nobody writes: what was looked at before is looked at again.
-    let find_out = || {
+    let find_out = |positions| {
         let layout = Layout::read(&*fs, &config)?;
         layout.check_for_writing(&*fs, &config)?;
         let parts = load(&config, &fs, &clock, &layout, Access::MapWrite, false)?;
+        let parts = Parts { positions, ..parts };
         let recovery = recovery::recover(recovered(&config, &parts, None, true))?;
         Ok((parts, recovery))
     };
-    let opened = Withheld::begin(&*fs, &own_dir)
-        .and_then(|withheld| find_out().inspect_err(|_| withheld.undo(&*fs, &own_dir)));
+    let find_out_withheld = || {
+        // Before there is a file of this writer: that there was none says that RocketMQ wrote last.
+        let (_, positions) = StoreCheckpoint::load(Arc::clone(&fs), config.store_checkpoint(), &own_dir)?;
+        let withheld = Withheld::begin(&*fs, &own_dir)?;
+        find_out(positions).inspect_err(|_| withheld.undo(&*fs, &own_dir))
+    };
+    let opened = find_out_withheld();
     let (parts, recovery) = match opened {
         Ok(opened) => opened,
         Err(error) => {

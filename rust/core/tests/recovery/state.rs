@@ -53,6 +53,18 @@ fn a_store_that_lost_the_mark_of_an_unclean_stop_had_one() {
     assert_eq!(numbers(&open(root.path())), (0..30).collect::<Vec<_>>());
 }
 
+/// The times in the checkpoint of 4.9.3 lag behind, also of a store that it closed.
+#[test]
+fn a_writer_takes_no_file_of_its_own_for_one_of_the_writer_before() {
+    let root = tempfile::tempdir().unwrap();
+    killed_with_units(root.path());
+    std::fs::remove_file(root.path().join("abort")).unwrap();
+    forget_own_files(root.path());
+    set_times(root.path(), [999_999; 3]);
+    let store = open(root.path());
+    assert_eq!(store.notes().dispatched_from, store.max_phy_offset());
+}
+
 #[test]
 fn a_store_without_the_mark_was_closed_where_anything_says_so() {
     type Left = fn(&Path);
