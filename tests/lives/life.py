@@ -212,10 +212,7 @@ class Life:
         done = self._store.put(
             put.topic,
             put.body,
-            queue_id=put.queue_id,
-            keys=list(put.keys) or None,
-            tags=put.tags,
-            properties=properties,
+            **_given(put, properties),
             **given,
         )
         self._is_put([put], done)
@@ -260,8 +257,7 @@ class Life:
         with mqstore.open(folder, "rw", clock=self._clock, **(_SMALL | _LIGHT)) as other:
             puts = []
             for put, properties in self._new_ones(self._rnd.choice([1, 5])):
-                own: dict[str, Any] = {"keys": list(put.keys) or None, "tags": put.tags, "properties": properties}
-                other.put(put.topic, put.body, queue_id=put.queue_id, **own)
+                other.put(put.topic, put.body, **_given(put, properties))
                 puts.append(put)
             done = self._store.append_records(list(other.select(TOPICS)))
         self._is_put(puts, done)
@@ -284,10 +280,7 @@ class Life:
             put.half = transaction.put(
                 put.topic,
                 put.body,
-                queue_id=put.queue_id,
-                keys=list(put.keys) or None,
-                tags=put.tags,
-                properties=properties,
+                **_given(put, properties),
                 born_timestamp=self._clock.now_ms,
             )
             put.state = State.PREPARED
@@ -511,3 +504,13 @@ class Life:
             self._reader = mqstore.open(self._path, clock=self._clock, pread=is_pread, **options)
         self._reader.refresh()
         self._expected.compare(self._reader, self._rnd)
+
+
+def _given(put: Put, properties: dict[str, str]) -> dict[str, Any]:
+    """What a message is put with."""
+    return {
+        "queue_id": put.queue_id,
+        "keys": list(put.keys) or None,
+        "tags": put.tags,
+        "properties": properties,
+    }

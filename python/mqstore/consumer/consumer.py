@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from mqstore._native import Message
-from mqstore.consumer.hold import Held, PullHold, TaskWaking, Waking
+from mqstore.consumer.hold import Held, PullHold, Waking
 from mqstore.consumer.membership import Membership
 from mqstore.consumer.process_queue import Place, ProcessQueue
 from mqstore.consumer.rebalance import Rebalance
@@ -24,6 +24,7 @@ from mqstore.option_error import bad_argument
 from mqstore.options import parse_delay_levels
 from mqstore.store.arguments import check_timeout
 from mqstore.store.follower import where_to_go_on
+from mqstore.store.message_waiters import TaskWaking
 from mqstore.store.read_offset import ReadOffset, log_end_behind
 
 if TYPE_CHECKING:

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from mqstore._native import Arrival
+from mqstore.store.message_waiters import TaskWaking
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["Held", "PullHold", "TaskWaking", "Waking"]
+__all__ = ["Held", "PullHold", "Waking"]
 
 _BROKER_SUSPEND_MAX_TIME_MS = 15_000
 _CHECK_INTERVAL_MS = 5_000
@@ -47,28 +48,6 @@ class Waking:
             self._signs.get(timeout=max(timeout, 0))
         except queue.Empty:
             return False
-        return True
-
-
-class TaskWaking:
-    """Wakes a task that polls. Made in its loop."""
-
-    def __init__(self) -> None:
-        """It is not woken."""
-        self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
-
-    def set(self) -> None:
-        """Wakes it, or has its next wait end at once. Called by any thread."""
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._event.set)
-
-    async def wait(self, timeout: float) -> bool:
-        """Waits at most so many seconds; gives whether it was woken."""
-        try:
-            await asyncio.wait_for(self._event.wait(), timeout)
-        except TimeoutError:
-            return False
-        self._event.clear()
         return True
 
 

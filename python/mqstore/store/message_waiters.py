@@ -1,5 +1,6 @@
 """Who waits for a message in a queue, in threads and in asyncio."""
 
+import asyncio
 import contextlib
 import threading
 import weakref
@@ -13,10 +14,32 @@ from mqstore.store.listeners import Listener
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["MessageWaiters", "Wanted"]
+__all__ = ["MessageWaiters", "TaskWaking", "Wanted"]
 
 Wanted = Callable[[int], bool]
 """Whether a queue that ends at an offset is what somebody waits for."""
+
+
+class TaskWaking:
+    """Wakes a task that waits. Made in its loop."""
+
+    def __init__(self) -> None:
+        """It is not woken."""
+        self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
+
+    def set(self) -> None:
+        """Wakes it, or has its next wait end at once. Called by any thread."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._event.set)
+
+    async def wait(self, timeout: float | None) -> bool:
+        """Waits at most so many seconds; gives whether it was woken."""
+        try:
+            await asyncio.wait_for(self._event.wait(), timeout)
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return True
 
 
 class _Waiter:

@@ -1,7 +1,6 @@
 """Waiting for the disk, for a slave and for a message; in threads and in asyncio."""
 
 import asyncio
-import contextlib
 import threading
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from mqstore.errors import (
 )
 from mqstore.store.arguments import check_timeout
 from mqstore.store.follower import Follower
-from mqstore.store.message_waiters import Wanted
+from mqstore.store.message_waiters import TaskWaking, Wanted
 from mqstore.store.times import Time
 
 if TYPE_CHECKING:
@@ -173,17 +172,11 @@ class AsyncStore:
         time_up = _time_up(timeout)
         if store.mode == "r":
             return await _poll_async(store, topic, queue_id, wanted, time_up)
-        loop = asyncio.get_running_loop()
-        arrived = asyncio.Event()
-
-        def woken() -> None:
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(arrived.set)
-
-        with store._message_waiters.waiting(topic, queue_id, wanted, woken), contextlib.suppress(TimeoutError):
+        arrived = TaskWaking()
+        with store._message_waiters.waiting(topic, queue_id, wanted, arrived.set):
             while not wanted(store.get_max_offset_in_queue(topic, queue_id)) and _may_come(store):
-                await asyncio.wait_for(arrived.wait(), None if time_up is None else time_up - _now_s())
-                arrived.clear()
+                if not await arrived.wait(None if time_up is None else time_up - _now_s()):
+                    break
                 store._check_open()
         store._check_open()
         return _has_come(store, wanted(store.get_max_offset_in_queue(topic, queue_id)))

@@ -1,12 +1,11 @@
 //! A queue's extension: units that do not fit into twenty bytes. Source: `ConsumeQueueExt`.
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::tailed_files::{Changed, Found, TailedFiles};
 use crate::error::Result;
 use crate::format::cq_ext_unit::{self, CqExtUnit, END_BLANK_DATA_LENGTH, END_OF_FILE, MAX_EXT_UNIT_SIZE};
-use crate::mmap::file_queue::Listing;
+use crate::mmap::file_queue::{Listing, most_common};
 use crate::num;
 
 /// Bytes that a file can have.
@@ -16,12 +15,10 @@ pub(crate) const FILE_SIZES: RangeInclusive<u64> = 64..=i32::MAX as u64;
 /// all allow it. Else what is given.
 pub(super) fn file_size<'a>(all: &(impl Iterator<Item = &'a Listing> + Clone), given: u64) -> u64 {
     let files = || all.clone().flat_map(|listing| &listing.files);
-    let mut counts = BTreeMap::<u64, usize>::new();
-    for (_, len, _) in files().filter(|(_, len, _)| FILE_SIZES.contains(len)) {
-        *counts.entry(*len).or_default() += 1;
-    }
-    let most = counts.iter().max_by_key(|(len, count)| (**count, **len)).map(|(&len, _)| len);
-    most.filter(|&len| files().all(|(offset, _, _)| offset.is_multiple_of(len))).unwrap_or(given)
+    let usable = files().map(|(_, len, _)| *len).filter(|len| FILE_SIZES.contains(len));
+    most_common(usable.map(|len| (len, 1)))
+        .filter(|&len| files().all(|(offset, _, _)| offset.is_multiple_of(len)))
+        .unwrap_or(given)
 }
 
 /// The extension of one queue.

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::format::java_string;
 use crate::fs::{DirEntry, FileSystem, list_if_there};
 use crate::interrupt;
-use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
+use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray, most_common};
 use crate::mmap::map_budget::MapBudget;
 use crate::mmap::mapped_file::{Access, MappedFile};
 use crate::removed_queues::RemovedQueues;
@@ -73,15 +73,15 @@ impl QueueListing {
         let folders = queue_folders(fs, root, topics)?;
         let all_files =
             each_of_many(&folders, fs.is_remote(), |(_, _, folder)| Listing::read_derived(fs, folder))?;
-        let mut sizes: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut sizes = Vec::new();
         for ((topic, queue_id, _), files) in folders.into_iter().zip(all_files) {
             // A copy can have left the files of any queue short, in the middle of a unit mostly.
             if let Some(size) = files.file_size().filter(|size| size.is_multiple_of(UNIT)) {
-                *sizes.entry(size).or_default() += files.files.len();
+                sizes.push((size, files.files.len()));
             }
             listing.queues.insert((topic, queue_id), files);
         }
-        listing.file_size = sizes.iter().max_by_key(|(size, count)| (**count, **size)).map(|(&size, _)| size);
+        listing.file_size = most_common(sizes.into_iter());
         let faults = |files: &Listing| match listing.file_size {
             Some(file_size) => files.faults(file_size),
             None => files.strays.iter().cloned().chain(files.files.iter().map(of_no_whole_units)).collect(),

@@ -9,7 +9,7 @@ use nix::poll::PollFlags;
 
 use super::boundaries::Boundaries;
 use super::wire::{self, HEADER_SIZE, Header, MAX_FRAME_SIZE, REPORT_SIZE, WireFault};
-use super::{Ended, Event, check_silence, heartbeat_interval, read_some};
+use super::{Ended, Event, MIN_HEARTBEAT_INTERVAL, check_silence, read_some};
 use crate::bell::Bell;
 use crate::commit_log::CommitLog;
 use crate::error::{Error, Result};
@@ -90,7 +90,8 @@ impl Client {
     ///
     /// # Errors
     /// Where the operating system refuses what it needs to wait.
-    pub fn new(options: ClientOptions, master_address: Option<String>) -> Result<Self> {
+    pub fn new(mut options: ClientOptions, master_address: Option<String>) -> Result<Self> {
+        options.send_heartbeat_interval = options.send_heartbeat_interval.max(MIN_HEARTBEAT_INTERVAL);
         let bell = Bell::new().map_err(Error::socket("wait for", "the master"))?;
         let now = Instant::now();
         let following = Following { link: None, retry_from: now, retry: MIN_RETRY, ended: false };
@@ -129,7 +130,7 @@ impl Client {
         }
         let waited = match following.link.as_mut() {
             Some(link) => {
-                let timeout = max_wait.min(heartbeat_interval(self.options.send_heartbeat_interval));
+                let timeout = max_wait.min(self.options.send_heartbeat_interval);
                 let waited = self.bell.wait([(&link.stream as &dyn AsFd, link.interest())], timeout);
                 match link.exchange(log, &self.options) {
                     Ok(true) => following.retry = MIN_RETRY,
@@ -310,7 +311,7 @@ impl Link {
             let (bytes, sent) = self.report;
             if sent == REPORT_SIZE {
                 let is_news = self.reported_offset != Some(self.known_to)
-                    || self.last_report.elapsed() >= heartbeat_interval(options.send_heartbeat_interval);
+                    || self.last_report.elapsed() >= options.send_heartbeat_interval;
                 let is_compared = self.known_to >= log.max_offset();
                 if self.reported_offset.is_some() && !(is_news && is_compared) {
                     return Ok(());

@@ -12,7 +12,7 @@ use nix::sys::socket::{MsgFlags, sendmsg};
 use super::group_transfer::Confirmed;
 use super::master::MasterOptions;
 use super::wire::{self, HEADER_SIZE, Header, REPORT_SIZE, WireFault};
-use super::{Ended, check_silence, heartbeat_interval, read_some};
+use super::{Ended, check_silence, read_some};
 use crate::commit_log::CommitLog;
 use crate::mmap::slice::Slice;
 use crate::num;
@@ -218,7 +218,7 @@ impl Connection {
         if let Some(min) = log.min_offset().filter(|&min| phy_offset < min) {
             return Err(WireFault::BeforeMaster { found: phy_offset, min }.into());
         }
-        if self.last_write.elapsed() < heartbeat_interval(options.send_heartbeat_interval) {
+        if self.last_write.elapsed() < options.send_heartbeat_interval {
             return Ok(None);
         }
         let header = Header { phy_offset, body_size: 0 };

@@ -10,7 +10,7 @@ use nix::sys::socket::{Shutdown, shutdown};
 
 use super::connection::{Connection, ConnectionStatus, Turn};
 use super::group_transfer::{Awaited, GroupTransfer, Transferred};
-use super::{Ended, Event};
+use super::{Ended, Event, MIN_HEARTBEAT_INTERVAL};
 use crate::bell::Bell;
 use crate::commit_log::CommitLog;
 use crate::error::{Error, Result};
@@ -78,7 +78,8 @@ impl Master {
     ///
     /// # Errors
     /// Where the address can't be had.
-    pub fn listen(options: MasterOptions) -> Result<Self> {
+    pub fn listen(mut options: MasterOptions) -> Result<Self> {
+        options.send_heartbeat_interval = options.send_heartbeat_interval.max(MIN_HEARTBEAT_INTERVAL);
         let (host, port) = &options.listen;
         let failed = || Error::socket("listen on", format!("{host}:{port}"));
         let listen = || {

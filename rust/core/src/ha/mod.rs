@@ -83,11 +83,6 @@ fn check_silence(last_read: Instant, allowed: Duration) -> Result<(), Ended> {
 /// Shortest time between two heartbeats, whatever `haSendHeartbeatInterval` says: with 0 a pass would send them for ever.
 const MIN_HEARTBEAT_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How long after the last thing that was sent a heartbeat is due.
-fn heartbeat_interval(send_heartbeat_interval: Duration) -> Duration {
-    send_heartbeat_interval.max(MIN_HEARTBEAT_INTERVAL)
-}
-
 /// What happened on either side.
 #[derive(Debug, thiserror::Error)]
 pub enum Event {

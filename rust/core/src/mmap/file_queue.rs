@@ -137,11 +137,8 @@ impl Listing {
     /// all names are multiples of it: a copy can have left any of them short. Otherwise names next to each other tell.
     #[must_use]
     pub fn file_size(&self) -> Option<u64> {
-        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
-        for (_, len, _) in self.files.iter().filter(|(_, len, _)| *len > 0) {
-            *counts.entry(*len).or_default() += 1;
-        }
-        let (&most, _) = counts.iter().max_by_key(|(len, count)| (**count, **len))?;
+        let most =
+            most_common(self.files.iter().filter(|(_, len, _)| *len > 0).map(|(_, len, _)| (*len, 1)))?;
         if self.files.iter().all(|(offset, _, _)| offset.is_multiple_of(most)) {
             return Some(most);
         }
@@ -419,6 +416,13 @@ impl FileQueue {
         }
         Ok(())
     }
+}
+
+/// The size that most files have, of as many the largest; each is given with how many have it.
+pub(crate) fn most_common(sizes: impl Iterator<Item = (u64, usize)>) -> Option<u64> {
+    let mut counts = BTreeMap::<u64, usize>::new();
+    sizes.for_each(|(size, count)| *counts.entry(size).or_default() += count);
+    counts.into_iter().max_by_key(|&(size, count)| (count, size)).map(|(size, _)| size)
 }
 
 fn is_listed(fs: &dyn FileSystem, folder: &Path, name: &str) -> Result<bool> {

@@ -227,10 +227,8 @@ impl Search<'_> {
                     continue;
                 };
                 let Some((offset, _)) = unit.place() else { continue };
-                let takes = |record| {
-                    self.selection.takes(self.store, &record, offset, FoundBy::Unit)
-                        && self.selection.takes_in(&record, &span.queue, index)
-                };
+                let found_by = FoundBy::Unit { queue: &span.queue, index };
+                let takes = |record| self.selection.takes(self.store, &record, offset, found_by);
                 if self.selection.takes_every_unit() || found.decoded().is_some_and(takes) {
                     chunk.push(found.window, found.at, found.len, index);
                 }

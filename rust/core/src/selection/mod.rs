@@ -143,12 +143,15 @@ impl Selection {
     }
 
     /// Whether a store's record is selected, wherever it was found.
-    fn takes(&self, store: &Store, record: &Record<'_>, offset: u64, found_by: FoundBy) -> bool {
+    fn takes(&self, store: &Store, record: &Record<'_>, offset: u64, found_by: FoundBy<'_>) -> bool {
         self.begin_timestamp.is_none_or(|begin| record.store_timestamp >= begin)
             && self.end_timestamp.is_none_or(|end| record.store_timestamp <= end)
             && self.from_phy_offset.is_none_or(|from| offset >= from)
             && self.to_phy_offset.is_none_or(|to| offset < to)
-            && (found_by == FoundBy::Unit || self.takes_queue(store, record, offset))
+            && match found_by {
+                FoundBy::Unit { queue, index } => self.takes_in(record, queue, index),
+                FoundBy::Offset => self.takes_queue(store, record, offset),
+            }
             && self.tags.as_ref().is_none_or(|tags| tags.matches_properties(record.properties))
             && self.keys.as_ref().is_none_or(|keys| has_key(record.properties, keys))
             && self.sql.as_ref().is_none_or(|sql| sql.matches(record.properties))
@@ -249,9 +252,9 @@ fn further_queues<'a>(record: &Record<'a>) -> impl Iterator<Item = (&'a [u8], i3
 }
 
 /// What led to a record: a queue's unit vouches for its queue and offset already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FoundBy {
-    Unit,
+#[derive(Debug, Clone, Copy)]
+enum FoundBy<'a> {
+    Unit { queue: &'a ConsumeQueue, index: u64 },
     Offset,
 }
 

@@ -324,7 +324,8 @@ fn count_span(selection: &Selection, store: &Store, span: &Span) -> Result<u64> 
             if sure.contains(&index) {
                 count += 1;
             } else if let Some(found) = store.record_of(&mut records, &span.queue, unit, index)? {
-                let takes = |record| selection.takes(store, &record, offset, FoundBy::Unit);
+                let found_by = FoundBy::Unit { queue: &span.queue, index };
+                let takes = |record| selection.takes(store, &record, offset, found_by);
                 count += u64::from(found.decoded().is_some_and(takes));
             }
         }

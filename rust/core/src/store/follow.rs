@@ -78,23 +78,20 @@ impl Store {
     /// # Errors
     /// Where the disk did not take it.
     pub fn sync_log_seen(&self) -> Result<()> {
-        if self.fs.is_remote() {
-            return Ok(());
-        }
         let mut synced = self.follow.synced.lock();
         let end = self.log.max_offset();
-        let files = self.log.files().files();
-        let mut new =
-            files.iter().filter(|file| file.end_offset() > *synced && file.file_from_offset() < end);
-        if end > *synced {
-            self.log.files().sync_dirs()?;
-            new.try_for_each(|file| match file.sync() {
-                // Retention, or a writer that recovers the store, has removed it since.
-                Err(error) if error.is_removed(&*self.fs) => Ok(()),
-                outcome => outcome,
-            })?;
-            *synced = end;
+        if self.fs.is_remote() || end <= *synced {
+            return Ok(());
         }
+        self.log.files().sync_dirs()?;
+        let files = self.log.files().files();
+        let is_new = |file: &&Arc<MappedFile>| file.end_offset() > *synced && file.file_from_offset() < end;
+        files.iter().filter(is_new).try_for_each(|file| match file.sync() {
+            // Retention, or a writer that recovers the store, has removed it since.
+            Err(error) if error.is_removed(&*self.fs) => Ok(()),
+            outcome => outcome,
+        })?;
+        *synced = end;
         Ok(())
     }
 

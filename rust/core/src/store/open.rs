@@ -370,13 +370,12 @@ fn open_for_writing(
         let recovery = recovery::recover(recovered(&config, &parts, None, true))?;
         Ok((parts, recovery))
     };
-    let find_out_withheld = || {
-        // Before there is a file of this writer: that there was none says that RocketMQ wrote last.
-        let (_, positions) = StoreCheckpoint::load(Arc::clone(&fs), config.store_checkpoint(), &own_dir)?;
+    // The positions before there is a file of this writer: that there was none says that RocketMQ wrote last.
+    let left = StoreCheckpoint::load(Arc::clone(&fs), config.store_checkpoint(), &own_dir);
+    let opened = left.and_then(|(_, positions)| {
         let withheld = Withheld::begin(&*fs, &own_dir)?;
         find_out(positions).inspect_err(|_| withheld.undo(&*fs, &own_dir))
-    };
-    let opened = find_out_withheld();
+    });
     let (parts, recovery) = match opened {
         Ok(opened) => opened,
         Err(error) => {

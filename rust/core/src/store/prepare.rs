@@ -135,7 +135,8 @@ impl Store {
         encoded: &mut Vec<u8>,
     ) -> Checked<Prepared<'a>> {
         let begin = encoded.len();
-        self.check_further_queues(&message.properties)?;
+        let further = self.further_names(&message.properties);
+        check_further_queues(&further)?;
         let elsewhere = match self.rewritten(message)? {
             Some(rewritten) => {
                 properties::encode_into(&rewritten.properties, encoded);
@@ -186,7 +187,7 @@ impl Store {
             wait_store_msg_ok: waits(&message.properties),
         };
         let fields = prepared.record(&self.config, message, encoded).fields;
-        let added_later = self.added_later(fields.topic, &message.properties);
+        let added_later = added_later(fields.topic, further.len());
         self.check_sizes(&fields, added_later)?;
         if fields.topic != message.topic {
             self.check_fits_file(&RecordFields { topic: message.topic, ..fields }, added_later)?;
@@ -206,40 +207,17 @@ impl Store {
         }
     }
 
-    /// Whether further queues that properties name can have folders: those that cannot would be passed over.
-    fn check_further_queues(&self, properties: &Properties<'_>) -> Checked<()> {
+    /// The names of further queues in properties, where the store has such.
+    fn further_names<'p>(&self, properties: &'p Properties<'_>) -> Vec<&'p [u8]> {
         if !self.config.enable_multi_dispatch {
-            return Ok(());
+            return Vec::new();
         }
-        let names = find(properties, properties::INNER_MULTI_DISPATCH).map(split_java).unwrap_or_default();
-        match names.into_iter().find(|name| !name.is_empty() && check_topic(name).is_err()) {
-            None => Ok(()),
-            Some(name) => {
-                let reason = "it becomes a folder's name and cannot be one";
-                Err(PutRefusal::illegal("INNER_MULTI_DISPATCH", String::from_utf8_lossy(name), reason))
-            }
-        }
+        find(properties, properties::INNER_MULTI_DISPATCH).map(split_java).unwrap_or_default()
     }
 
     /// The further queues that properties name, where the store has such.
     fn multi<'a>(&self, properties: impl FnOnce() -> JavaHashMap<'a>) -> Option<Multi<'a>> {
         if self.config.enable_multi_dispatch { multi_dispatch(properties()) } else { None }
-    }
-
-    /// Bytes that the properties of a message have more, at the most, once it does not wait in its topic any more: its
-    /// offsets in further queues.
-    fn added_later(&self, topic: &[u8], properties: &Properties<'_>) -> usize {
-        if !self.config.enable_multi_dispatch
-            || !matches!(topic, SCHEDULE_TOPIC | TIMED_TOPIC | TRANS_HALF_TOPIC)
-        {
-            return 0;
-        }
-        let names = find(properties, properties::INNER_MULTI_DISPATCH).map(split_java).unwrap_or_default();
-        if names.is_empty() {
-            0
-        } else {
-            properties::INNER_MULTI_QUEUE_OFFSET.len() + 2 + names.len() * OFFSET_SIZE
-        }
     }
 
     /// What becomes of a message that is not to be got at once; `None` for others.
@@ -531,6 +509,26 @@ pub(super) fn waits(properties: &Properties<'_>) -> bool {
         _ => find(properties, properties::WAIT),
     };
     wait.is_none_or(|wait| wait.eq_ignore_ascii_case(b"true"))
+}
+
+/// Whether further queues can have folders: those that cannot would be passed over.
+fn check_further_queues(names: &[&[u8]]) -> Checked<()> {
+    match names.iter().find(|name| !name.is_empty() && check_topic(name).is_err()) {
+        None => Ok(()),
+        Some(name) => {
+            let reason = "it becomes a folder's name and cannot be one";
+            Err(PutRefusal::illegal("INNER_MULTI_DISPATCH", String::from_utf8_lossy(name), reason))
+        }
+    }
+}
+
+/// Bytes that the properties of a message have more, at the most, once it does not wait in its topic any more: its
+/// offsets in further queues.
+fn added_later(topic: &[u8], further_count: usize) -> usize {
+    if further_count == 0 || !matches!(topic, SCHEDULE_TOPIC | TIMED_TOPIC | TRANS_HALF_TOPIC) {
+        return 0;
+    }
+    properties::INNER_MULTI_QUEUE_OFFSET.len() + 2 + further_count * OFFSET_SIZE
 }
 
 fn multi_dispatch(map: JavaHashMap<'_>) -> Option<Multi<'_>> {
