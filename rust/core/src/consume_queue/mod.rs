@@ -3,6 +3,7 @@
 
 mod ext;
 mod in_files;
+pub mod listing;
 mod lookup;
 mod place;
 mod recover;

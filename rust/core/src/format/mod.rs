@@ -16,6 +16,7 @@ pub mod message_id;
 pub mod positions;
 pub mod properties;
 pub mod record_crc;
+mod record_fault;
 mod record_fields;
 pub mod removed_queues;
 pub mod sys_flag;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::StoreConfig;
-use crate::consume_queue::table::QueueListing;
+use crate::consume_queue::listing::QueueListing;
 use crate::error::{Error, Result};
 use crate::fs::{DirEntry, FileSystem};
 use crate::mmap::file_queue::{Listing, Stray};

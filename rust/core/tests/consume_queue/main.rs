@@ -6,6 +6,7 @@
 mod stores;
 
 mod ext;
+mod listing;
 mod lookup;
 mod recover;
 mod table;
@@ -16,7 +17,8 @@ use std::sync::Arc;
 
 use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::config::StoreConfig;
-use mqstore_core::consume_queue::table::{QueueListing, QueueTable};
+use mqstore_core::consume_queue::listing::QueueListing;
+use mqstore_core::consume_queue::table::QueueTable;
 use mqstore_core::consume_queue::{ConsumeQueue, NewUnit};
 use mqstore_core::format::cq_unit::CqUnit;
 use mqstore_core::mmap::mapped_file::Access;
