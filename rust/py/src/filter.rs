@@ -7,8 +7,8 @@ use mqstore_core::store::Subscription;
 use pyo3::prelude::*;
 
 use crate::arguments::GivenProperties;
+use crate::encoding::properties_to_bytes;
 use crate::errors::detached;
-use crate::put::properties_to_bytes;
 
 /// A compiled SQL92 filter.
 #[pyclass(frozen, module = "mqstore")]

@@ -3,11 +3,13 @@
 
 #![allow(clippy::needless_pass_by_value)] // arguments that Python gives arrive owned
 
+mod append_records;
 mod arguments;
 mod attach;
 mod bell;
 mod clock;
 mod dispatch_request;
+mod encoding;
 mod engine;
 mod errors;
 mod filter;
@@ -43,6 +45,8 @@ mod _native {
     #[pymodule_export]
     use crate::dispatch_request::DispatchRequest;
     #[pymodule_export]
+    use crate::encoding::{encode_messages, java_hash_map_order, properties_to_bytes};
+    #[pymodule_export]
     use crate::engine::{Arrival, Engine};
     #[pymodule_export]
     use crate::filter::SqlFilter;
@@ -54,8 +58,6 @@ mod _native {
     use crate::message::Message;
     #[pymodule_export]
     use crate::moving::encode_records;
-    #[pymodule_export]
-    use crate::put::{encode_messages, java_hash_map_order, properties_to_bytes};
     #[pymodule_export]
     use crate::put_arrow::check_messages;
     #[pymodule_export]

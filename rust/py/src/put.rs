@@ -9,26 +9,23 @@ use std::time::Duration;
 
 use mqstore_core::commit_log::{Appended, Wait};
 use mqstore_core::dispatch::TIMED_TOPIC;
-use mqstore_core::format::batch::{self, BatchItem};
+use mqstore_core::format::batch;
 use mqstore_core::format::host::Host;
-use mqstore_core::format::java_hash_map::JavaHashMap;
 use mqstore_core::format::properties::{self as names, ClientProperties};
 use mqstore_core::ha::Master;
 use mqstore_core::num;
 use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::{
-    BatchMessage, Finishing, NewMessage, Properties, PutAppended, PutRefusal, PutStep, Store as CoreStore,
+    BatchMessage, NewMessage, Properties, PutAppended, PutRefusal, PutStep, Store as CoreStore,
 };
 use mqstore_core::unique_key::UniqueKey;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
 use smallvec::{SmallVec, smallvec};
 
 use crate::arguments::{self, Body, GivenProperties, Keys, PropertyMap, TimeMs};
 use crate::errors;
-use crate::message::Message;
 use crate::results::PutMessageResult;
 use crate::signals::in_steps;
 use crate::store::{Round, Store};
@@ -383,56 +380,6 @@ impl Store {
         let outcome = with_or_without_gil(py, is_large, now_ms, |wait| self.core.put_messages(&batch, wait));
         self.result_of(py, outcome, batch.shared.store_host, SmallVec::from_vec)
     }
-
-    /// Appends finished records: messages of a store, or their bytes; a blank's bytes end the file.
-    #[pyo3(signature = (records, *, keep_times=false, store_host=None))]
-    fn append_records(
-        &self,
-        py: Python<'_>,
-        records: Vec<RecordBytes>,
-        keep_times: bool,
-        store_host: Option<&str>,
-    ) -> PyResult<PutMessageResult> {
-        let host = store_host.map(arguments::host).transpose()?;
-        let bytes: Vec<&[u8]> = records.iter().map(RecordBytes::as_slice).collect();
-        let mut done = Vec::new();
-        let how = Finishing { store_host: host, keep_times, ..Finishing::default() };
-        let outcome = py.detach(|| self.core.append_records(&bytes, &how, &mut done));
-        let wait_for = outcome.map_err(|refusal| errors::refusal_to_py(py, &refusal))?;
-        let host = host.unwrap_or(self.store_host);
-        self.confirmed(py, PutMessageResult::stored(PutMessageStatus::PutOk, done, host), wait_for)
-    }
-}
-
-/// A finished record.
-pub enum RecordBytes {
-    Message(Py<Message>),
-    Bytes(PyBackedBytes),
-    Copied(Vec<u8>),
-}
-
-impl RecordBytes {
-    fn as_slice(&self) -> &[u8] {
-        match self {
-            Self::Message(message) => message.get().record_slice(),
-            Self::Bytes(bytes) => bytes,
-            Self::Copied(bytes) => bytes,
-        }
-    }
-}
-
-impl<'a, 'py> FromPyObject<'a, 'py> for RecordBytes {
-    type Error = PyErr;
-
-    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        if let Ok(message) = given.cast::<Message>() {
-            return Ok(Self::Message(message.to_owned().unbind()));
-        }
-        Ok(match Body::extract(given)? {
-            Body::Bytes(bytes) => Self::Bytes(bytes),
-            Body::Copied(bytes) => Self::Copied(bytes),
-        })
-    }
 }
 
 /// The arguments of a put.
@@ -497,45 +444,4 @@ impl Put<'_> {
             Err(refusal) => Err(errors::refusal_to_py(py, &refusal)),
         }
     }
-}
-
-/// A client's encoding of the messages of a batch; with `compat` whatever their properties hold.
-#[pyfunction]
-pub fn encode_messages(
-    py: Python<'_>,
-    items: Vec<(Body, i32, GivenProperties)>,
-    compat: bool,
-) -> PyResult<Vec<u8>> {
-    let mut out = Vec::new();
-    for (body, flag, given) in &items {
-        let properties = given.borrow();
-        if !compat {
-            properties.check_separators().map_err(|refusal| errors::refusal_to_py(py, &refusal))?;
-        }
-        let encoded = properties.encode();
-        let item = BatchItem { flag: *flag, body: body.as_slice(), properties: &encoded };
-        if !item.write(&mut out) {
-            return Err(PyValueError::new_err(format!(
-                "properties of a message in a batch have at most 32767 bytes, found {}",
-                encoded.len()
-            )));
-        }
-    }
-    Ok(out)
-}
-
-/// Properties in the order in which Java's `HashMap` gives them.
-#[pyfunction]
-pub fn properties_to_bytes(properties: GivenProperties) -> Vec<u8> {
-    properties.borrow().encode()
-}
-
-/// The names of a mapping in the order in which Java's `HashMap` gives them.
-#[pyfunction]
-pub fn java_hash_map_order(names: Vec<String>) -> Vec<String> {
-    let mut map = JavaHashMap::default();
-    for name in &names {
-        map.put(name.as_bytes(), &b""[..]);
-    }
-    map.ordered().into_iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
 }
