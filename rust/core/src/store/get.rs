@@ -3,12 +3,10 @@
 //! Every record is held against the unit that points at it before it is given out. Source:
 //! `DefaultMessageStore.getMessage`.
 
-use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::query::decode_record;
-use super::{GotMessages, Store};
+use super::{GotMessages, Store, Subscription};
 use crate::commit_log::Bodies;
 use crate::commit_log::read::RecordReader;
 use crate::commit_log::topic_queue::QueueRef;
@@ -16,11 +14,8 @@ use crate::config::TransferLimit;
 use crate::consume_queue::ConsumeQueue;
 use crate::dispatch::Gap;
 use crate::error::{Error, Result};
-use crate::filter::SqlFilter;
 use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
-use crate::format::java_string::hash_code;
 use crate::format::message::{self, Check, Decoded, Identity, Record, RecordFault, is_whole_record_of};
-use crate::format::properties;
 use crate::mmap::slice::Slice;
 use crate::num;
 use crate::recovery::queues::unit_fits;
@@ -30,53 +25,6 @@ use crate::status::GetMessageStatus;
 const MAX_FILTER_UNITS_SIZE: usize = 16_000;
 /// How many rejected units are remembered.
 const MAX_REJECTED: usize = 64;
-
-/// Which messages of its queues a get asks for: by tags, or by a filter.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Subscription {
-    tags: HashSet<Vec<u8>>,
-    codes: HashSet<i32>,
-    sql: Option<Arc<SqlFilter>>,
-}
-
-impl Subscription {
-    /// Tags separated by `||`; `None` for an expression that asks for all: empty, or `*`.
-    /// Source: `FilterAPI.buildSubscriptionData`.
-    #[must_use]
-    pub fn parse(expression: &str) -> Option<Self> {
-        if expression.is_empty() || expression == "*" {
-            return None;
-        }
-        let mut subscription = Self::default();
-        for tag in expression.split("||").map(str::trim).filter(|tag| !tag.is_empty()) {
-            subscription.codes.insert(hash_code(tag.as_bytes()));
-            subscription.tags.insert(tag.as_bytes().to_vec());
-        }
-        Some(subscription)
-    }
-
-    /// Messages that pass a filter.
-    #[must_use]
-    pub fn sql(filter: Arc<SqlFilter>) -> Self {
-        Self { sql: Some(filter), ..Self::default() }
-    }
-
-    /// Whether a tag's hash is one that is asked for. Source: `DefaultMessageFilter`.
-    #[must_use]
-    #[allow(clippy::cast_possible_truncation)] // Java's `intValue`, on purpose
-    pub fn matches_code(&self, tags_code: i64) -> bool {
-        self.sql.is_some() || self.codes.contains(&(tags_code as i32))
-    }
-
-    /// Whether a message's properties are what is asked for: its tag, or that it passes the filter.
-    #[must_use]
-    pub fn matches_properties(&self, properties: &[u8]) -> bool {
-        if let Some(sql) = &self.sql {
-            return sql.matches(properties);
-        }
-        properties::find(properties, properties::TAGS).is_some_and(|tag| self.tags.contains(tag))
-    }
-}
 
 /// What a get gives.
 #[derive(Debug)]
@@ -474,7 +422,7 @@ impl Get<'_> {
         };
         // 4.9.3 compares hashes of tags and leaves the tag itself to the consumer; filters it evaluates.
         if let Some(subscription) = self.subscription
-            && (subscription.sql.is_some() || !self.store.config.compat)
+            && (subscription.is_sql() || !self.store.config.compat)
             && !found.decoded().is_some_and(|record| subscription.matches_properties(record.properties))
         {
             self.not_matched();

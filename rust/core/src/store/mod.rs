@@ -10,6 +10,7 @@ mod follow;
 mod get;
 mod got;
 mod open;
+mod parts;
 mod prepare;
 mod put;
 mod put_many;
@@ -18,6 +19,7 @@ pub mod query_keys;
 mod removal;
 mod replication;
 mod services;
+mod subscription;
 mod unindexed;
 mod witness;
 
@@ -46,12 +48,13 @@ use crate::stats::StoreStats;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 
 pub use finished::Finishing;
-pub use get::{GetMessageResult, Rejected, Subscription};
+pub use get::{GetMessageResult, Rejected};
 pub use got::{GotMessage, GotMessages};
 pub use open::{Mode, Part};
 pub use put::{BatchMessage, NewMessage, Properties, PutAppended, PutRefusal, PutStep};
 pub use put_many::Messages;
 pub use replication::Confirmation;
+pub use subscription::Subscription;
 pub use unindexed::Unindexed;
 pub(crate) use witness::Witness;
 

@@ -2,28 +2,25 @@
 
 use std::sync::Arc;
 
+use super::Store;
 use super::ended::Ended;
 use super::follow::{Follow, Seen};
+use super::parts::{LiveWriter, Parts, load, load_to_read, recovered, without_index};
 use super::replication::Replication;
-use super::{Notes, Store};
-use crate::checkpoint::{LastPositions, StoreCheckpoint};
+use crate::checkpoint::StoreCheckpoint;
 use crate::clock::Clock;
-use crate::commit_log::CommitLog;
 use crate::config::StoreConfig;
-use crate::consume_queue::table::QueueTable;
 use crate::dispatch::Dispatcher;
 use crate::error::{Error, Result};
 use crate::fs::{FileSystem, OpenMode, make_folder};
-use crate::index::IndexService;
-use crate::lock::{self, StoreLock, Writer};
-use crate::mmap::file_queue::{FileQueue, FileQueueOptions};
+use crate::lock::StoreLock;
 use crate::mmap::mapped_file::Access;
 use crate::num;
 use crate::poison::Poison;
-use crate::published::{self, Progress, Published, PublishedPositions, Unchanged, Withheld};
+use crate::published::{self, Published, PublishedPositions, Unchanged, Withheld};
 use crate::recovery::layout::Layout;
 use crate::recovery::log_end;
-use crate::recovery::{self, Recovered, Recovery, StoreState};
+use crate::recovery::{self, Recovered, Recovery};
 use crate::removed_queues;
 use crate::running_flags::RunningFlags;
 use crate::schedule::timed::TimedMessages;
@@ -51,16 +48,6 @@ pub struct Part {
     /// How many openings by writers who planned the piece had seen: what later ones changed may not be as it was planned.
     /// `None` for all that there are.
     pub openings: Option<u64>,
-}
-
-/// The parts of a store before it is known what they hold.
-struct Parts {
-    log: CommitLog,
-    queues: QueueTable,
-    index: Option<IndexService>,
-    checkpoint: StoreCheckpoint,
-    positions: LastPositions,
-    notes: Notes,
 }
 
 impl Store {
@@ -281,70 +268,6 @@ impl Store {
     }
 }
 
-fn load(
-    config: &Arc<StoreConfig>,
-    fs: &Arc<dyn FileSystem>,
-    clock: &Arc<dyn Clock>,
-    layout: &Layout,
-    access: Access,
-    is_live: bool,
-) -> Result<Parts> {
-    let options = FileQueueOptions {
-        paths: config.store_path_commit_log.clone(),
-        read_only_paths: config.read_only_commit_log_store_paths.clone(),
-        file_size: layout.log_file_size(config),
-        access,
-        budget: None,
-    };
-    let files = FileQueue::new(Arc::clone(fs), options, &layout.log);
-    let log = CommitLog::new(Arc::clone(config), Arc::clone(clock), files)?;
-    let queues = QueueTable::new(Arc::clone(config), Arc::clone(fs), access, &layout.queues)?;
-    let mut notes = Notes { strays: layout.faults.clone(), ..Notes::default() };
-    notes.strays.extend(config.removed_queues.load(&**fs, &config.own_dir(), log.files())?);
-    let abort = config.abort_file();
-    notes.closed_cleanly = fs.metadata(&abort).map_err(Error::io("look at", &abort))?.is_none();
-    let index = if config.message_index_enable {
-        let index = IndexService::new(
-            Arc::clone(fs),
-            Arc::clone(clock),
-            config.store_path_index(),
-            config.index_shape,
-            access,
-        );
-        notes.strays.extend(index.load(is_live)?.faults);
-        Some(index)
-    } else {
-        None
-    };
-    let (checkpoint, positions) =
-        StoreCheckpoint::load(Arc::clone(fs), config.store_checkpoint(), &config.own_dir())?;
-    Ok(Parts { log, queues, index, checkpoint, positions, notes })
-}
-
-fn recovered<'a>(
-    config: &'a StoreConfig,
-    parts: &'a Parts,
-    live: Option<&LiveWriter>,
-    writable: bool,
-) -> Recovered<'a> {
-    let state = match live {
-        Some(live) => live.state,
-        None if parts.notes.closed_cleanly => StoreState::Closed,
-        None => StoreState::Crashed,
-    };
-    Recovered {
-        config,
-        log: &parts.log,
-        queues: &parts.queues,
-        index: parts.index.as_ref(),
-        checkpoint: &parts.checkpoint,
-        positions: parts.positions,
-        state,
-        writable,
-        is_remote: false,
-    }
-}
-
 fn open_for_writing(
     config: Arc<StoreConfig>,
     fs: Arc<dyn FileSystem>,
@@ -438,73 +361,6 @@ fn mark_open(fs: &dyn FileSystem, config: &StoreConfig, lock: &StoreLock) -> Res
     handle.sync_data().map_err(Error::io("flush", &abort))?;
     let root = &config.store_path_root_dir;
     fs.sync_dir(root).map_err(Error::io("sync the folder", root))
-}
-
-/// Who has a store open for writing, asked before its files are listed: what is dispatched later can be in
-/// files that the listing does not have.
-struct LiveWriter {
-    holder: String,
-    state: StoreState,
-}
-
-impl LiveWriter {
-    /// The writer; `None` where nobody has the store open.
-    fn find(
-        config: &Arc<StoreConfig>,
-        fs: &Arc<dyn FileSystem>,
-        clock: &Arc<dyn Clock>,
-    ) -> Result<Option<Self>> {
-        let writer = lock::writer(&**fs, &config.lock_file(), &config.own_dir())?;
-        let Some(Writer { holder, progress }) = writer else { return Ok(None) };
-        let live = |wrote, dispatched| StoreState::Live { wrote, dispatched };
-        let mut writer = Self { holder, state: StoreState::Crashed };
-        writer.state = match progress {
-            // What the one before it left is made of what was known to be on the disk, as the writer does.
-            Progress::Recovering => StoreState::Crashed,
-            Progress::Published(published) => live(Some(published.wrote), published.dispatched),
-            Progress::Untold => {
-                // How far it has dispatched shows in the files that there are now.
-                writer.state = live(None, 0);
-                let config = without_index(StoreConfig::clone(config));
-                let parts = load_to_read(&config, fs, clock, None, true)?;
-                live(
-                    None,
-                    recovery::find_reached_by_queues(recovered(&config, &parts, Some(&writer), false))?,
-                )
-            }
-        };
-        Ok(Some(writer))
-    }
-}
-
-/// The options of what reads log and queues alone.
-fn without_index(config: StoreConfig) -> Arc<StoreConfig> {
-    Arc::new(StoreConfig { message_index_enable: false, removed_queues: Arc::default(), ..config })
-}
-
-fn load_to_read(
-    config: &Arc<StoreConfig>,
-    fs: &Arc<dyn FileSystem>,
-    clock: &Arc<dyn Clock>,
-    topics: Option<&[String]>,
-    is_live: bool,
-) -> Result<Parts> {
-    let layout = Layout::read_part(&**fs, config, topics)?;
-    check_exists(&**fs, config, &layout)?;
-    let access = if config.pread { Access::Read } else { Access::MapRead };
-    load(config, fs, clock, &layout, access, is_live)
-}
-
-fn check_exists(fs: &dyn FileSystem, config: &StoreConfig, layout: &Layout) -> Result<()> {
-    let root = &config.store_path_root_dir;
-    let reason = if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
-        "the folder does not exist"
-    } else if !layout.exists {
-        "there is no folder commitlog in it"
-    } else {
-        return Ok(());
-    };
-    Err(Error::NotFound { path: root.clone(), reason: reason.into() })
 }
 
 fn open_for_reading(
