@@ -235,13 +235,27 @@ def look_ups(stores: Stores) -> Iterator[Limit]:
 
 
 def reading(stores: Stores) -> Iterator[Limit]:
-    """Limits of what touches each byte."""
+    """Limits of what touches each byte: copying the bodies, and putting all that records hold into columns."""
     memory, store, count = stores.memory, stores.read, stores.count
+
+    def to_arrow() -> float:
+        return _each(count, lambda: sum(batch.num_rows for batch in store.select("bench").to_arrow()))
+
     yield Limit(
-        "get to Arrow",
+        "get to Arrow: copying the bodies",
         lambda: _each(count, lambda: memory.copy_bodies(RECORD_SIZE, 1024, CORES)),
-        lambda: _each(count, lambda: sum(batch.num_rows for batch in store.select("bench").to_arrow())),
+        to_arrow,
     )
+    records = stores.limits.Memory(count * (1024 + _BESIDE_BODY))
+    body = _body(1024)
+    first, second, *_ = (records.put("bench", body, keys=f"key{n:07}", tags="TagA").wrote_offset for n in range(count))
+
+    def columns() -> None:
+        found = records.read_columns(second - first, QUEUES, CORES)
+        if found != count:
+            raise SystemExit(f"{found} records were taken apart, of {count}")
+
+    yield Limit("get to Arrow: all columns", lambda: _each(count, columns), to_arrow)
 
 
 def _flushed(folder: Path, count: int, *, by_each: bool) -> float:

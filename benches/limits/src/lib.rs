@@ -4,6 +4,7 @@
 #![allow(unsafe_code)] // a mapping of a file: every block says why it holds
 
 mod beside;
+mod columns;
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -222,26 +223,44 @@ impl Memory {
 
     /// Copies the bodies of records that follow each other into memory that is used again, by some threads.
     fn copy_bodies(&self, py: Python<'_>, record_size: usize, body_size: usize, threads: usize) -> usize {
-        let count = self.map.len() / record_size.max(1);
-        let share = count.div_ceil(threads.max(1)).max(1) * record_size.max(1);
-        let copy = |records: &[u8]| {
+        shared(py, self.bytes(), record_size, threads, |records| {
             let mut copied = Vec::with_capacity(COPIED_SIZE);
-            for record in records.chunks_exact(record_size) {
+            let records = records.chunks_exact(record_size);
+            let count = records.len();
+            for record in records {
                 if copied.len() + body_size > COPIED_SIZE {
                     copied.clear();
                 }
                 copied.extend_from_slice(record.get(..body_size).unwrap_or_default());
             }
-        };
-        py.detach(|| {
-            thread::scope(|scope| {
-                for records in self.bytes().chunks(share) {
-                    scope.spawn(|| copy(records));
-                }
-            });
-        });
-        count
+            count
+        })
     }
+
+    /// Puts what the records that were put hold into columns, by some threads: they are of one size, and queues have them
+    /// in turns.
+    fn read_columns(&self, py: Python<'_>, record_size: usize, queues: usize, threads: usize) -> usize {
+        let written = self.bytes().get(..self.at).unwrap_or_default();
+        shared(py, written, record_size, threads, |records| columns::read(records, record_size, queues))
+    }
+}
+
+/// Lets some threads share records of one size that follow each other; gives what they have counted.
+fn shared(
+    py: Python<'_>,
+    bytes: &[u8],
+    record_size: usize,
+    threads: usize,
+    work: impl Fn(&[u8]) -> usize + Sync,
+) -> usize {
+    let count = bytes.len() / record_size.max(1);
+    let share = count.div_ceil(threads.max(1)).max(1) * record_size.max(1);
+    py.detach(|| {
+        thread::scope(|scope| {
+            let threads: Vec<_> = bytes.chunks(share).map(|records| scope.spawn(|| work(records))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or_default()).sum()
+        })
+    })
 }
 
 fn map_new_file(path: PathBuf, size: usize) -> io::Result<MmapRaw> {
