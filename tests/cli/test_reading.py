@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 import mqstore
 from mqstore.cli.main import main
 from mqstore.cli.reader_call import TIME
+from mqstore.cli.shown import message_rows, time_text
 
 SMALL = ["-o", "maxHashSlotNum=97", "-o", "maxIndexNum=400"]
 OPTIONS: dict[str, Any] = {
@@ -264,18 +265,76 @@ def test_a_date_is_written_with_hyphens(path: Path) -> None:
     assert "like 2026-11-23, milliseconds since 1970 of 10 digits or more" in refused
 
 
-@pytest.mark.parametrize("width", [80, 60, 30])
-def test_numbers_in_tables_are_never_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+@pytest.mark.parametrize("width", [100, 80, 60, 30])
+def test_numbers_and_times_are_never_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """Where a table has no room for them each value has a line."""
     monkeypatch.setenv("COLUMNS", str(width))
-    with mqstore.open(tmp_path / "store", "rw", **OPTIONS) as store:
+    with mqstore.open(tmp_path / "store", "rw", clock=lambda: START, **OPTIONS) as store:
         store.put_many("orders", [b""] * 1234, queue_id=0)
-    table = run("ls", tmp_path / "store", "orders", "--table", *SMALL).stdout
-    assert max(map(len, table.splitlines())) <= width
-    cells = [line.split("│")[1:-1] for line in table.splitlines() if "│" in line]
-    _, _, end, count, first, _ = ("".join(column).replace(" ", "") for column in zip(*cells, strict=True))
-    # With no room for a number its digits stand below each other.
-    assert (end, count) == ("1,234", "1,234")
-    assert first.startswith("20")
+    shown = run("ls", tmp_path / "store", "orders", "--table", *SMALL).stdout
+    assert max(map(len, shown.splitlines())) <= width
+    assert re.findall("[0-9][0-9,]{4,}", shown) == ["1,234"] * 2
+    day, time = time_text(START).split()
+    for part in (day, time):
+        assert len(re.findall(rf"(?<![0-9]){part}(?![0-9])", shown)) + shown.count(part[:6] + "\n") == 2
+    assert ("│" in shown) == (width >= 80)
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_a_message_of_a_few_short_keys_takes_two_lines_of_a_table_at_most(
+    path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    with_body = [line for line in table_lines("get", path, "orders", "--queue", "0") if "body" in line]
+    assert len(with_body) == 1 + 20
+    assert len(table_lines("get", path, "orders", "--queue", "0")) <= 4 + 2 * 20
+
+
+def table_lines(*arguments: str | Path) -> list[str]:
+    return run(*arguments, "--table", *SMALL).stdout.splitlines()
+
+
+def test_programs_are_given_times_in_milliseconds(path: Path) -> None:
+    first, second = rows("ls", path, "orders")
+    assert (first["first stored"], first["last stored"]) == (START, START + 38_000)
+    assert rows("seek", path, "orders", str(START + 4500))[0]["stored"] == START + 6000
+    assert second["first stored"] == START + 1000
+
+
+@pytest.mark.parametrize("output", ["--json", "--table"])
+def test_a_get_says_that_there_are_more_than_it_shows(tmp_path: Path, output: str) -> None:
+    with mqstore.open(tmp_path / "store", "rw", **OPTIONS) as store:
+        store.put_many("orders", [b"in"] * 32, queue_id=0)
+        store.put_many("orders", [b"out"], queue_id=1)
+    cut = run("get", tmp_path / "store", "orders", output, *SMALL)
+    assert (cut.exit_code, cut.stderr) == (0, "there are more than these 32: --limit says how many are wanted\n")
+    assert "out" not in cut.stdout.replace("b3V0", "out")
+    for options in (["--queue", "0"], ["--limit", "32"], ["--limit", "33"]):
+        assert run("get", tmp_path / "store", "orders", output, *options, *SMALL).stderr == ""
+
+
+def test_an_age_needs_no_mark_before_it(path: Path) -> None:
+    for call in (["orders", "-1h"], ["orders", "-1h", "--boundary", "lower"], ["--", "orders", "-1h"]):
+        found = run("seek", *SMALL, path, *call)
+        assert [json.loads(line)["offset"] for line in found.stdout.splitlines()] == [20, 10], call
+    assert "No such option" in run("seek", path, "orders", "-1x", *SMALL).stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b"\xa8", "a8"),
+        ("本".encode()[:2], "e6 9c"),
+        ("本".encode() * 50, "本" * 40 + "…"),
+        (b"a\xff" * 3, "61 ff 61 ff 61 ff"),
+        (b"two\nlines", "two lines"),
+    ],
+)
+def test_a_body_is_shown_as_text_where_it_is_text(tmp_path: Path, body: bytes, shown: str) -> None:
+    with mqstore.open(tmp_path / "store", "rw", **OPTIONS) as store:
+        store.put("t", body, queue_id=0)
+        (row,) = message_rows(store.select("t"), as_json=False)
+    assert row["body"] == shown
 
 
 def test_du_passes_over_files_that_go_meanwhile(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

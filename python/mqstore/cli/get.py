@@ -1,12 +1,15 @@
 """``mqstore get``."""
 
+import itertools
+
 import click
 
-from mqstore.cli.reader_call import FROM_TIME_HELP, OFFSET, QUEUE_ID, TIME, ReaderCall, reader_call
+from mqstore.cli.reader_call import FROM_TIME_HELP, OFFSET, QUEUE_ID, TIME, ReaderCall, WholeNumber, reader_call
 from mqstore.cli.shown import message_rows
-from mqstore.store.arguments import LONG_MAX
 
 __all__ = ["get"]
+
+_LIMIT = 32
 
 
 @click.command
@@ -14,9 +17,7 @@ __all__ = ["get"]
 @click.argument("topic")
 @click.option("--queue", "queue_id", type=QUEUE_ID, help="One queue; all by default.")
 @click.option("--offset", type=OFFSET, help="The first queue offset.")
-@click.option(
-    "--limit", type=click.IntRange(1, LONG_MAX), default=32, show_default=True, help="At most so many messages."
-)
+@click.option("--limit", type=WholeNumber(1), help=f"At most so many messages.  [default: {_LIMIT}]")
 @click.option("--tags", help='Tags: "A || B".')
 @click.option("--sql", help="A SQL92 filter over the properties: price > 5 AND region = 'cn'.")
 @click.option("--begin", type=TIME, help=FROM_TIME_HELP)
@@ -27,15 +28,20 @@ def get(
     topic: str,
     queue_id: int | None,
     offset: int | None,
-    limit: int,
+    limit: int | None,
     tags: str | None,
     sql: str | None,
     begin: int | None,
     end: int | None,
 ) -> None:
     """Show messages of a topic, queue after queue."""
+    most = _LIMIT + 1 if limit is None else limit
     with call.open() as store:
         selection = store.select(
-            topic, queue_id=queue_id, offsets=(offset, None), tags=tags, sql=sql, begin=begin, end=end, limit=limit
+            topic, queue_id=queue_id, offsets=(offset, None), tags=tags, sql=sql, begin=begin, end=end, limit=most
         )
-        call.end_if_nothing(call.show(message_rows(selection, as_json=call.as_json)))
+        messages = iter(selection)
+        shown = messages if limit is not None else itertools.islice(messages, _LIMIT)
+        call.end_if_nothing(call.show(message_rows(shown, as_json=call.as_json)))
+        if next(messages, None) is not None:
+            click.echo(f"there are more than these {_LIMIT}: --limit says how many are wanted", err=True)

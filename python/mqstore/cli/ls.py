@@ -6,7 +6,6 @@ import click
 
 import mqstore
 from mqstore.cli.reader_call import ReaderCall, reader_call
-from mqstore.cli.shown import time_text
 
 __all__ = ["ls"]
 
@@ -28,7 +27,7 @@ def _queue_rows(store: mqstore.MessageStore, topic: str) -> Iterator[dict[str, o
             stored = [
                 store.get_message_store_time_stamp(topic, queue_id, offset) for offset in (first, max(end - 1, 0))
             ]
-            times = [None if time < 0 else time_text(time) for time in stored]
+            times = [None if time < 0 else time for time in stored]
             yield {
                 "queue": queue_id,
                 "min": first,

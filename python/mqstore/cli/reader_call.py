@@ -11,23 +11,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
-from rich.console import Console, JustifyMethod
-from rich.table import Table
-from rich.text import Text
 
 import mqstore
 from mqstore.cli.shown import printable
 from mqstore.cli.store_call import StoreCall, print_lines
+from mqstore.cli.tables import print_rows
 from mqstore.store.arguments import INT_MAX, LONG_MAX
 from mqstore.store.times import to_ms
 
 __all__ = [
+    "AGE",
     "EXIT_NOTHING_FOUND",
     "FROM_TIME_HELP",
     "OFFSET",
+    "OPTION_HELP",
     "QUEUE_ID",
     "TIME",
     "ReaderCall",
+    "WholeNumber",
     "reader_call",
     "server_call",
 ]
@@ -35,12 +36,11 @@ __all__ = [
 EXIT_NOTHING_FOUND = 3
 """The exit code of a search that found nothing."""
 
-_WRAPPED = {"topic", "keys", "tags", "body", "stored", "first stored", "last stored"}
-"""Columns whose cells may take several lines, before others have to."""
-_MAX_WIDTH = 10_000
 _EXPECTED_TIME = (
     "expected ISO 8601 with hyphens like 2026-11-23, milliseconds since 1970 of 10 digits or more, or an age like -1h"
 )
+AGE = re.compile("-([0-9]+)([smhd])")
+"""A time as an age."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -55,7 +55,7 @@ class _Time(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        ago = re.fullmatch(r"-([0-9]+)([smhd])", value)
+        ago = AGE.fullmatch(value)
         try:
             if ago is not None:
                 found = time.time_ns() // 1_000_000 - int(ago[1]) * _UNITS[ago[2]] * 1000
@@ -79,10 +79,30 @@ def _moment_ms(value: str) -> int:
     return to_ms(moment)
 
 
+class WholeNumber(click.ParamType[int]):
+    """A number from a least one on. Help shows no range, whose end would be the largest number that there is."""
+
+    name = "N"
+
+    def __init__(self, least: int, most: int = LONG_MAX) -> None:
+        """A number.
+
+        Args:
+            least: The least one.
+            most: The largest one.
+        """
+        self._range = click.IntRange(least, most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number that a text is."""
+        return self._range.convert(value, param, ctx)
+
+
 TIME = _Time()
+OPTION_HELP = "An option that the broker has, by RocketMQ's name: maxIndexNum=400000. Can be repeated."
 FROM_TIME_HELP = "Stored at this time or later: 2026-11-23, 2026-11-23T12:00Z, milliseconds, or -1h."
-OFFSET = click.IntRange(0, LONG_MAX)
-QUEUE_ID = click.IntRange(-1, INT_MAX)
+OFFSET = WholeNumber(0)
+QUEUE_ID = WholeNumber(-1, INT_MAX)
 """A queue's number. That of 4.9.3's delayed messages is -1 where it has no delay levels."""
 
 
@@ -120,45 +140,17 @@ class ReaderCall:
         return lines
 
     def show(self, rows: Iterable[dict[str, object]], *, title: str | None = None) -> int:
-        """Shows rows as a table, or as JSON lines; gives how many."""
+        """Shows rows as a table, or as JSON lines with times in milliseconds; gives how many."""
         if self.as_json:
             lines = (json.dumps(row, ensure_ascii=False, default=str) for row in rows)
             return print_lines(lines, each_at_once=True)
-        table: Table | None = None
-        count = 0
-        for row in rows:
-            if table is None:
-                table = Table(title=None if title is None else Text(printable(title)))
-                for name, value in row.items():
-                    justify: JustifyMethod = "right" if isinstance(value, int) else "left"
-                    table.add_column(name, justify=justify, overflow="fold", no_wrap=name not in _WRAPPED)
-            table.add_row(*(_cell(value) for value in row.values()))
-            count += 1
-        if table is not None:
-            _print(table)
-        return count
+        return print_rows(rows, title)
 
     def end_if_nothing(self, count: int) -> None:
         """Ends with the exit code for nothing found."""
         if count == 0:
             click.echo("nothing found", err=True)
             sys.exit(EXIT_NOTHING_FOUND)
-
-
-def _print(table: Table) -> None:
-    """Prints a table. Where it is too wide even so, all cells take several lines: cut numbers would be others."""
-    console = Console()
-    needed = console.measure(table, options=console.options.update(max_width=_MAX_WIDTH)).minimum
-    for column in table.columns if needed > console.width else ():
-        column.no_wrap = False
-    console.print(table)
-
-
-def _cell(value: object) -> Text:
-    """A cell. What a message says is no markup: brackets are brackets."""
-    if isinstance(value, bool) or value is None:
-        return Text("" if value is None else str(value).lower())
-    return Text(f"{value:,}" if isinstance(value, int) else printable(str(value)))
 
 
 def reader_call(command: Callable[..., None]) -> Callable[..., None]:
@@ -182,7 +174,7 @@ def _with_format(command: Callable[..., None]) -> Callable[..., None]:
 
 def _called(command: Callable[..., None]) -> Callable[..., None]:
     @click.argument("directory", metavar="DIR", type=click.Path())
-    @click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help="An option of the store.")
+    @click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help=OPTION_HELP)
     def called(*, directory: str, given: tuple[str, ...], as_json: bool | None = None, **others: Any) -> None:
         store = StoreCall.parse(directory, given, {"compat": False})
         if as_json is None:

@@ -1,5 +1,6 @@
 """Messages as rows that people and programs read."""
 
+import codecs
 import datetime as dt
 import re
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,7 @@ __all__ = ["message_rows", "one_line", "printable", "time_text"]
 _PREVIEW_SIZE = 60
 _FIRST_PRINTABLE = " "
 _END_SIZE = 1000
+_UTF_8 = codecs.getincrementaldecoder("utf-8")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal would obey instead of showing it, or could not show."""
 
@@ -49,7 +51,7 @@ def message_rows(messages: Iterable[Message], *, as_json: bool) -> Iterator[dict
                 "topic": message.topic,
                 "queue": message.queue_id,
                 "offset": message.queue_offset,
-                "stored": time_text(message.store_timestamp),
+                "stored": message.store_timestamp,
                 "tags": message.tags,
                 "keys": " ".join(message.keys),
                 "size": len(message),
@@ -58,12 +60,18 @@ def message_rows(messages: Iterable[Message], *, as_json: bool) -> Iterator[dict
 
 
 def _preview(message: Message) -> str:
+    """The begin of a body: text where it is UTF-8, else its bytes."""
     try:
-        start = bytes(message.body[: _PREVIEW_SIZE * 2])
+        body = message.body
     except RecordError:
         return "(does not inflate)"
-    text = start.decode("utf-8", "replace")
-    if "\ufffd" in text[:-1] or any(character < _FIRST_PRINTABLE and character not in "\t\n\r" for character in text):
+    start = bytes(body[: _PREVIEW_SIZE * 2])
+    is_cut = len(start) < len(body)
+    try:  # a character that the cut has divided is left out
+        text = _UTF_8().decode(start, final=not is_cut)
+    except UnicodeDecodeError:
         text = start.hex(" ")
-    more = "…" if len(message) > len(start) or len(text) > _PREVIEW_SIZE else ""
+    if any(character < _FIRST_PRINTABLE and character not in "\t\n\r" for character in text):
+        text = start.hex(" ")
+    more = "…" if is_cut or len(text) > _PREVIEW_SIZE else ""
     return " ".join(text[:_PREVIEW_SIZE].split()) + more

@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from mqstore.cli.reader_call import FROM_TIME_HELP, OFFSET, TIME, ReaderCall, reader_call
+from mqstore.cli.reader_call import FROM_TIME_HELP, OFFSET, OPTION_HELP, TIME, ReaderCall, WholeNumber, reader_call
 from mqstore.cli.shown import one_line
 from mqstore.cli.store_call import StoreCall, print_lines
-from mqstore.store.arguments import LONG_MAX
 
 __all__ = ["spark"]
 
@@ -35,7 +34,10 @@ class _SparkGroup(click.Group):
 
 @click.group(cls=_SparkGroup)
 def spark() -> None:
-    """Rebuild, check and move stores on Spark; needs the extra ``spark``."""
+    """Rebuild, check, compare and move stores on Spark.
+
+    Needs the extra "spark".
+    """
 
 
 @spark.command
@@ -44,7 +46,7 @@ def spark() -> None:
 @click.option("--topic", "topics", multiple=True, help="Only the queues of this topic, and no index.")
 @click.option("--begin", type=OFFSET, help="Only records from this offset of the log on, and no index.")
 @click.option("--end", type=OFFSET, help="Only records before this offset of the log, and no index.")
-@click.option("--range-size", type=click.IntRange(1 << 20, LONG_MAX), help="About how many bytes of log a task walks.")
+@click.option("--range-size", type=WholeNumber(1 << 20), help="About how many bytes of log a task walks.")
 def rebuild(
     call: ReaderCall,
     *,
@@ -54,9 +56,10 @@ def rebuild(
     end: int | None,
     range_size: int | None,
 ) -> None:
-    """Make all queues and the index anew from the log alone, in another folder.
+    """Make all queues and the index anew from the log alone.
 
-    A rebuild that was stopped goes on where it was when it is called again.
+    They go into another folder, and nothing in the store changes. A rebuild that was stopped goes on where it was
+    when it is called again.
     """
     from mqstore.spark.rebuild import RANGE_SIZE  # noqa: PLC0415 - as pyspark
     from mqstore.spark.rebuild import rebuild as run  # noqa: PLC0415
@@ -89,16 +92,16 @@ def _check_page(_context: click.Context, _option: click.Parameter, page: str | N
 
 @spark.command
 @click.argument("stores", metavar="DIR...", nargs=-1, required=True, type=click.Path())
-@click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help="An option of the stores.")
+@click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help=OPTION_HELP)
 @click.option(
     "--html", type=click.Path(dir_okay=False), callback=_check_page, help="Write a report that needs no other file."
 )
-@click.option("--range-size", type=click.IntRange(1 << 20, LONG_MAX), help="About how many bytes of log a task checks.")
+@click.option("--range-size", type=WholeNumber(1 << 20), help="About how many bytes of log a task checks.")
 @click.option("--json/--table", "as_json", default=None, help="JSON or tables; a table on a terminal by default.")
 def audit(
     stores: tuple[str, ...], given: tuple[str, ...], html: str | None, range_size: int | None, *, as_json: bool | None
 ) -> None:
-    """Check stores: every record, every place in a queue, every index entry; changes nothing.
+    """Check stores of any size as verify does; changes nothing.
 
     Ends with 0 where all is well and with 1 where something is wrong.
     """
@@ -143,7 +146,10 @@ def _wanted_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--raw", is_flag=True, help="Write bodies as they are stored; inflated by default.")
 @_wanted_options
 def export(stores: tuple[str, ...], out: str, *, raw: bool, **wanted: Any) -> None:
-    """Write messages to Parquet, in folders by topic and by the day on which they were stored."""
+    """Write messages to Parquet, in folders by topic and by day.
+
+    The day is that on which a message was stored, in UTC.
+    """
     from mqstore.spark import moving  # noqa: PLC0415 - as pyspark
 
     moving.export(stores, out, raw=raw, wanted=moving.Wanted(**wanted))
@@ -155,11 +161,14 @@ def export(stores: tuple[str, ...], out: str, *, raw: bool, **wanted: Any) -> No
 @click.option("--keep-offsets", is_flag=True, help="Keep offsets in queues; renumbered by default.")
 @click.option("--keep-times/--new-times", default=True, help="Keep store times, as by default, or give new ones.")
 @click.option("--where", help="A SQL expression over the columns.")
-@click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help="An option of the store.")
+@click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help=OPTION_HELP)
 def import_exported(
     source: str, to: str, given: tuple[str, ...], where: str | None, *, keep_offsets: bool, keep_times: bool
 ) -> None:
-    """Append messages that export wrote to a store; prints how many."""
+    """Append messages that export wrote to a store.
+
+    Prints how many.
+    """
     from mqstore.spark import moving  # noqa: PLC0415 - as pyspark
 
     options = StoreCall.parse(to, given, {}).options
@@ -177,7 +186,10 @@ def import_exported(
 def replay(
     store: str, to: str, to_topic: str | None, given: tuple[str, ...], *, keep_times: bool, **wanted: Any
 ) -> None:
-    """Append messages of a store to another one, or to another topic; prints how many."""
+    """Append messages of a store to another one, or to another topic.
+
+    Prints how many.
+    """
     from mqstore.spark import moving  # noqa: PLC0415 - as pyspark
 
     options = StoreCall.parse(to, given, {}).options
@@ -193,7 +205,10 @@ def replay(
 )
 @_wanted_options
 def diff(left: str, right: str, *, as_json: bool | None, **wanted: Any) -> None:
-    """Show the messages in which two stores differ; ends with 1 where there are some."""
+    """Show the messages in which two stores differ.
+
+    Ends with 1 where there are some.
+    """
     from mqstore.spark import moving  # noqa: PLC0415 - as pyspark
 
     found = moving.diff(left, right, wanted=moving.Wanted(**wanted)).orderBy("topic", "queue_id", "queue_offset")
@@ -212,7 +227,10 @@ def diff(left: str, right: str, *, as_json: bool | None, **wanted: Any) -> None:
 def dispatch(
     stores: tuple[str, ...], out: str, topics: tuple[str, ...], where: str | None, follow: float | None
 ) -> None:
-    """Keep Parquet tables by topic and day up to date; called again it goes on where it was."""
+    """Keep Parquet tables by topic and day up to date.
+
+    Called again it goes on where it was.
+    """
     from mqstore.spark import tables  # noqa: PLC0415 - as pyspark
 
     tables.dispatch(stores, out, topics=topics, where=where, follow_interval_s=follow)

@@ -14,10 +14,9 @@ import click
 import mqstore
 from mqstore._native import Message
 from mqstore.cli.json_lines import message_to_json
-from mqstore.cli.reader_call import QUEUE_ID, ReaderCall, reader_call
-from mqstore.cli.shown import message_rows, printable
+from mqstore.cli.reader_call import QUEUE_ID, ReaderCall, WholeNumber, reader_call
+from mqstore.cli.shown import message_rows, printable, time_text
 from mqstore.cli.store_call import print_lines
-from mqstore.store.arguments import LONG_MAX
 from mqstore.store.follower import Follower
 
 __all__ = ["tail"]
@@ -67,12 +66,13 @@ def _end_if_unread() -> None:
 @reader_call
 @click.argument("topic")
 @click.option("--queue", "queue_id", type=QUEUE_ID, help="One queue; all by default.")
-@click.option(
-    "-n", "count", type=click.IntRange(0, LONG_MAX), default=10, show_default=True, help="How many to begin with."
-)
+@click.option("-n", "count", type=WholeNumber(0), default=10, show_default=True, help="How many to begin with.")
 @click.option("-f/-F", "--follow/--no-follow", default=True, help="Go on with what arrives; the default.")
 def tail(call: ReaderCall, *, topic: str, queue_id: int | None, count: int, follow: bool) -> None:
-    """Show the newest messages of a topic, and what arrives, as it arrives."""
+    """Show the newest messages of a topic, then what arrives.
+
+    It goes on until Ctrl-C ends it. The store may have a live writer, mqstore's or a Java broker.
+    """
     with call.open() as store:
         newest = _last(store, topic, queue_id, count) if count else []
         if not follow:
@@ -92,4 +92,5 @@ def _print(message: Message, *, as_json: bool) -> None:
         print_lines([json.dumps(message_to_json(message), ensure_ascii=False)])
     else:
         (row,) = message_rows([message], as_json=False)
+        row["stored"] = time_text(message.store_timestamp)
         click.echo("  ".join(printable(str(value)) for value in row.values() if value is not None))
