@@ -177,3 +177,22 @@ def test_what_is_refused_is_an_answer_as_of_the_java_driver(tmp_path: Path) -> N
         assert found == ["MESSAGE_ILLEGAL", batch, "PUT_OK"]
     told = " ".join(CliRunner().invoke(main, ["put", "--help"]).stdout.split())
     assert "as MESSAGE_ILLEGAL: the next line is put all the same, and the command ends with 0" in told
+
+
+# ---- help --------------------------------------------------------------------------------------
+
+
+def test_what_the_help_says_can_be_put_and_asked(tmp_path: Path) -> None:
+    puts, queries = lines_of_help("put"), lines_of_help("query")
+    put = CliRunner().invoke(main, ["put", str(tmp_path), *OPTIONS], input=puts)
+    assert [json.loads(line)["status"] for line in put.stdout.splitlines()] == ["PUT_OK"] * 2
+    asked = CliRunner().invoke(main, ["query", str(tmp_path), *OPTIONS], input=queries)
+    answers = [json.loads(line) for line in asked.stdout.splitlines()]
+    assert len(answers) == 6
+    assert [len(answer["messages"]) for answer in answers[:1]] == [2]
+
+
+def lines_of_help(command: str) -> str:
+    """The JSON objects that a command's help shows, a line each."""
+    shown = CliRunner().invoke(main, [command, "--help"], terminal_width=80).stdout
+    return "\n".join(line for line in re.sub(r",\n +", ", ", shown).splitlines() if line.startswith('    {"'))

@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -144,3 +147,27 @@ def redirected(command: str, store: Path, redirection: str) -> subprocess.Comple
         timeout=120,
         check=False,
     )
+
+
+def commands_of(group: click.Group, *names: str) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        yield (*names, name)
+        if isinstance(command, click.Group):
+            yield from commands_of(command, *names, name)
+
+
+@pytest.mark.parametrize("group", [[], ["spark"]])
+def test_the_help_has_every_command_with_a_whole_sentence(group: list[str]) -> None:
+    shown = CliRunner().invoke(main, [*group, "--help"], terminal_width=80).stdout
+    listed = re.findall(r"^  ([a-z]+) +([A-Z].*)$", shown, re.MULTILINE)
+    names = {path[-1] for path in commands_of(main) if list(path[:-1]) == group}
+    assert sorted(name for name, _ in listed) == sorted(names)
+    for name, sentence in listed:
+        assert sentence.endswith("."), name
+        assert not sentence.endswith("..."), name
+
+
+def test_no_help_shows_the_largest_number_there_is() -> None:
+    for path in commands_of(main):
+        shown = CliRunner().invoke(main, [*path, "--help"]).stdout
+        assert "9223372036854775807" not in shown.replace("\n", "").replace(" ", "")

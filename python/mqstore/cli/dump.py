@@ -16,9 +16,10 @@ __all__ = ["dump"]
 def dump(call: StoreCall) -> None:
     """Print a store's bounds, every record of its log, and every queue.
 
-    The store is opened to read: nothing in it changes. Where part of log or queues cannot be read,
-    standard error says so and the command ends with 1. The Java store's driver stops there; records
-    behind that are printed with -o compat=false.
+    Records are printed without their bodies. The store is opened to read: nothing in it changes.
+
+    Where part of log or queues cannot be read, standard error says so and the command ends with 1. The Java
+    store's driver stops there; records behind that are printed with -o compat=false.
     """
     status = 0
 

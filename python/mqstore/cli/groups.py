@@ -39,7 +39,10 @@ def _queue_rows(store: mqstore.MessageStore, group: str) -> Iterator[dict[str, o
 @reader_call
 @click.argument("group", required=False)
 def groups(call: ReaderCall, *, group: str | None) -> None:
-    """List consumer groups and how far behind they are, or the queues of a group."""
+    """List consumer groups and how far behind they are.
+
+    With GROUP it lists the queues of that group.
+    """
     with call.open() as store:
         rows = _group_rows(store) if group is None else _queue_rows(store, group)
         call.end_if_nothing(call.show(rows))

@@ -1,8 +1,7 @@
 """The ``mqstore`` command: its group. Each command has a file of its own beside this one.
 
-Exit codes: 0 where all went well, 1 for what the store refused or could not do, 2 for a wrong call, 3
-for a search that found nothing, 130 for a command that Ctrl-C broke off. A message that ``put`` is refused
-is an answer, as of the Java store's driver: its line says so, and the exit code is 0.
+Its help says what the exit codes mean. A message that ``put`` is refused is an answer, as of the Java store's
+driver: its line says so, and the exit code is 0.
 """
 
 import contextlib
@@ -11,6 +10,8 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -36,8 +37,30 @@ from mqstore.errors import MQStoreError
 
 __all__ = ["main"]
 
+_SECTIONS: Mapping[str, Sequence[click.Command]] = MappingProxyType(
+    {
+        "Look at a store": [ls, get, find, seek, tail, groups, du, metrics],
+        "Check and mend one": [verify, repair, recover],
+        "JSON lines, for programs": [put, dump, query, bench],
+        "On Spark": [spark],
+    }
+)
+_EPILOG = """\
+DIR is the folder of a broker's store. What only reads takes s3://bucket/store too, or any other URI that
+pyarrow opens, and the store of a live broker.
+
+\b
+Exit codes:
+  0    all went well
+  1    something is wrong with the store or with an -o, or it could not be done
+  2    the call is wrong otherwise
+  3    nothing was found
+  130  Ctrl-C broke it off
+"""
 _GIVEN = "mqstore.given"
 """Under which a call's context has its arguments."""
+_INDENT = 6
+"""Blanks before a command's name and behind it."""
 _STDERR = 2
 _BROKEN_OFF = 128 + signal.SIGINT
 """As a shell has it for a process that the signal ends."""
@@ -49,6 +72,17 @@ class _StoreGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_GIVEN] = list(args)
         return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        longest = max(len(name) for name in self.commands)
+        for title, commands in _SECTIONS.items():
+            rows = [
+                (f"{command.name:{longest}}", command.get_short_help_str(formatter.width - longest - _INDENT))
+                for command in commands
+            ]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
         if sys.stdout is None:  # closed by who started this: the store's own files would get its number
@@ -97,7 +131,8 @@ def _drop_output() -> None:
 
 @click.group(
     cls=_StoreGroup,
-    commands=[ls, get, find, seek, tail, du, verify, repair, groups, metrics, put, dump, query, recover, bench, spark],
+    commands=[command for commands in _SECTIONS.values() for command in commands],
+    epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="mqstore")

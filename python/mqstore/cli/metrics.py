@@ -22,11 +22,11 @@ _EXPORTERS_PORT = 5557
 @click.option("--address", default="127.0.0.1", show_default=True, help="What it listens on.")
 @click.option("--cluster", default="DefaultCluster", show_default=True, help="The label of that name.")
 @click.option("--broker", help="The label of that name; the broker's address by default.")
-@click.option("--once", is_flag=True, help="Print them as JSON instead; does not need the extra.")
+@click.option("--once", is_flag=True, help="Print the figures once, as JSON; does not need the extra.")
 def metrics(call: ReaderCall, *, port: int, address: str, cluster: str, broker: str | None, once: bool) -> None:
-    """Serve the store's figures to Prometheus until it is ended; a live writer is followed.
+    """Serve the store's figures to Prometheus until it is ended.
 
-    The names are those of RocketMQ's exporter. Needs the extra "metrics".
+    A live writer is followed. The names are those of RocketMQ's exporter. Needs the extra "metrics".
     """
     if once:
         with call.open() as store:

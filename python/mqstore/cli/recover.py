@@ -13,7 +13,11 @@ __all__ = ["recover"]
 @click.command
 @store_call
 def recover(call: StoreCall) -> None:
-    """Open a store for writing, which recovers it, and print how long that took."""
+    """Recover a store by opening it for writing, and print the seconds.
+
+    This changes the store, as a broker's start does: a torn end of the log is cut, queues and index are completed.
+    Nobody else may have it open for writing. To look at a store that crashed this is not needed.
+    """
     begin = time.perf_counter()
     with call.open("rw") as store:
         opened = {"open_s": time.perf_counter() - begin, "maxPhyOffset": store.get_max_phy_offset()}

@@ -18,9 +18,12 @@ __all__ = ["repair"]
 @click.option("--out", type=click.Path(), help="The folder for the store that is whole; it must not exist.")
 @click.option("--in-place", is_flag=True, help="Repair the store itself; what is changed is saved in it first.")
 def repair(call: ReaderCall, *, out: str | None, in_place: bool) -> None:
-    """Keep every record that checks out, make all else anew, and say what was lost.
+    """Make a damaged store whole again, and say what was lost.
 
-    The Java store opens the result without losing more. Ends with 0 where nothing was lost, else with 1.
+    Every record that checks out is kept where it stands; queues, index and checkpoint are made anew from the log.
+    Look with verify first, and give the same options. The Java store opens the result without losing more.
+
+    Ends with 0 where nothing was lost, else with 1.
     """
     if (out is None) != in_place:
         raise click.UsageError("give either --out DIR or --in-place")

@@ -45,7 +45,10 @@ def _place(finding: Finding) -> str:
 @click.command
 @reader_call
 def verify(call: ReaderCall) -> None:
-    """Check every record, queue unit and index entry, and say what is wrong; changes nothing.
+    """Check every record, queue unit and index entry; changes nothing.
+
+    Says what is wrong, where, what it means and what to do. Give the options that decide what is in the queues as
+    the broker has them: -o messageDelayLevel, enableMultiDispatch, enableLmq.
 
     Ends with 0 where all is well and with 1 where something is wrong; a remark is nothing wrong.
     """

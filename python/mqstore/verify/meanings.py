@@ -16,6 +16,10 @@ class Meaning(NamedTuple):
 
 REBUILD = "Rebuild queues and index from the log: mqstore repair."
 _REBUILD_AND_SEE = "Rebuild queues and index from the log: mqstore repair. It tells which messages are lost."
+_OR_OPTIONS = (
+    "Or the broker has a messageDelayLevel of its own, enableMultiDispatch or enableLmq, and -o does not say so: "
+    "check again with these before anything is repaired."
+)
 LOOK = "Look at the other findings at this place; the log itself is not changed by a rebuild."
 
 MEANINGS: Mapping[str, Meaning] = {
@@ -42,7 +46,8 @@ MEANINGS: Mapping[str, Meaning] = {
     "offset_gap": Meaning(
         "Queue offsets that no record has",
         "Messages of the queue are missing from the log.",
-        "Expected where records are bad; otherwise compare with a replica: mqstore spark diff.",
+        "Expected where records are bad, or a repair has told them lost; otherwise compare with a replica: "
+        "mqstore spark diff.",
     ),
     "offset_repeated": Meaning(
         "Queue offsets that were there before",
@@ -61,12 +66,13 @@ MEANINGS: Mapping[str, Meaning] = {
     ),
     "unit_missing": Meaning(
         "Messages without their place in a queue",
-        "They are in the log, but consumers never get them.",
+        f"They are in the log, but consumers never get them. {_OR_OPTIONS}",
         REBUILD,
     ),
     "unit_wrong": Meaning(
         "Places in a queue that lead to no message or another one",
-        "Consumers get nothing or a wrong message there. The message may be lost, or lack its place alone.",
+        "Consumers get nothing or a wrong message there. The message may be lost, or lack its place alone. "
+        f"{_OR_OPTIONS}",
         _REBUILD_AND_SEE,
     ),
     "unit_dangling": Meaning(
