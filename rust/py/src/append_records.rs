@@ -13,7 +13,16 @@ use crate::store::Store;
 
 #[pymethods]
 impl Store {
-    /// Appends finished records: messages of a store, or their bytes; a blank's bytes end the file.
+    /// Appends finished records, for replay and import: only their offsets are given anew.
+    ///
+    /// Args:
+    ///     records: Messages of a store, or the bytes of their records. The bytes of a blank, which ends
+    ///         a file, let the next record begin one: so the records of a log give that log again.
+    ///     keep_times: Whether they keep their store times.
+    ///     store_host: Where they are stored; they keep their own by default.
+    ///
+    /// Raises:
+    ///     MessageIllegalError: one is no record, or fits no file. Those before it may be stored.
     #[pyo3(signature = (records, *, keep_times=false, store_host=None))]
     fn append_records(
         &self,

@@ -45,8 +45,9 @@ impl DispatchRequest {
 
 #[pymethods]
 impl Store {
-    /// Checks what stands at an offset of the log; `None` at its end.
-    /// Source: `checkMessageAndReturnSize`.
+    /// Checks what stands at an offset of the log; ``None`` at its end.
+    ///
+    /// Source: ``checkMessageAndReturnSize``.
     #[pyo3(signature = (commit_log_offset, *, check_crc=true, read_body=true))]
     fn check_message_and_return_size(
         &self,

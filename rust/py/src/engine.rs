@@ -37,26 +37,31 @@ pub struct Arrival(CoreArrival);
 
 #[pymethods]
 impl Arrival {
+    /// The queue's topic.
     #[getter]
     fn topic(&self) -> &str {
         &self.0.topic
     }
 
+    /// The queue.
     #[getter]
     fn queue_id(&self) -> i32 {
         self.0.queue_id
     }
 
+    /// The queue's end behind the message.
     #[getter]
     fn max_offset(&self) -> i64 {
         self.0.max_offset
     }
 
+    /// The hash of the message's tag.
     #[getter]
     fn tags_code(&self) -> i64 {
         self.0.tags_code
     }
 
+    /// When it was stored.
     #[getter]
     fn store_timestamp(&self) -> i64 {
         self.0.store_timestamp

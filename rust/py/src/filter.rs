@@ -23,10 +23,14 @@ impl SqlFilter {
     }
 
     /// Whether a message with these properties passes.
+    ///
+    /// A property that is missing is unknown; one that cannot be converted to the number that it is
+    /// compared with makes the whole expression false.
     fn matches(&self, properties: GivenProperties) -> bool {
         self.0.matches(&properties_to_bytes(properties))
     }
 
+    /// The expression as it was given.
     #[getter]
     fn expression(&self) -> &str {
         self.0.text()

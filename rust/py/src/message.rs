@@ -72,81 +72,97 @@ impl Message {
         Err(errors::record_error(py, &fault))
     }
 
+    /// The topic; of a delayed message ``SCHEDULE_TOPIC_XXXX`` until it is due.
     #[getter]
     fn topic<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         Ok(Self::text(py, self.record()?.topic))
     }
 
+    /// The queue.
     #[getter]
     fn queue_id(&self) -> PyResult<i32> {
         Ok(self.record()?.queue_id)
     }
 
+    /// The offset in the queue, as the record has it.
     #[getter]
     fn queue_offset(&self) -> PyResult<i64> {
         Ok(self.record()?.queue_offset)
     }
 
+    /// The offset in the queue by which it was found; ``None`` where it was found otherwise.
     #[getter]
     const fn logics_offset(&self) -> Option<u64> {
         self.logics_offset
     }
 
+    /// The offset in the log.
     #[getter]
     fn commit_log_offset(&self) -> PyResult<i64> {
         Ok(self.record()?.physical_offset)
     }
 
+    /// Bytes of the record.
     #[getter]
     fn store_size(&self) -> usize {
         self.record.len()
     }
 
+    /// The CRC-32 of the body as it is stored, without its highest bit.
     #[getter]
     fn body_crc(&self) -> PyResult<i32> {
         Ok(self.record()?.body_crc)
     }
 
+    /// The user's flag.
     #[getter]
     fn flag(&self) -> PyResult<i32> {
         Ok(self.record()?.flag)
     }
 
+    /// Whether it is compressed, its part in a transaction, whether its hosts have IPv6 addresses.
     #[getter]
     fn sys_flag(&self) -> PyResult<i32> {
         Ok(self.record()?.sys_flag)
     }
 
+    /// When the client made it.
     #[getter]
     fn born_timestamp(&self) -> PyResult<i64> {
         Ok(self.record()?.born_timestamp)
     }
 
+    /// When it was stored.
     #[getter]
     fn store_timestamp(&self) -> PyResult<i64> {
         Ok(self.record()?.store_timestamp)
     }
 
+    /// Where the client made it: ``1.2.3.4:5``, or an IPv6 address and a port.
     #[getter]
     fn born_host(&self) -> PyResult<String> {
         Ok(self.record()?.born_host.to_string())
     }
 
+    /// Where it was stored.
     #[getter]
     fn store_host(&self) -> PyResult<String> {
         Ok(self.record()?.store_host.to_string())
     }
 
+    /// How often it was consumed in vain.
     #[getter]
     fn reconsume_times(&self) -> PyResult<i32> {
         Ok(self.record()?.reconsume_times)
     }
 
+    /// The offset of its prepared half.
     #[getter]
     fn prepared_transaction_offset(&self) -> PyResult<i64> {
         Ok(self.record()?.prepared_transaction_offset)
     }
 
+    /// Where it is stored, as RocketMQ's tools write it: host and offset in hexadecimal digits.
     #[getter]
     fn msg_id(&self) -> PyResult<String> {
         let record = self.record()?;
@@ -154,21 +170,28 @@ impl Message {
         Ok(MessageId { store_host: record.store_host, physical_offset }.to_hex())
     }
 
+    /// Whether the record is one of RocketMQ 5's, whose topic can be longer.
     #[getter]
     fn is_v2(&self) -> bool {
         be::i32_at(&self.record, MAGIC_CODE_AT) == Some(MESSAGE_MAGIC_CODE_V2)
     }
 
+    /// Whether the body is stored compressed.
     #[getter]
     fn is_compressed(&self) -> PyResult<bool> {
         Ok(body::is_compressed(self.record()?.sys_flag))
     }
 
+    /// The body as it is stored, without a copy.
     #[getter]
     fn raw_body<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
         PyMemoryView::from(slf.as_any())
     }
 
+    /// The body, inflated where it is compressed.
+    ///
+    /// Raises:
+    ///     RecordError: it cannot be inflated, or would become too large.
     #[getter]
     fn body<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyMemoryView>> {
         let (stored, sys_flag) = slf.get().stored_body()?;
@@ -191,11 +214,13 @@ impl Message {
         unsafe { fill_buffer(slf.as_any(), body, buffer, flags) }
     }
 
+    /// The whole record.
     #[getter]
     fn record_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
         view(py, self.record.clone())
     }
 
+    /// The properties, in the order in which they are stored.
     #[getter]
     fn properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = PyDict::new(py);
@@ -205,21 +230,25 @@ impl Message {
         Ok(all)
     }
 
+    /// The properties as they are stored.
     #[getter]
     fn raw_properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, self.record()?.properties))
     }
 
+    /// The tag.
     #[getter]
     fn tags<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
         self.property(py, properties::TAGS)
     }
 
+    /// The key that the client gives each message.
     #[getter]
     fn unique_key<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
         self.property(py, properties::UNIQ_KEY)
     }
 
+    /// The keys.
     #[getter]
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let record = self.record()?;

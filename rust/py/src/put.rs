@@ -220,6 +220,32 @@ pub fn properties_of<'a>(extras: &Extras<'a>) -> Properties<'a> {
 
 #[pymethods]
 impl Store {
+    /// Puts a message.
+    ///
+    /// Args:
+    ///     topic: The topic; one that is new gets an entry in ``config/topics.json``.
+    ///     body: The body.
+    ///     keys: The keys by which it can be looked up: several, or one string in which spaces separate them.
+    ///     tags: The tag.
+    ///     queue_id: The queue; the topic's queues take turns by default.
+    ///     properties: Properties of its own.
+    ///     flag: The user's flag.
+    ///     sys_flag: See :attr:`Message.sys_flag`.
+    ///     delay_time_level: The delay level after which it can be got; 0 for at once.
+    ///     deliver_at: When it can be got, instead of a level: any time up to ``max_deliver_distance_ms`` ahead;
+    ///         at once where that has passed. 4.9.3 does not have this: with ``compat`` it is illegal.
+    ///     born_timestamp: When it was made; now by default.
+    ///     wait_store_msg_ok: Whether, with synchronous flush, the put waits for the disk.
+    ///     unique_key: Whether it gets a unique key, in the Java client's form, where ``properties`` has none.
+    ///
+    /// Raises:
+    ///     MessageIllegalError: it cannot be stored.
+    ///     FlushDiskTimeoutError: it is stored; the disk did not confirm it in time.
+    ///     ServiceNotAvailableError: the store takes no messages now.
+    ///     DiskFullError: there is no space; nothing is stored.
+    ///     FlushFailedError: a flush failed before; see there.
+    ///     ReadOnlyError: the store was opened to read.
+    ///     StoreClosedError: the store is closed.
     #[pyo3(signature = (
         topic, body, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, sys_flag=0,
         delay_time_level=0, deliver_at=None, born_timestamp=None, wait_store_msg_ok=true, unique_key=true

@@ -47,6 +47,34 @@ impl Partitioner {
 
 #[pymethods]
 impl Store {
+    /// Puts the rows of a table, one after another, and gives how many.
+    ///
+    /// A row gives the message that :meth:`put_many` makes of the same values; rows of a queue keep their
+    /// order in it. No Python object is made for a row, and of a reader only one batch is in memory at a time.
+    ///
+    /// Args:
+    ///     data: A table, a batch or a reader of pyarrow, Polars or any other library that has Arrow's PyCapsule
+    ///         interface. Its columns are ``body`` (binary or string; needed), ``topic``, ``tags`` (strings),
+    ///         ``keys`` (strings or lists of strings), ``properties`` (maps of string to string), ``queue_id``,
+    ///         ``flag`` (integers) and ``born_timestamp`` (timestamps, or milliseconds).
+    ///     topic: The topic of rows that have none.
+    ///     queue_id: The queue of rows that have none; else the partitioner says it.
+    ///     partitioner: ``"turns"``: a topic's queues take turns; ``"keys"``: messages of the same keys share
+    ///         a queue, those without keys take turns.
+    ///     properties: Properties that all rows have; they go before a row's own.
+    ///     flag: The user's flag of rows that have none.
+    ///     born_timestamp: When rows that do not say it were made; now by default.
+    ///     wait_store_msg_ok: Whether, with synchronous flush, the call waits for the disk, once at its end.
+    ///     unique_key: Whether each gets a unique key, where its properties have none.
+    ///
+    /// Raises:
+    ///     TypeError: ``data`` gives no Arrow.
+    ///     ValueError: a column is unknown, missing or of another type.
+    ///     MessageIllegalError: a row is no message, or can't be stored: ``row`` and ``column`` say which. Rows are
+    ///         checked some thousands at a time before the first of them is put.
+    ///     PutError: as for :meth:`put`. Whatever is raised has ``put_count``: so many rows, the first ones, are
+    ///         stored. The call waits for them too, if it is not broken off by Ctrl-C, which it is between some
+    ///         thousands of rows; a note says it where they were not confirmed.
     #[pyo3(signature = (
         data, *, topic=None, queue_id=None, partitioner="turns", properties=None, flag=0, born_timestamp=None,
         wait_store_msg_ok=true, unique_key=true

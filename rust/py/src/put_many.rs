@@ -107,6 +107,24 @@ fn check_length(name: &str, fits: bool, count: usize) -> PyResult<()> {
 
 #[pymethods]
 impl Store {
+    /// Puts messages of one topic, one after another, in one call.
+    ///
+    /// Args:
+    ///     topic: The topic.
+    ///     bodies: The bodies.
+    ///     keys: The keys of each.
+    ///     tags: One tag for all, or the tag of each.
+    ///     queue_id: One queue for all; the topic's queues take turns by default.
+    ///     properties: Properties that all have, or those of each.
+    ///     flag: The user's flag, of all.
+    ///     deliver_at: When all can be got, or each: see :meth:`put`.
+    ///     born_timestamp: When they were made; now by default.
+    ///     wait_store_msg_ok: Whether, with synchronous flush, the call waits for the disk.
+    ///     unique_key: Whether each gets a unique key, where ``properties`` has none.
+    ///
+    /// Raises:
+    ///     ValueError: there are not as many keys, tags, properties or times as bodies.
+    ///     PutError: as for :meth:`put`; its ``result`` says which messages are stored.
     #[pyo3(signature = (
         topic, bodies, *, keys=None, tags=None, queue_id=None, properties=None, flag=0, deliver_at=None,
         born_timestamp=None, wait_store_msg_ok=true, unique_key=true

@@ -38,6 +38,14 @@ impl Store {
 
 #[pymethods]
 impl Store {
+    /// Messages of a queue from an offset on. Source: ``getMessage``.
+    ///
+    /// Args:
+    ///     topic: The topic.
+    ///     queue_id: The queue.
+    ///     offset: The first offset.
+    ///     max_msg_nums: Most messages.
+    ///     subscription: Tags separated by ``||``, or a filter; all messages by default.
     #[pyo3(signature = (topic, queue_id, offset, max_msg_nums=32, subscription=None))]
     fn get_message(
         &self,
@@ -53,6 +61,14 @@ impl Store {
         Ok(GetMessageResult::new(detached(py, get)?))
     }
 
+    /// The newest messages by a key, oldest first. Source: ``queryMessage``.
+    ///
+    /// Args:
+    ///     topic: The topic.
+    ///     key: One of their keys, or their unique key.
+    ///     max_num: Most messages.
+    ///     begin: The earliest store time.
+    ///     end: The latest store time; there is none by default.
     #[pyo3(signature = (topic, key, max_num=32, begin=0, end=i64::MAX))]
     fn query_message(
         &self,
@@ -68,7 +84,7 @@ impl Store {
         Ok(records.into_iter().map(|record| Message::new(record, None)).collect())
     }
 
-    /// Messages by several keys at once: those of each key, oldest first.
+    /// For each of several keys what :meth:`query_message` gives: far cheaper than key by key.
     #[pyo3(signature = (topic, keys, max_num=32, begin=0, end=i64::MAX))]
     fn query_messages(
         &self,
@@ -83,6 +99,15 @@ impl Store {
         Ok(QueryMessagesResult::new(detached(py, || self.core.query_messages(&query, &keys))?))
     }
 
+    /// The offset in a queue that a time stands for. Source: ``getOffsetInQueueByTime``.
+    ///
+    /// Args:
+    ///     topic: The topic.
+    ///     queue_id: The queue.
+    ///     timestamp: The time.
+    ///     boundary: ``"nearest"`` for the nearest message, of several of one time the first; ``"lower"``
+    ///         for the first that is not before the time, the queue's end where there is none;
+    ///         ``"upper"`` for the last that is not behind it, the first where there is none.
     #[pyo3(signature = (topic, queue_id, timestamp, boundary="nearest"))]
     fn get_offset_in_queue_by_time(
         &self,
@@ -96,29 +121,40 @@ impl Store {
         detached(py, || self.core.get_offset_in_queue_by_time(topic, queue_id, timestamp, boundary))
     }
 
+    /// The message that begins at an offset of the log. Source: ``lookMessageByOffset``.
     fn look_message_by_offset(&self, py: Python<'_>, commit_log_offset: i64) -> PyResult<Option<Message>> {
         let Some(offset) = num::from_java_long(commit_log_offset) else { return Ok(None) };
         let record = detached(py, || self.core.record_at(offset))?;
         Ok(record.map(|record| Message::new(record, None)))
     }
 
+    /// Bytes of the log from an offset on, to the end of its file. Source: ``getCommitLogData``.
+    ///
+    /// Raises:
+    ///     OffsetOutOfRangeError: the log holds nothing there.
     fn get_commit_log_data<'py>(&self, py: Python<'py>, offset: u64) -> PyResult<Bound<'py, PyMemoryView>> {
         let data = detached(py, || self.core.get_commit_log_data(offset))?;
         view(py, data)
     }
 
+    /// The offset that the queue's next dispatched message gets. Source: ``getMaxOffsetInQueue``.
     fn get_max_offset_in_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<u64> {
         Ok(self.whole_queue(py, topic, queue_id)?.map_or(0, |queue| queue.max_offset_in_queue()))
     }
 
+    /// The offset of the queue's first message. Source: ``getMinOffsetInQueue``.
     fn get_min_offset_in_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<u64> {
         Ok(self.whole_queue(py, topic, queue_id)?.map_or(0, |queue| queue.min_offset_in_queue()))
     }
 
+    /// How many messages a queue has. Source: ``getMessageTotalInQueue``.
     fn get_message_total_in_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<u64> {
         Ok(self.whole_queue(py, topic, queue_id)?.map_or(0, |queue| queue.message_total_in_queue()))
     }
 
+    /// Where the message of a queue's offset stands in the log; 0 where there is none.
+    ///
+    /// Source: ``getCommitLogOffsetInQueue``.
     fn get_commit_log_offset_in_queue(
         &self,
         py: Python<'_>,
@@ -130,6 +166,9 @@ impl Store {
         detached(py, || self.core.get_commit_log_offset_in_queue(topic, queue_id, offset))
     }
 
+    /// When the message of a queue's offset was stored; -1 where there is none.
+    ///
+    /// Source: ``getMessageStoreTimeStamp``.
     fn get_message_store_time_stamp(
         &self,
         py: Python<'_>,
@@ -141,6 +180,12 @@ impl Store {
         detached(py, || self.core.get_message_store_timestamp(topic, queue_id, offset))
     }
 
+    /// When the first message of the log, or of a queue, was stored; -1 where there is none.
+    ///
+    /// Source: ``getEarliestMessageTime``.
+    ///
+    /// Raises:
+    ///     ValueError: topic without queue, or queue without topic.
     #[pyo3(signature = (topic=None, queue_id=None))]
     fn get_earliest_message_time(
         &self,
@@ -157,6 +202,9 @@ impl Store {
         }
     }
 
+    /// Whether a message lies so far behind the log's end that it is no longer in memory.
+    ///
+    /// Source: ``checkInDiskByConsumeOffset``.
     fn check_in_disk_by_consume_offset(
         &self,
         py: Python<'_>,
@@ -167,64 +215,79 @@ impl Store {
         detached(py, || self.core.check_in_disk_by_consume_offset(topic, queue_id, offset))
     }
 
+    /// The offset of the log's first byte; -1 while it has no file. Source: ``getMinPhyOffset``.
     fn get_min_phy_offset(&self) -> i64 {
         self.core.min_phy_offset()
     }
 
+    /// The offset behind the log's last byte. Source: ``getMaxPhyOffset``.
     fn get_max_phy_offset(&self) -> u64 {
         self.core.max_phy_offset()
     }
 
+    /// The offset behind the last byte of the log that is on the disk. Source: ``getFlushedWhere``.
     fn get_flushed_where(&self) -> u64 {
         self.core.log().flushed_offset()
     }
 
+    /// Up to where messages are dispatched with ``duplicationEnable``. Source: ``getConfirmOffset``.
     fn get_confirm_offset(&self) -> i64 {
         self.core.log().confirm_offset()
     }
 
+    /// Moves the confirm offset. Source: ``setConfirmOffset``.
     fn set_confirm_offset(&self, offset: i64) {
         self.core.log().set_confirm_offset(offset);
     }
 
+    /// Bytes of the log that are not dispatched yet. Source: ``dispatchBehindBytes``.
     fn dispatch_behind_bytes(&self) -> u64 {
         self.core.dispatch_behind_bytes()
     }
 
+    /// Store time between the log's last message and the last that is dispatched.
     fn dispatch_behind_ms(&self) -> i64 {
         self.core.dispatch_behind_ms()
     }
 
+    /// Bytes of the log that are not on the disk yet. Source: ``remainHowManyDataToFlush``.
     fn remain_how_many_data_to_flush(&self) -> u64 {
         self.core.log().remain_how_many_data_to_flush()
     }
 
+    /// Bytes of the log that are in memory only. Source: ``remainHowManyDataToCommit``.
     fn remain_how_many_data_to_commit(&self) -> u64 {
         self.core.log().remain_how_many_data_to_commit()
     }
 
+    /// Free buffers of the transient store pool. Source: ``remainTransientStoreBufferNumbs``.
     fn remain_transient_store_buffer_numbs(&self) -> usize {
         self.core.log().remain_transient_store_buffer_count()
     }
 
+    /// For how long the append that is under way has taken. Source: ``lockTimeMills``.
     fn lock_time_mills(&self) -> i64 {
         self.core.log().lock_time_ms()
     }
 
+    /// The time by the store's clock.
     fn now(&self) -> i64 {
         self.core.now_ms()
     }
 
+    /// What the store can do now. Source: ``getRunningFlags``.
     #[getter]
     fn running_flag_bits(&self) -> u32 {
         self.core.running_flags().bits()
     }
 
+    /// Whether it is closed.
     #[getter]
     fn is_closed(&self) -> bool {
         self.core.is_closed()
     }
 
+    /// How many queue units were not served because the log does not agree with them.
     #[getter]
     fn rejected_count(&self) -> u64 {
         self.core.rejected_count()

@@ -115,14 +115,30 @@ impl Store {
         Some((status.master_address, status.is_connected, status.reported_offset))
     }
 
+    /// Appends bytes of the master's log as they are. Source: ``appendToCommitLog``.
+    ///
+    /// Args:
+    ///     start_offset: Where they stand in the master's log: the end of this one. An empty log begins
+    ///         wherever a file does.
+    ///     data: The bytes, of one file; records may be cut at their ends.
+    ///
+    /// Raises:
+    ///     OffsetOutOfRangeError: they do not follow this log's end.
+    ///     OptionError: the store is no slave, or the bytes do not end with a file of this store.
+    ///     DiskFullError: there is no space for them.
     fn append_to_commit_log(&self, py: Python<'_>, start_offset: u64, data: Body) -> PyResult<()> {
         detached(py, || self.core.append_to_commit_log(start_offset, data.as_slice()))
     }
 
+    /// How many bytes the nearest slave is behind. Source: ``slaveFallBehindMuch``.
     fn slave_fall_behind_much(&self) -> u64 {
         self.core.slave_fall_behind_much()
     }
 
+    /// Lets a slave follow another master. Source: ``updateHaMasterAddress``.
+    ///
+    /// Raises:
+    ///     OptionError: the store is no slave, or replication does not run.
     fn update_ha_master_address(&self, py: Python<'_>, address: String) -> PyResult<()> {
         let Some(client) = self.core.ha_client() else {
             let reason = "only a SLAVE that is open with replication=True follows a master".into();

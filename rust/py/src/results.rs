@@ -49,26 +49,31 @@ impl PutMessageResult {
 
 #[pymethods]
 impl PutMessageResult {
+    /// How it ended.
     #[getter]
     fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         status::put(py, self.status)
     }
 
+    /// How the append ended, by 4.9.3's name; ``None`` where it did not come to that.
     #[getter]
     fn append_status(&self) -> Option<&'static str> {
         self.append.map(AppendMessageStatus::name)
     }
 
+    /// Whether the message is stored, and flushed and replicated as far as it had to be.
     #[getter]
     fn is_ok(&self) -> bool {
         self.status == PutMessageStatus::PutOk
     }
 
+    /// Why it was not stored.
     #[getter]
     fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
+    /// The message's id; those of a batch separated by commas.
     #[getter]
     fn msg_id(&self) -> String {
         let id = |appended: &Appended| {
@@ -77,36 +82,43 @@ impl PutMessageResult {
         self.appended.iter().map(id).collect::<Vec<_>>().join(",")
     }
 
+    /// The offset in the log, of the first message.
     #[getter]
     pub(crate) fn wrote_offset(&self) -> Option<u64> {
         self.first().map(|first| first.wrote_offset)
     }
 
+    /// Bytes of all records.
     #[getter]
     fn wrote_bytes(&self) -> u64 {
         self.appended.iter().map(|appended| u64::from(appended.wrote_bytes)).sum()
     }
 
+    /// When it was stored.
     #[getter]
     fn store_timestamp(&self) -> Option<i64> {
         self.first().map(|first| first.store_timestamp)
     }
 
+    /// The offset in the queue, of the first message.
     #[getter]
     fn logics_offset(&self) -> Option<i64> {
         self.first().map(|first| first.logics_offset)
     }
 
+    /// How many messages were stored.
     #[getter]
     fn msg_num(&self) -> usize {
         self.appended.len()
     }
 
+    /// The offset in the queue of each message.
     #[getter]
     fn logics_offsets(&self) -> Vec<i64> {
         self.appended.iter().map(|appended| appended.logics_offset).collect()
     }
 
+    /// The offset in the log of each message.
     #[getter]
     fn wrote_offsets(&self) -> Vec<u64> {
         self.appended.iter().map(|appended| appended.wrote_offset).collect()
@@ -160,36 +172,43 @@ impl GetMessageResult {
 
 #[pymethods]
 impl GetMessageResult {
+    /// How it ended.
     #[getter]
     fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         status::get(py, self.result.status)
     }
 
+    /// Where the next get goes on.
     #[getter]
     fn next_begin_offset(&self) -> i64 {
         self.result.next_begin_offset
     }
 
+    /// The queue's first offset.
     #[getter]
     fn min_offset(&self) -> i64 {
         self.result.min_offset
     }
 
+    /// The queue's end.
     #[getter]
     fn max_offset(&self) -> i64 {
         self.result.max_offset
     }
 
+    /// Bytes of all records.
     #[getter]
     fn buffer_total_size(&self) -> u64 {
         self.result.buffer_total_size
     }
 
+    /// Whether the messages lie so far behind the log's end that they are no longer in memory.
     #[getter]
     fn suggest_pulling_from_slave(&self) -> bool {
         self.result.suggest_pulling_from_slave
     }
 
+    /// The messages.
     #[getter]
     fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, (0..self.result.messages.len()).filter_map(|at| self.message(at)))

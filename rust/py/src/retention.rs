@@ -35,10 +35,20 @@ impl Store {
         detached(py, || self.core.delete_expired_index_files())
     }
 
+    /// Removes queues whose messages are all gone from the log; gives how many.
+    ///
+    /// A message that comes later is its queue's number 0. Source: ``cleanExpiredConsumerQueue``.
     fn clean_expired_consume_queue(&self, py: Python<'_>) -> PyResult<usize> {
         detached(py, || self.core.clean_expired_consume_queue())
     }
 
+    /// Removes the queues of all topics but these; gives how many. Their messages stay in the log.
+    ///
+    /// The schedule topic, that of transactions that are done, and light queues stay. Source:
+    /// ``cleanUnusedTopic``.
+    ///
+    /// Raises:
+    ///     TypeError: one string in place of several.
     fn clean_unused_topic(&self, py: Python<'_>, topics: Bound<'_, PyAny>) -> PyResult<usize> {
         // The names in it would be its letters, and every topic unused.
         if topics.is_instance_of::<PyString>() {

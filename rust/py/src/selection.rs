@@ -265,7 +265,7 @@ impl Store {
         interruptible(py, || queue.first_unit_at(offset))
     }
 
-    /// Offsets by several times at once.
+    /// For each of several times what :meth:`get_offset_in_queue_by_time` gives.
     #[pyo3(signature = (topic, queue_id, timestamps, boundary="nearest"))]
     fn get_offsets_in_queue_by_time(
         &self,
