@@ -125,6 +125,12 @@ def test_the_last_message_first(queue: mqstore.Queue) -> None:
     assert list(reversed(queue.store.topic("absent").queue(0))) == []
 
 
+@pytest.mark.parametrize("offset", [-1, 0, 5])
+def test_a_queue_without_a_message_says_so(queue: mqstore.Queue, offset: int) -> None:
+    with pytest.raises(mqstore.OffsetOutOfRangeError, match=f": it has no message, and so none at {offset}"):
+        _ = queue.store.topic("absent").queue(0)[offset]
+
+
 @pytest.mark.parametrize("offset", [-11, -(10**9)])
 def test_an_offset_before_the_first_is_not_there(queue: mqstore.Queue, offset: int) -> None:
     with pytest.raises(mqstore.OffsetOutOfRangeError, match=f"from 0 to 9, found {offset}"):

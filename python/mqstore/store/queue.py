@@ -80,6 +80,8 @@ class Queue:
         found = self.store.get_message(self.topic, self.queue_id, index, 1).messages if is_inside else []
         if not found or found[0].logics_offset != index:
             reason = f"expected an offset from {min_offset} to {max_offset - 1}, found {offset}"
+            if min_offset == max_offset:
+                reason = f"it has no message, and so none at {offset}"
             if is_inside:
                 reason = f"the message at offset {index} does not check out; the store's report() tells why"
             error = OffsetOutOfRangeError(f"{self!r}: {reason}")
