@@ -92,3 +92,36 @@ def test_what_a_command_does_not_go_by_is_refused(tmp_path: Path, call: list[str
     result = run(*(tmp_path / "s" if each == "DIR" else each for each in call))
     assert result.exit_code in {1, 2}
     assert expected in result.stderr
+
+
+def test_a_brokers_own_file_gives_options(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text(
+        "brokerName=broker-a\nstorePathRootDir=/nowhere\nmaxHashSlotNum=97\nmaxIndexNum=400\nflushDiskType=SYNC_FLUSH\n"
+    )
+    call = StoreCall.parse(str(tmp_path / "s"), ["max_index_num=500"], conf=str(conf))
+    with call.open("rw") as store:
+        assert Path(store.path) == tmp_path / "s"
+        assert store.options.is_sync_flush
+        assert (store.options.max_hash_slot_num, store.options.max_index_num) == (97, 500)
+
+
+@pytest.mark.parametrize("command", ["ls", "verify", "dump", "du", "groups"])
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, command: str) -> None:
+    mqstore.open(tmp_path / "s", "rw", maxHashSlotNum=97, maxIndexNum=400).close()
+    result = run(command, tmp_path / "s", "-c", tmp_path / "absent.conf")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"Error: option conf={tmp_path}/absent.conf: No such file or directory\n",
+    )
+
+
+def test_a_check_goes_by_the_brokers_delay_levels(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("messageDelayLevel=7h 8h\n")
+    with mqstore.open(tmp_path / "s", "rw", messageDelayLevel="7h 8h", maxHashSlotNum=97, maxIndexNum=400) as store:
+        store.put("t", b"", delay_time_level=1)
+    without = run("verify", tmp_path / "s", "--table", *SMALL)
+    assert without.exit_code == 1
+    assert "a messageDelayLevel of its own" in without.stdout
+    assert run("verify", tmp_path / "s", "--table", "-c", conf, *SMALL).exit_code == 0

@@ -14,7 +14,7 @@ import click
 
 import mqstore
 from mqstore.cli.shown import printable
-from mqstore.cli.store_call import StoreCall, print_lines
+from mqstore.cli.store_call import StoreCall, conf_option, print_lines
 from mqstore.cli.tables import print_rows
 from mqstore.store.arguments import INT_MAX, LONG_MAX
 from mqstore.store.times import to_ms
@@ -175,8 +175,11 @@ def _with_format(command: Callable[..., None]) -> Callable[..., None]:
 def _called(command: Callable[..., None]) -> Callable[..., None]:
     @click.argument("directory", metavar="DIR", type=click.Path())
     @click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help=OPTION_HELP)
-    def called(*, directory: str, given: tuple[str, ...], as_json: bool | None = None, **others: Any) -> None:
-        store = StoreCall.parse(directory, given, {"compat": False})
+    @conf_option
+    def called(
+        *, directory: str, given: tuple[str, ...], conf: str | None, as_json: bool | None = None, **others: Any
+    ) -> None:
+        store = StoreCall.parse(directory, given, {"compat": False}, conf)
         if as_json is None:
             as_json = not sys.stdout.isatty()
         command(ReaderCall(store=store, as_json=as_json), **others)

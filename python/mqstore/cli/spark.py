@@ -10,7 +10,7 @@ import click
 
 from mqstore.cli.reader_call import FROM_TIME_HELP, OFFSET, OPTION_HELP, TIME, ReaderCall, WholeNumber, reader_call
 from mqstore.cli.shown import one_line
-from mqstore.cli.store_call import StoreCall, print_lines
+from mqstore.cli.store_call import StoreCall, conf_option, print_lines
 
 __all__ = ["spark"]
 
@@ -93,13 +93,20 @@ def _check_page(_context: click.Context, _option: click.Parameter, page: str | N
 @spark.command
 @click.argument("stores", metavar="DIR...", nargs=-1, required=True, type=click.Path())
 @click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help=OPTION_HELP)
+@conf_option
 @click.option(
     "--html", type=click.Path(dir_okay=False), callback=_check_page, help="Write a report that needs no other file."
 )
 @click.option("--range-size", type=WholeNumber(1 << 20), help="About how many bytes of log a task checks.")
 @click.option("--json/--table", "as_json", default=None, help="JSON or tables; a table on a terminal by default.")
 def audit(
-    stores: tuple[str, ...], given: tuple[str, ...], html: str | None, range_size: int | None, *, as_json: bool | None
+    stores: tuple[str, ...],
+    given: tuple[str, ...],
+    conf: str | None,
+    html: str | None,
+    range_size: int | None,
+    *,
+    as_json: bool | None,
 ) -> None:
     """Check stores of any size as verify does; changes nothing.
 
@@ -107,7 +114,7 @@ def audit(
     """
     from mqstore.spark.audit import audit as run  # noqa: PLC0415 - as pyspark
 
-    first, *_ = calls = [StoreCall.parse(store, given, {"compat": False}) for store in stores]
+    first, *_ = calls = [StoreCall.parse(store, given, {"compat": False}, conf) for store in stores]
     done = run([call.directory for call in calls], range_size=range_size, compat=first.compat, **first.options)
     call = ReaderCall(store=first, as_json=not sys.stdout.isatty() if as_json is None else as_json)
     if call.as_json:

@@ -12,9 +12,17 @@ import click
 import mqstore
 from mqstore.cli.shown import one_line
 from mqstore.errors import MQStoreError
-from mqstore.options import StoreOptions, snake_case, unknown_option
+from mqstore.options import StoreOptions, parse_conf, snake_case, unknown_option
 
-__all__ = ["BAD_LINE", "StoreCall", "end_without_closing", "input_lines", "print_lines", "store_call"]
+__all__ = [
+    "BAD_LINE",
+    "StoreCall",
+    "conf_option",
+    "end_without_closing",
+    "input_lines",
+    "print_lines",
+    "store_call",
+]
 
 BAD_LINE = (ValueError, TypeError, OverflowError, RecursionError)
 """What a line raises that holds what it cannot."""
@@ -45,7 +53,11 @@ class StoreCall:
 
     @classmethod
     def parse(
-        cls, directory: str, given: Iterable[str], switches: Mapping[str, bool] = _DRIVERS_SWITCHES
+        cls,
+        directory: str,
+        given: Iterable[str],
+        switches: Mapping[str, bool] = _DRIVERS_SWITCHES,
+        conf: str | None = None,
     ) -> "StoreCall":
         """A call from ``NAME=VALUE`` arguments.
 
@@ -53,12 +65,13 @@ class StoreCall:
             directory: The store's folder.
             given: The arguments.
             switches: Which of ``compat`` and ``crash`` the command takes, and what they are unless they are given.
+            conf: A ``broker.conf`` whose options hold unless an argument gives them.
 
         Raises:
-            OptionError: there is no such option.
+            OptionError: there is no such option, or the file cannot be read.
             click.BadParameter: one has no ``=``, or a switch is neither true nor false.
         """
-        options: dict[str, str | bool] = {}
+        options: dict[str, str | bool] = {} if conf is None else _options_of_conf(conf)
         bench: dict[str, str] = {}
         switches = dict(switches)
         for argument in given:
@@ -87,6 +100,12 @@ class StoreCall:
         return mqstore.open(self.directory, mode, compat=self.compat, **self.options)
 
 
+def _options_of_conf(path: str) -> dict[str, str | bool]:
+    """A broker's options that are its store's. Where the store is the command line says."""
+    wanted = _STORE_OPTIONS - {"store_path_root_dir"}
+    return {name: value for name, value in parse_conf(path).items() if snake_case(name) in wanted}
+
+
 def _option(name: str, value: str) -> str | bool:
     """An option's value; of those that :func:`mqstore.open` has for programs none is taken."""
     if name in _OPEN_SWITCHES:
@@ -102,6 +121,13 @@ def _switch(name: str, value: str) -> bool:
     return value.lower() == "true"
 
 
+def conf_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command ``-c``, which a broker has too."""
+    return click.option(
+        "-c", "--conf", type=click.Path(), metavar="FILE", help="The broker's broker.conf; what -o says comes first."
+    )(command)
+
+
 def store_call(command: Callable[[StoreCall], None]) -> Callable[..., None]:
     """Gives a command the argument ``DIR`` and the option ``-o``, as one :class:`StoreCall`."""
 
@@ -114,8 +140,9 @@ def store_call(command: Callable[[StoreCall], None]) -> Callable[..., None]:
         help="An option of the store by RocketMQ's name; crash=true ends without closing the store, "
         "compat=false gives right answers where 4.9.3's are wrong, broker.* are a broker's.",
     )
-    def called(directory: str, given: tuple[str, ...]) -> None:
-        command(StoreCall.parse(directory, given))
+    @conf_option
+    def called(directory: str, given: tuple[str, ...], conf: str | None) -> None:
+        command(StoreCall.parse(directory, given, conf=conf))
 
     called.__name__, called.__doc__ = command.__name__, command.__doc__
     return called

@@ -48,7 +48,7 @@ def verify(call: ReaderCall) -> None:
     """Check every record, queue unit and index entry; changes nothing.
 
     Says what is wrong, where, what it means and what to do. Give the options that decide what is in the queues as
-    the broker has them: -o messageDelayLevel, enableMultiDispatch, enableLmq.
+    the broker has them, with -c broker.conf or -o: messageDelayLevel, enableMultiDispatch, enableLmq.
 
     Ends with 0 where all is well and with 1 where something is wrong; a remark is nothing wrong.
     """

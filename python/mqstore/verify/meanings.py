@@ -17,8 +17,8 @@ class Meaning(NamedTuple):
 REBUILD = "Rebuild queues and index from the log: mqstore repair."
 _REBUILD_AND_SEE = "Rebuild queues and index from the log: mqstore repair. It tells which messages are lost."
 _OR_OPTIONS = (
-    "Or the broker has a messageDelayLevel of its own, enableMultiDispatch or enableLmq, and -o does not say so: "
-    "check again with these before anything is repaired."
+    "Or the broker has a messageDelayLevel of its own, enableMultiDispatch or enableLmq, and neither -c nor -o says "
+    "so: check again with these before anything is repaired."
 )
 LOOK = "Look at the other findings at this place; the log itself is not changed by a rebuild."
 
