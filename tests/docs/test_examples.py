@@ -1,9 +1,13 @@
 """The examples of the documentation run, and say what they say."""
 
+import itertools
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+
+from mqstore.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "docs/api.md", "docs/replication.md"]
@@ -19,6 +23,16 @@ def test_examples_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     names: dict[str, object] = {}
     for number, example in enumerate(examples, 1):
         exec(compile(example, f"{document}, example {number}", "exec"), names)  # noqa: S102 (the documentation's)
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/command-line.md"])
+def test_calls_of_the_command_can_be_made(document: str) -> None:
+    """The command takes each call that a document shows; nothing is run."""
+    calls = re.findall(r"^ {4}(?:.*\| )?mqstore (.*)$", (ROOT / document).read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(calls) >= 10
+    for call in calls:
+        name, *arguments = itertools.takewhile(lambda word: word != "|", shlex.split(call, comments=True))
+        main.commands[name].make_context(name, arguments)
 
 
 def test_every_link_leads_somewhere() -> None:
