@@ -1,6 +1,9 @@
 """Damaged stores: what verify says of them, and what repair makes of them."""
 
+import contextlib
 import json
+import os
+import pty
 import random
 import shutil
 import subprocess
@@ -269,6 +272,32 @@ def run_and_fail(command: str, directory: Path, options: dict[str, Any], *given:
     )
     assert done.returncode == 1, done.stderr
     return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_repair_tells_its_steps(store: tuple[Path, list[int]], tmp_path: Path, *, in_place: bool) -> None:
+    flip_body(*store)
+    steps = list[str]()
+    repair(store[0], None if in_place else tmp_path / "whole", step=steps.append, **SMALL_FILES)
+    into_folder = ["going over the log and copying it", "making queues and index anew"]
+    assert steps == (
+        ["going over the log", "filling the log's holes", "making queues and index anew"] if in_place else into_folder
+    )
+
+
+def test_a_terminal_sees_what_a_repair_is_at(store: tuple[Path, list[int]], tmp_path: Path) -> None:
+    master, terminal = pty.openpty()
+    command = [*mqstore_command("repair", store[0], SMALL_FILES), "--out", str(tmp_path / "whole")]
+    told = b""
+    with subprocess.Popen(command, stderr=terminal, env={**os.environ, "TERM": "xterm"}) as process:
+        os.close(terminal)
+        with contextlib.suppress(OSError):  # as a terminal tells its end
+            while part := os.read(master, 4096):
+                told += part
+    os.close(master)
+    assert process.returncode == 0
+    assert b"making queues and index anew" in told
+    assert b"messages, 0 lost" in told
 
 
 @pytest.mark.parametrize("out", ["store/whole", "store", "link/whole"])

@@ -1,8 +1,12 @@
 """``mqstore repair``."""
 
+import contextlib
 import sys
+from collections.abc import Callable, Iterator
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mqstore.cli.reader_call import ReaderCall, reader_call
 from mqstore.cli.shown import printable
@@ -30,7 +34,8 @@ def repair(call: ReaderCall, *, out: str | None, in_place: bool) -> None:
     if call.store.compat:
         raise click.BadParameter("compat=true: a repair has no answer of 4.9.3's", param_hint="-o")
     try:
-        done = run(call.store.directory, out, **call.store.options)
+        with _shown_steps() as step:
+            done = run(call.store.directory, out, step=step, **call.store.options)
     except KeyboardInterrupt as broken:
         left = getattr(broken, "__notes__", [f"{call.store.directory}: as it was"])
         _tell(f"broken off; {left[0]}")
@@ -42,6 +47,16 @@ def repair(call: ReaderCall, *, out: str | None, in_place: bool) -> None:
     _show(call, done)
     if done.lost or done.holes:
         sys.exit(1)
+
+
+@contextlib.contextmanager
+def _shown_steps() -> Iterator[Callable[[str], None]]:
+    """Shows on a terminal what a repair is at, and for how long."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    console = Console(file=sys.stderr)
+    with Progress(*columns, console=console, disable=not sys.stderr.isatty(), transient=True) as progress:
+        bar = progress.add_task("", total=None)
+        yield lambda text: progress.update(bar, description=text)
 
 
 def _show(call: ReaderCall, done: RepairResult) -> None:

@@ -70,7 +70,13 @@ class RepairResult:
     """Timed messages that may be delivered once more: what said that they are is lost."""
 
 
-def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = None, **options: Any) -> RepairResult:
+def repair(
+    store: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    step: Callable[[str], object] = lambda _: None,
+    **options: Any,
+) -> RepairResult:
     """Makes a store whole again, into another folder or in place.
 
     No record moves: what lies between two that check out is filled with records of rolled back
@@ -87,6 +93,7 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
         store: Its folder.
         out: A folder that does not exist yet; ``None`` repairs in place, and keeps what is changed
             under ``mqstore/repaired-…`` in the store.
+        step: Is told in words what is begun: each step can take long.
         **options: RocketMQ's options, as the store's broker has them.
 
     Raises:
@@ -111,20 +118,31 @@ def repair(store: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
         raise error
     with _one_kind_of_error(source):
         if target is not None:
-            return _repair_into(target, source, of_source, given)
-        return _repair_in_place(source, of_source, given)
+            return _repair_into(target, source, of_source, given, step)
+        return _repair_in_place(source, of_source, given, step)
 
 
 _Holes: TypeAlias = tuple[tuple[int, int, str | None], ...]
 
 
-def _repair_into(target: Path, source: Path, of_source: StoreOptions, given: dict[str, Any]) -> RepairResult:
+_GOING_OVER = "going over the log"
+_COPYING = "going over the log and copying it"
+_FILLING = "filling the log's holes"
+_MAKING = "making queues and index anew"
+_Step: TypeAlias = Callable[[str], object]
+
+
+def _repair_into(
+    target: Path, source: Path, of_source: StoreOptions, given: dict[str, Any], step: _Step
+) -> RepairResult:
     def fill(made: Path) -> RepairResult:
+        step(_COPYING)
         view = log_view(str(source), of_source, compat=False)
         Makes.of(of_source).refuse_lack(view.further_queue())
         copied = _copy(view, source, made)
         sizes = file_sizes(view, of_source)
         options = StoreOptions.of(str(made), _without_paths(given) | sizes.options())
+        step(_MAKING)
         derived = derive(options, copied.told, copied.holes, copied.end)
         ends = derived.ends | put_back(copied.expired, [source], made, sizes.queue)
         return _result(target, None, copied.holes, derived, set_back(made, ends, derived.unread))
@@ -132,14 +150,17 @@ def _repair_into(target: Path, source: Path, of_source: StoreOptions, given: dic
     return _whole_or_not_at_all(target, fill)
 
 
-def _repair_in_place(source: Path, of_source: StoreOptions, given: dict[str, Any]) -> RepairResult:
+def _repair_in_place(source: Path, of_source: StoreOptions, given: dict[str, Any], step: _Step) -> RepairResult:
     own = source / "mqstore"
     # A writer in between would put messages where a hole was found, behind the end, or into queues that are set aside.
     with _going_on(source) as state, locked_log_view(of_source) as view:
+        step(_GOING_OVER)
         found = _found(view, source, of_source)
         options = StoreOptions.of(str(source), given | found.sizes.options() | found.makes.options())
+        step(_FILLING)
         _save(view, own, found)
         _fill(view, source, found.saved)
+        step(_MAKING)
         derived = derive(options, found.told, found.holes, view.end, view)
         ends = derived.ends | put_back(found.expired, found.all_saved, source, found.sizes.queue)
         result = _result(source, found.saved, found.holes, derived, set_back(source, ends, derived.unread, found.saved))
