@@ -16,6 +16,7 @@ import pytest
 import mqstore
 from mqstore._native import Bell
 from mqstore.consumer.membership import FileLock
+from mqstore.consumer.pull import Pulled
 from mqstore.services import GroupCommitService, HAService, ServiceThread
 from mqstore.verify import verify
 from tests.services.ha_peers import FAST, RawSlave
@@ -190,7 +191,7 @@ def test_a_message_that_was_about_to_be_given_comes_again(
         poll_now = consumer._poll_now
 
         def interrupted(given: list[Any]) -> Any:
-            assert poll_now(given)
+            assert poll_now(given) is Pulled.FOUND
             signal.raise_signal(signal.SIGINT)
 
         monkeypatch.setattr(consumer, "_poll_now", interrupted)

@@ -16,6 +16,7 @@ from mqstore._native import Message
 from mqstore.consumer.hold import Held, PullHold, Waking
 from mqstore.consumer.membership import Membership
 from mqstore.consumer.process_queue import Place, ProcessQueue
+from mqstore.consumer.pull import Pulled, Puller
 from mqstore.consumer.rebalance import Rebalance
 from mqstore.consumer.send_back import send_message_back
 from mqstore.consumer.settings import ConsumerSettings, Subscription, retry_topic
@@ -23,9 +24,7 @@ from mqstore.errors import MQStoreError, PutError, StoreClosedError
 from mqstore.option_error import bad_argument
 from mqstore.options import parse_delay_levels
 from mqstore.store.arguments import check_timeout
-from mqstore.store.follower import where_to_go_on
 from mqstore.store.message_waiters import TaskWaking
-from mqstore.store.read_offset import ReadOffset, log_end_behind
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -34,6 +33,10 @@ __all__ = ["Consumer"]
 
 _log = logging.getLogger("mqstore")
 _PERSIST_INTERVAL = 5.0
+_PASSED_OVER_AT_ONCE = 0.005
+"""For how many seconds a poll passes over what is not wanted before others have their turn."""
+_PAUSE = 0.0001
+"""For how many seconds they have it: a lock that is asked for again at once is had again, whoever waits for it."""
 _AGAIN_AFTER_FAILED_PUT = 5.0
 _FIRST_DELAY_LEVEL = 3
 _Waking = TypeVar("_Waking", Waking, TaskWaking)
@@ -81,6 +84,7 @@ class Consumer:
         self._offsets = self._manager.offset_store(settings)
         self._membership = Membership(self._manager.folder(settings.group), settings.consumer_id)
         self._rebalance = Rebalance(store, settings, self._membership, self._offsets)
+        self._puller = Puller(store, self._manager, settings, self._offsets)
         self._subscriptions = settings.subscriptions
         if settings.is_clustering:
             self._subscriptions += (Subscription(retry_topic(settings.group)),)
@@ -173,7 +177,7 @@ class Consumer:
     def _next(self, done: _Hand | None) -> _Hand | None:
         if done is not None:
             self._ack_if_handed(done)
-        return self._poll(self.settings.timeout)
+        return self._poll(self.settings.timeout, is_loop=True)
 
     def poll(self, timeout: float | None = None) -> Message | None:
         """The next message, which is consumed when it is acked.
@@ -182,7 +186,8 @@ class Consumer:
             timeout: Waits at most so many seconds; forever by default.
 
         Returns:
-            The message, or ``None`` when the time is up.
+            The message, or ``None`` when the time is up; the next call goes on behind the messages that were passed
+            over until then, since they are not wanted.
 
         Raises:
             StoreClosedError: the store is closed, or was while this waited.
@@ -190,12 +195,12 @@ class Consumer:
             OptionError: the timeout is NaN, which would never be up.
         """
         check_timeout(timeout)
-        hand = self._poll(timeout)
+        hand = self._poll(timeout, is_loop=False)
         return None if hand is None else hand.message
 
-    def _poll(self, timeout: float | None) -> _Hand | None:
+    def _poll(self, timeout: float | None, *, is_loop: bool) -> _Hand | None:
         given: list[_Hand] = []
-        polling = self._polling(timeout, given)
+        polling = self._polling(timeout, given, is_loop=is_loop)
         woken = self._woken_with(Waking())
         try:
             held, left = next(polling)
@@ -210,7 +215,7 @@ class Consumer:
 
     async def _poll_async(self, timeout: float | None) -> _Hand | None:
         given: list[_Hand] = []
-        polling = self._polling(timeout, given)
+        polling = self._polling(timeout, given, is_loop=True)
         woken = self._woken_with(TaskWaking())
         try:
             held, left = next(polling)
@@ -233,16 +238,26 @@ class Consumer:
                 if waking is not None:
                     waking.set()
 
-    def _polling(self, timeout: float | None, given: list[_Hand]) -> Generator[tuple[Held, float], bool, None]:
+    def _polling(
+        self, timeout: float | None, given: list[_Hand], *, is_loop: bool
+    ) -> Generator[tuple[Held | None, float], bool, None]:
         """A poll: gives what to wait for and how long at most, and is told whether it came.
 
-        It ends with the message in the list, or without one when the time is up.
+        It ends with the message in the list, or without one when the time is up: a loop's begins behind what is there.
         """
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             changes = self._changes
-            if self._poll_now(given):
+            pulled = self._poll_now(given)
+            if pulled is Pulled.FOUND:
                 return
+            if pulled is Pulled.NOT_THROUGH:
+                if is_loop and timeout is not None:
+                    end = time.monotonic() + timeout
+                elif end is not None and time.monotonic() >= end:
+                    return
+                yield None, _PAUSE
+                continue
             held, until = self._held(), time.monotonic() + self._hold.longest
             while not self._is_hold_over(held, until, changes):
                 left = self._seconds_to_wait(end, until)
@@ -323,66 +338,29 @@ class Consumer:
                 queue.give_again(place, 0, orderly=False, is_attempt=False)
             self._rebalance.release_if_free(queue)
 
-    def _poll_now(self, given: list[_Hand]) -> bool:
-        """Puts a message that is there into the list; gives whether there is one."""
+    def _poll_now(self, given: list[_Hand]) -> Pulled:
+        """Puts a message that is there into the list; gives whether there is one, or may be."""
         with self._lock:
             self._take_back_what_nobody_has()
             self._look_around()
+            until = time.monotonic() + _PASSED_OVER_AT_ONCE
             queues = list(self._rebalance.queues.values())
             for turn in range(len(queues)):
-                queue = queues[(self._turn + turn) % len(queues)]
+                queue, pulled = queues[(self._turn + turn) % len(queues)], Pulled.NOTHING
                 taken = queue.take(orderly=self.settings.orderly)
-                if taken is None and queue.wants_pull and self._pull(queue):
-                    taken = queue.take(orderly=self.settings.orderly)
+                if taken is None and queue.wants_pull:
+                    pulled = self._puller.pull(queue, until)
+                    taken = queue.take(orderly=self.settings.orderly) if pulled is Pulled.FOUND else None
                 if taken is not None:
                     place, message = taken
                     self._handed[id(message)] = hand = _Hand(message, queue, place)
                     given.append(hand)
+                    pulled = Pulled.FOUND
+                if taken is not None or pulled is Pulled.NOT_THROUGH:
                     # Queues take turns, as the threads of 4.9.3's consumer give them.
                     self._turn = (self._turn + turn + 1) % len(queues)
-                    return True
-        return False
-
-    def _pull(self, queue: ProcessQueue) -> bool:
-        """Pulls until there is something; gives whether there is."""
-        subscription = queue.subscription
-        while True:
-            self._begin_anew_if_changed(queue)
-            before = queue.next_offset
-            found = self._store.get_message(
-                queue.topic, queue.queue_id, before, self.settings.pull_batch_size, subscription.asked
-            )
-            messages = [message for message in found.messages if subscription.wants(message)]
-            # A slave's get leaves an offset as it is that has gone with its messages.
-            behind = max(found.next_begin_offset, found.min_offset)
-            if behind < before:
-                queue.begin_anew(behind)
-            queue.put(messages, behind)
-            last = found.messages[-1] if len(found) else None
-            if last is not None and last.logics_offset == behind - 1:
-                queue.log_end = last.commit_log_offset + 1
-            else:
-                queue.log_end = log_end_behind(self._store, queue.topic, queue.queue_id, behind)
-            if messages:
-                figures = self._manager.figures_of(self.settings.group, queue.topic)
-                figures.get_nums += len(messages)
-                figures.get_size += sum(message.store_size for message in messages)
-                return True
-            if queue.next_offset == before:
-                return False
-            # Nothing of it was wanted, or the queue is another one now: that is done with too.
-            self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset)
-
-    def _begin_anew_if_changed(self, queue: ProcessQueue) -> None:
-        """Of a queue that was removed and has come as far again, or whose end was cut off."""
-        known = ReadOffset(queue.next_offset, queue.log_end)
-        if known.place_before < 0:
-            return
-        offset, is_same = where_to_go_on(self._store, queue.topic, queue.queue_id, known.offset, known.place_before)
-        if not is_same:
-            queue.begin_anew(offset)
-        elif offset != known.offset:
-            queue.end_was_cut_off(offset, log_end_behind(self._store, queue.topic, queue.queue_id, offset))
+                    return pulled
+        return Pulled.NOTHING
 
     def persist(self) -> None:
         """Writes the offsets; it happens by itself every five seconds.

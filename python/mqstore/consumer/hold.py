@@ -64,8 +64,14 @@ class PullHold:
         options = self._store.options
         return (_BROKER_SUSPEND_MAX_TIME_MS if options.long_polling_enable else options.short_polling_time_mills) / 1000
 
-    def wait(self, held: Held, timeout: float, woken: Waking) -> bool:
-        """Waits until something may have come, at most so many seconds; gives whether it may."""
+    def wait(self, held: Held | None, timeout: float, woken: Waking) -> bool:
+        """Waits until something may have come, at most so many seconds; gives whether it may.
+
+        Where pulls have only been broken off, so that others have their turn, that is all that it waits for.
+        """
+        if held is None:
+            time.sleep(timeout)
+            return True
         end = time.monotonic() + timeout
         with self._told(held, woken.set):
             while not self._has_come(held):
@@ -76,8 +82,11 @@ class PullHold:
                     break
         return True
 
-    async def wait_async(self, held: Held, timeout: float, woken: TaskWaking) -> bool:
+    async def wait_async(self, held: Held | None, timeout: float, woken: TaskWaking) -> bool:
         """As :meth:`wait`, without holding up the loop."""
+        if held is None:
+            await asyncio.sleep(timeout)
+            return True
         end = time.monotonic() + timeout
         with self._told(held, woken.set):
             while not await asyncio.to_thread(self._has_come, held):

@@ -114,7 +114,7 @@ class ConsumerSettings:
     pull_batch_size: int
     allocate: AllocateMessageQueue = allocate_averagely
     timeout: float | None = None
-    """How many seconds without a message end a ``for`` loop."""
+    """How many seconds without a message end a ``for`` loop, once it has gone through what is there."""
 
     @property
     def is_clustering(self) -> bool:

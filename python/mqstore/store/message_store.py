@@ -466,7 +466,8 @@ class MessageStore(StoreOperations):
             allocate: Which queues a member gets.
             consumer_id: Its name in the group. By default a new one each time, and ``DEFAULT`` for
                 broadcasting, whose offsets are kept under it.
-            timeout: Ends a ``for`` loop when nothing came for so many seconds; waits forever by default.
+            timeout: Ends a ``for`` loop when nothing came for so many seconds, once it has gone through what is there;
+                waits forever by default.
 
         Raises:
             OptionError: something of it does not work.

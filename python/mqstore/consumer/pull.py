@@ -1,0 +1,84 @@
+"""What a consumer pulls of a queue.
+
+Source: ``DefaultMQPushConsumerImpl``, whose broker looks at some messages a pull too, and is asked again at once.
+"""
+
+import enum
+import time
+from typing import TYPE_CHECKING
+
+from mqstore.consumer.process_queue import ProcessQueue
+from mqstore.store.follower import where_to_go_on
+from mqstore.store.read_offset import ReadOffset, log_end_behind
+
+if TYPE_CHECKING:
+    from mqstore.consumer.manager import ConsumerManager
+    from mqstore.consumer.offsets import OffsetStore
+    from mqstore.consumer.settings import ConsumerSettings
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["Pulled", "Puller"]
+
+
+class Pulled(enum.Enum):
+    """What a pull came to."""
+
+    FOUND = enum.auto()
+    """There is something that is wanted."""
+    NOTHING = enum.auto()
+    """There is nothing behind what was passed over."""
+    NOT_THROUGH = enum.auto()
+    """Nothing yet that is wanted, and there is more."""
+
+
+class Puller:
+    """Pulls for a consumer."""
+
+    def __init__(
+        self, store: "MessageStore", manager: "ConsumerManager", settings: "ConsumerSettings", offsets: "OffsetStore"
+    ) -> None:
+        """Pulls from a store."""
+        self._store, self._manager, self._settings, self._offsets = store, manager, settings, offsets
+
+    def pull(self, queue: ProcessQueue, until: float) -> Pulled:
+        """Pulls until there is something that is wanted, or what is there is passed over, or it is so late."""
+        subscription = queue.subscription
+        while True:
+            self._begin_anew_if_changed(queue)
+            before = queue.next_offset
+            found = self._store.get_message(
+                queue.topic, queue.queue_id, before, self._settings.pull_batch_size, subscription.asked
+            )
+            messages = [message for message in found.messages if subscription.wants(message)]
+            # A slave's get leaves an offset as it is that has gone with its messages.
+            behind = max(found.next_begin_offset, found.min_offset)
+            if behind < before:
+                queue.begin_anew(behind)
+            queue.put(messages, behind)
+            last = found.messages[-1] if len(found) else None
+            if last is not None and last.logics_offset == behind - 1:
+                queue.log_end = last.commit_log_offset + 1
+            else:
+                queue.log_end = log_end_behind(self._store, queue.topic, queue.queue_id, behind)
+            if messages:
+                figures = self._manager.figures_of(self._settings.group, queue.topic)
+                figures.get_nums += len(messages)
+                figures.get_size += sum(message.store_size for message in messages)
+                return Pulled.FOUND
+            if queue.next_offset == before:
+                return Pulled.NOTHING
+            # Nothing of it was wanted, or the queue is another one now: that is done with too.
+            self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset)
+            if time.monotonic() >= until:
+                return Pulled.NOT_THROUGH
+
+    def _begin_anew_if_changed(self, queue: ProcessQueue) -> None:
+        """Of a queue that was removed and has come as far again, or whose end was cut off."""
+        known = ReadOffset(queue.next_offset, queue.log_end)
+        if known.place_before < 0:
+            return
+        offset, is_same = where_to_go_on(self._store, queue.topic, queue.queue_id, known.offset, known.place_before)
+        if not is_same:
+            queue.begin_anew(offset)
+        elif offset != known.offset:
+            queue.end_was_cut_off(offset, log_end_behind(self._store, queue.topic, queue.queue_id, offset))
