@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import mqstore
-from mqstore import MessageExtBrokerInner, PutMessageStatus
+from mqstore import MessageExtBatch, MessageExtBrokerInner, PutMessageStatus
 from tests.store.conftest import Opener
 from tests.store_files import forget_derived
 
@@ -29,6 +29,20 @@ def test_separators_in_properties_are_stored_in_compat(open_store: Opener) -> No
     assert compat.put_message(message).is_ok
     (found,) = compat.select()
     assert found.properties == {"p": "v", "q": "w"}
+
+
+def test_a_negative_queue_is_one_in_compat(open_store: Opener) -> None:
+    message = MessageExtBrokerInner(topic="t", queue_id=-1, properties={"DELAY": "0"})
+    batch = MessageExtBatch(topic="t", queue_id=-1, messages=[(b"", 0, {})])
+    default = open_store("default")
+    for result in (default.put_message(message), default.put_messages(batch)):
+        assert result.status is PutMessageStatus.MESSAGE_ILLEGAL
+        assert result.reason == "option queue_id=-1: the number of a queue is not negative"
+    assert default.get_max_phy_offset() == 0
+    compat = open_store("compat", compat=True)
+    assert compat.put_message(message).is_ok
+    assert compat.put_messages(batch).is_ok
+    assert compat.get_message("t", -1, 0).next_begin_offset == 2
 
 
 def test_the_number_of_light_queues_is_bounded(open_store: Opener) -> None:

@@ -124,6 +124,10 @@ impl Store {
         if self.config.compat {
             return Ok(());
         }
+        if message.queue_id < 0 {
+            let reason = "the number of a queue is not negative";
+            return Err(PutRefusal::illegal("queue_id", message.queue_id, reason));
+        }
         message.properties.check_separators()
     }
 

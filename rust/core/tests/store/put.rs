@@ -31,6 +31,7 @@ fn what_cannot_be_stored_is_illegal_and_changes_nothing() {
         message("", 0, b"", ""),
         message("a/b", 0, b"", ""),
         message("..", 0, b"", ""),
+        message("t", -1, b"", ""),
         message("t", 0, b"", &long),
         message("t", 0, &big, ""),
         message("t", 0, b"", "DELAY\x01soon"),
@@ -38,7 +39,7 @@ fn what_cannot_be_stored_is_illegal_and_changes_nothing() {
     for message in &illegal {
         assert_eq!(status(&store, message), PutMessageStatus::MessageIllegal);
     }
-    let too_large = try_put(&store, &illegal[5]).unwrap_err();
+    let too_large = try_put(&store, &illegal[6]).unwrap_err();
     assert_eq!(too_large.append, Some(AppendMessageStatus::MessageSizeExceeded));
     assert!(too_large.reason.to_string().contains("log file of 4096 bytes"), "{}", too_large.reason);
     for (name, value) in [("", "v"), ("a\x01", "v"), ("a", "v\x02")] {
