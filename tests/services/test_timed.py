@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import mqstore
@@ -329,6 +330,28 @@ def test_the_topic_is_known_as_others_are(open_store: Opener, clock: HandClock) 
     table = json.loads((store.path / "config" / "topics.json").read_text())["topicConfigTable"]
     assert table[TIMED_TOPIC]["writeQueueNums"] == 2
     assert set(table) == {"orders", TIMED_TOPIC}
+
+
+@pytest.mark.parametrize("put", ["put", "put_many", "put_many each", "arrow", "arrow rows"])
+def test_the_topic_is_known_whichever_way_a_time_is_said(open_store: Opener, clock: HandClock, put: str) -> None:
+    """As a property, which messages have that come from somewhere else."""
+    store = open_store(clock=clock)
+    given, table = {DELIVER_AT: str(clock.now_ms + 1)}, pa.table({"body": ["a"]})
+    match put:
+        case "put":
+            store.put("orders", b"", properties=given)
+        case "put_many":
+            store.put_many("orders", [b"", b""], properties=given)
+        case "put_many each":
+            store.put_many("orders", [b"", b""], properties=[{}, given])
+        case "arrow":
+            store.put_arrow(table, topic="orders", properties=given)
+        case _:
+            rows = pa.array([[], None, list(given.items())], pa.map_(pa.string(), pa.string()))
+            store.put_arrow(pa.table({"body": ["a", "b", "c"], "properties": rows}), topic="orders")
+    assert len(store.topic(TIMED_TOPIC)) > 0
+    known = json.loads((store.path / "config" / "topics.json").read_text())["topicConfigTable"]
+    assert known[TIMED_TOPIC]["writeQueueNums"] == 2
 
 
 def test_roles_change_while_messages_wait(open_store: Opener, clock: HandClock) -> None:

@@ -55,6 +55,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Body {
 pub struct PropertyMap(Vec<(PyBackedStr, PyBackedStr)>);
 
 impl PropertyMap {
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.0.iter().any(|(found, _)| found.as_bytes() == name)
+    }
+
     pub fn borrow(&self) -> JavaHashMap<'_> {
         let mut map = JavaHashMap::default();
         for (name, value) in &self.0 {

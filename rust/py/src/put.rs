@@ -145,10 +145,11 @@ impl Store {
 }
 
 impl Store {
-    /// Lets the topic in which timed messages wait be known as others are. It has no round: nobody puts to it.
-    pub(crate) fn know_timed_topic(slf: &Bound<'_, Self>) -> PyResult<()> {
+    /// Lets the topic in which timed messages wait be known as others are, where a put is to have one. It has no round:
+    /// nobody puts to it.
+    pub(crate) fn know_timed_topic(slf: &Bound<'_, Self>, is_wanted: impl FnOnce() -> bool) -> PyResult<()> {
         let is_known = &slf.get().knows_timed_topic;
-        if !is_known.load(Ordering::Relaxed) {
+        if !is_known.load(Ordering::Relaxed) && is_wanted() {
             slf.call_method1("_on_new_topic", (String::from_utf8_lossy(TIMED_TOPIC),))?;
             is_known.store(true, Ordering::Relaxed);
         }
@@ -432,9 +433,7 @@ impl Put<'_> {
     ) -> PyResult<(PutMessageResult, Option<u64>)> {
         let (py, this) = (slf.py(), slf.get());
         let queue_id = Store::queue_for(slf, self.topic, self.queue_id)?;
-        if self.deliver_at.is_some() {
-            Store::know_timed_topic(slf)?;
-        }
+        Store::know_timed_topic(slf, || self.deliver_at.is_some() || self.given.has(names::DELIVER_AT))?;
         let now_ms = this.core.now_ms();
         let unique_key = self.unique_key.then(|| this.unique_keys.next(now_ms));
         let extras = Extras {

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 use mqstore_core::arrow::{MessageRows, PutRows, RowFault, Shared, queue_by_keys};
 use mqstore_core::format::host::Host;
 use mqstore_core::format::java_hash_map::JavaHashMap;
+use mqstore_core::format::properties::DELIVER_AT;
 use mqstore_core::num;
 use mqstore_core::status::PutMessageStatus;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
@@ -157,6 +158,7 @@ impl Store {
                     rounds.insert(topic.to_vec(), Self::round_of(slf, &String::from_utf8_lossy(topic))?);
                 }
             }
+            Self::know_timed_topic(slf, || py.detach(|| rows.have_property(shared, DELIVER_AT)))?;
             let queue_of = |topic: &[u8], keys: &[u8]| {
                 rounds.get(topic).map_or(0, |round| partitioner.queue_of(round, keys))
             };

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use mqstore_core::commit_log::{Appended, Wait};
+use mqstore_core::format::properties::DELIVER_AT;
 use mqstore_core::num;
 use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::{Messages, NewMessage, Properties, PutStep};
@@ -63,6 +64,14 @@ impl Given {
         match self {
             Self::One(given) => Some(given),
             Self::Each(each) => each.get(at),
+        }
+    }
+
+    /// Whether a message has a property.
+    fn has(&self, name: &[u8]) -> bool {
+        match self {
+            Self::One(given) => given.has(name),
+            Self::Each(each) => each.iter().any(|given| given.has(name)),
         }
     }
 
@@ -292,9 +301,7 @@ impl PutMany<'_> {
         check_length("tags", self.tags.as_ref().is_none_or(|tags| tags.fits(count)), count)?;
         check_length("properties", self.given.fits(count), count)?;
         check_length("deliver_at", self.deliver_at.as_ref().is_none_or(|times| times.fits(count)), count)?;
-        if self.deliver_at.is_some() {
-            Store::know_timed_topic(slf)?;
-        }
+        Store::know_timed_topic(slf, || self.deliver_at.is_some() || self.given.has(DELIVER_AT))?;
         let round = Store::round_of(slf, self.topic)?;
         let queues = match self.queue_id {
             Some(_) => Queues::One(round.queue(self.queue_id)?),

@@ -177,6 +177,14 @@ impl MessageRows {
         Ok(topics)
     }
 
+    /// Whether one of the rows has a property.
+    #[must_use]
+    pub fn have_property(&self, shared: &Shared<'_>, name: &[u8]) -> bool {
+        let names =
+            |row| self.properties.iter().flat_map(move |maps| maps.get(row)).filter_map(|(name, _)| name);
+        shared.properties.get(name).is_some() || (0..self.count).flat_map(names).any(|found| found == name)
+    }
+
     /// Puts the rows in their order, many under one lock; `queue_of` gives the queue of a topic for keys.
     /// Rows that are put together are checked before the first of them is put.
     ///
