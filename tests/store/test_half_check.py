@@ -9,7 +9,7 @@ import pytest
 
 import mqstore
 from mqstore import LocalTransactionState, Message
-from mqstore.store.half_messages import CHECK_MAX_TIME_TOPIC, FIRST_OFFSET, OP_TOPIC
+from mqstore.store.half_messages import CHECK_MAX_TIME_TOPIC, FIRST_OFFSET, HALF_TOPIC, OP_TOPIC
 from tests.store.conftest import Opener
 from tests.store.test_transaction import COMMIT, ROLLBACK, UNKNOW, Clock, answers, bodies, clock
 from tests.store_files import copy_store
@@ -104,6 +104,51 @@ def test_what_was_put_back_for_its_immunity_before_a_crash_is_committed_once(
     crashed = open_store("crashed", clock=clock)
     assert sorted(check_all(crashed, clock)) == [b"0", b"1", b"3"]
     assert sorted(bodies(crashed)) == [b"0", b"1", b"3"]
+
+
+def prepare_without_room(store: mqstore.MessageStore, where: str) -> None:
+    """Prepares a message that is as long as one can be, so that nothing can be noted among its properties."""
+    transaction = store.transaction()
+    prepared = transaction.put("orders", b"1", queue_id=0, properties={"p": "v"})
+    half = store.look_message_by_offset(prepared.commit_log_offset)
+    transaction.rollback()
+    assert half is not None
+    body, padding = b"1", "v"
+    if where == "properties":
+        padding *= 32_767 - len(half.raw_properties) + 1
+    else:
+        body *= store.options.max_message_size - half.store_size + 1
+        if where == "record":
+            # As much as it is longer where it is given up.
+            body = body[len(CHECK_MAX_TIME_TOPIC) - len(HALF_TOPIC) :]
+    store.transaction().put("orders", body, queue_id=0, properties={"p": padding})
+
+
+@pytest.mark.parametrize("where", ["properties", "record", "record to the byte"])
+def test_a_half_without_room_for_its_checks_is_asked_for_and_keeps_no_other_from_it(
+    open_store: Opener, clock: Clock, caplog: pytest.LogCaptureFixture, where: str
+) -> None:
+    store = open_store(clock=clock, fileReservedTime=1, maxMessageSize=40_000, transactionCheckMax=2)
+    prepare_without_room(store, where)
+    store.transaction().put("orders", b"2", queue_id=0)
+    for _ in range(3):
+        clock.now_ms += 6000
+        asked, listener = answers(UNKNOW, UNKNOW)
+        store.check_transactions(listener)
+        assert bytes(asked[0].body)[:1] == b"1"
+    assert "no room" in caplog.text
+    # The other one was asked for often enough. This one is until it is committed, or has expired.
+    assert [body[:1] for body in bodies(store, CHECK_MAX_TIME_TOPIC)] == [b"2"]
+    clock.now_ms += 6000
+    assert store.check_transactions(answers(COMMIT)[1]) == 1
+    assert [body[:1] for body in bodies(store)] == [b"1"]
+    assert store.check_transactions(answers()[1]) == 0
+    prepare_without_room(store, where)
+    store.transaction().put("orders", b"3", queue_id=0)
+    clock.now_ms += 2 * 3_600_000
+    assert store.check_transactions(answers()[1]) == 0
+    given_up = [body[:1] for body in bodies(store, CHECK_MAX_TIME_TOPIC)]
+    assert given_up == ([b"2", b"3"] if "byte" in where else [b"2", b"1", b"3"])
 
 
 def test_an_end_counts_until_the_last_place_of_its_message_is_passed(

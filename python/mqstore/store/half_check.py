@@ -1,11 +1,12 @@
 """Looking for prepared messages in doubt. Source: ``TransactionalMessageServiceImpl.check``."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mqstore._native import Message, PutMessageResult
+from mqstore.errors import MessageIllegalError
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.half_messages import (
     CHECK_MAX_TIME_TOPIC,
@@ -31,6 +32,8 @@ _PULL_COUNT = 32
 _MAX_DIGITS = 19
 """Of an offset, which is a Java long."""
 
+
+_Put = TypeVar("_Put")
 
 _Origin = tuple[int, int, str, str | None]
 """What a half has in common with what it was put back as: its first queue offset, and what tells it from a half of
@@ -187,7 +190,21 @@ class HalfCheck:
         again = replace(MessageExtBrokerInner.like(half), properties=properties)
         if self._store.compat:
             again = replace(again, flag=0, reconsume_times=0)
-        return self._messages.put_back(half, again)
+        return self._with_room(self._messages.put_back, half, again)
+
+    def _with_room(
+        self, put: Callable[[Message, MessageExtBrokerInner], _Put], half: Message, again: MessageExtBrokerInner
+    ) -> _Put:
+        """Puts a half again; with the properties that it had where there is no room for what they note besides.
+
+        It is asked for then until it is older than messages are kept, and an end that names an earlier place of it in
+        another process does not end it. 4.9.3 tries without end, and comes to no other half.
+        """
+        try:
+            return put(half, again)
+        except MessageIllegalError as error:
+            _log.error("%s: %r has no room for what a check notes in it: %s", self._store.path, half, error)
+            return put(half, replace(again, properties=half.properties))
 
     def _renew(self, half: Message) -> Message | None:
         """Puts a half back with one check more, and gives what was put; ``None`` where it has ended meanwhile."""
@@ -210,7 +227,11 @@ class HalfCheck:
         """Puts a half that nobody could decide on where it can be found. Source: ``resolveDiscardMsg``."""
         _log.error("%s: %r goes to %s: nobody decided on it", self._store.path, half, CHECK_MAX_TIME_TOPIC)
         dead = replace(MessageExtBrokerInner.like(half), topic=CHECK_MAX_TIME_TOPIC, queue_id=0, properties=properties)
-        self._messages.give_up(half, dead)
+        try:
+            self._with_room(self._messages.give_up, half, dead)
+        except MessageIllegalError:
+            # That topic is longer than the halves'.
+            _log.exception("%s: %r is passed over, and stays where it is", self._store.path, half)
 
 
 def _origin(half: Message) -> _Origin:
