@@ -319,6 +319,13 @@ class StoreOptions:
         for name in _PERCENTAGES:
             if getattr(self, name) > _ALL_PERCENT:
                 raise bad_option(name, getattr(self, name), "it is a percentage")
+        warning, forcibly = self.disk_space_warning_level_ratio, self.disk_space_clean_forcibly_ratio
+        if self.clean_file_forcibly_enable and warning < forcibly:
+            reason = (
+                f"expected at least diskSpaceCleanForciblyRatio, {forcibly}: the store would take no messages before"
+            )
+            reason += " space is made for them, which cleanFileForciblyEnable=false says that it never is"
+            raise bad_option("diskSpaceWarningLevelRatio", warning, reason)
         parse_delete_when(self.delete_when)
         parse_delay_levels(self.message_delay_level)
 

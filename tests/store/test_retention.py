@@ -231,6 +231,22 @@ def test_a_disk_that_fills_costs_what_has_expired_and_then_the_oldest(
     assert len(log_files(store)) == 3
 
 
+def test_the_disk_is_used_as_far_as_is_asked_and_messages_are_taken(
+    open_store: Opener, clock: Clock, disk: dict[str, float], usage: Callable[[str], float]
+) -> None:
+    """An option that many a ``broker.conf`` has larger than those that are not in it."""
+    for most, full_at in ((88, 0.89), (95, 0.91)):
+        store = open_store(f"to {most}", clock=clock, diskMaxUsedSpaceRatio=most)
+        store._cleaner._disk_usage = usage
+        fill(store, 12)
+        disk["log"] = 0.87
+        clean(store)
+        assert log_files(store)[0] == 0
+        disk["log"] = full_at
+        clean(store)
+        assert log_files(store)[0] == 10
+
+
 def test_a_file_that_cannot_be_removed_stays_and_is_tried_again(open_store: Opener, clock: Clock) -> None:
     store = open_store(clock=clock, fileReservedTime=0, redeleteHangedFileInterval=0)
     fill(store, 2)
@@ -470,6 +486,16 @@ def test_nothing_is_deleted_unless_it_is_asked_for(open_store: Opener, clock: Cl
 def test_options_that_cannot_be(open_store: Opener, given: dict[str, Any]) -> None:
     with pytest.raises(mqstore.OptionError):
         open_store(**given)
+
+
+def test_a_store_is_not_full_before_space_is_made(open_store: Opener) -> None:
+    expected = (
+        r"diskSpaceWarningLevelRatio=80: expected at least diskSpaceCleanForciblyRatio, 85: .* cleanFileForciblyEnable"
+    )
+    with pytest.raises(mqstore.OptionError, match=expected):
+        open_store(diskSpaceWarningLevelRatio=80)
+    open_store("equal", diskSpaceWarningLevelRatio=85)
+    open_store("nothing goes before its time", diskSpaceWarningLevelRatio=80, cleanFileForciblyEnable=False)
 
 
 @pytest.mark.parametrize("damage", [{0: 0x7F}, {2: 0x01}, {2: 0x02}], ids=["later", "earlier", "much later"])

@@ -102,7 +102,7 @@ class FileCleaner:
     def check_disk(self) -> tuple[bool, bool]:
         """Reads how full the disks are, and lets the store take messages or no longer.
 
-        Gives whether space is to be made, and whether it is to be made whatever the files' age.
+        Gives whether space is to be made, and whether files go whatever their age where some do.
         """
         options = self._store.options
         forcibly = options.disk_space_clean_forcibly_ratio / 100
@@ -118,7 +118,8 @@ class FileCleaner:
             _log.error("the disk of %s is %.0f %% full: it takes no messages", self._store.path, 100 * max(ratios))
         elif was_full and not is_full:
             _log.info("the disk of %s has space again: it takes messages", self._store.path)
-        is_short = any(ratio > options.disk_max_used_space_ratio / 100 for ratio in ratios)
+        # 4.9.3 makes no space in a store that is full already where the last ratio is larger than that.
+        is_short = is_full or any(ratio > options.disk_max_used_space_ratio / 100 for ratio in ratios)
         return is_short, any(ratio > forcibly for ratio in ratios) and options.clean_file_forcibly_enable
 
     def _is_time_to_delete(self) -> bool:
@@ -138,7 +139,7 @@ class FileCleaner:
             OSError: a disk could not be looked at.
         """
         is_short, at_once = self.check_disk()
-        if is_short or at_once or self._is_time_to_delete():
+        if is_short or self._is_time_to_delete():
             deleted = self._delete_log_files(at_once=at_once, wait=wait)
             if is_short and not deleted:
                 _log.warning("the disk of %s fills, and nothing has expired", self._store.path)
