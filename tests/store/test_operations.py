@@ -37,6 +37,15 @@ def test_how_a_store_is(open_store: Opener) -> None:
     wait_until(lambda: store.get_runtime_info().get("timedMessageWaiting") == "1")
 
 
+def test_a_store_has_run_since_it_was_opened_by_its_own_clock(open_store: Opener) -> None:
+    now_ms = 1_700_000_000_000
+    store = open_store(clock=lambda: now_ms)
+    now_ms += 61_000
+    info = store.get_runtime_info()
+    assert info["bootTimestamp"] == "1700000000000"
+    assert info["runtime"] == "[ 0 days, 0 hours, 1 minutes, 1 seconds ]"
+
+
 def test_what_was_put_and_got_stands_there_as_4_9_3_has_it(store: mqstore.MessageStore) -> None:
     names = {line.partition(":")[0] for line in store.get_running_data_info().splitlines()}
     assert {"bootTimestamp", "runtime", "dispatchMaxBuffer", "getTotalTps", "putMessageAverageSize"} <= names

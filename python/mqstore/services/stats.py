@@ -24,7 +24,7 @@ class StoreStatsService(ServiceThread):
     def __init__(self, store: "MessageStore") -> None:
         """A service of a store, not started yet."""
         super().__init__(store)
-        self.boot_timestamp = time.time_ns() // 1_000_000
+        self.boot_timestamp = self.engine.now()
         """When the store was opened, in milliseconds."""
         self._samples: deque[tuple[float, tuple[int, ...]]] = deque(maxlen=_MAX_RECORDS_OF_SAMPLING + 1)
         self._day = _day_of(self.engine.now())
