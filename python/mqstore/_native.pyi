@@ -991,6 +991,8 @@ class Store:
         """
     def _first_unit_at(self, topic: str, queue_id: int, offset: int) -> int:
         """The number of a queue's first unit whose message stands at an offset of the log or behind it."""
+    def _removed_up_to(self, topic: str, queue_id: int) -> int | None:
+        """The offset of the log up to which a queue's messages are those of one that was removed, if there is any."""
 
     # ---- figures
 

@@ -430,3 +430,31 @@ def test_a_removed_queue_stays_away_and_what_it_has_since_stays(java: JavaStore,
     assert (repaired.lost, repaired.message_count) == ((), 3)
     with mqstore.open(repaired.path) as opened:
         assert [bytes(found.body) for found in opened.topic("a")] == new
+
+
+@pytest.mark.parametrize("compat", [False, True])
+def test_a_group_that_is_ahead_of_a_queue_that_was_cut_is_given_what_comes(
+    java: JavaStore, damaged: tuple[Path, int], tmp_path: Path, *, compat: bool
+) -> None:
+    store, _ = damaged
+    offsets = store / "config" / "consumerOffset.json"
+    offsets.parent.mkdir(exist_ok=True)
+    # As a broker writes it, whose consumers have read all.
+    offsets.write_text('{"offsetTable":{"a@g":{0:1000}}}')
+    new = [message(f"new {number:03}") for number in range(1000)]
+    with_java = copy_store(store, tmp_path / "java")
+    asked = [json.dumps({"op": "get", "topic": "a", "queueId": 0, "offset": 1000, "maxMsgNums": 1})]
+    (before,) = map(json.loads, java.run("query", with_java, SMALL_FILES, asked))
+    # Who asks now begins anew, and has all of the queue once more.
+    assert (before["status"], before["maxOffset"], before["nextBeginOffset"]) == ("OFFSET_OVERFLOW_BADLY", 300, 0)
+    java.run("put", with_java, SMALL_FILES, new)
+    (behind,) = map(json.loads, java.run("query", with_java, SMALL_FILES, asked))
+    assert [base64.b64decode(found["body"]) for found in behind["messages"]] == [b"new 700"]
+    with mqstore.open(store, "rw", on_damage="truncate", compat=compat, **SMALL_FILES) as opened:
+        for number in range(1000):
+            opened.put("a", f"new {number:03}".encode(), queue_id=0)
+    with (
+        mqstore.open(store, "rw", compat=compat, **SMALL_FILES) as opened,
+        opened.consumer("g", "a", timeout=0) as consumer,
+    ):
+        assert [bytes(found.body).decode() for found in consumer] == [f"new {number:03}" for number in range(1000)]

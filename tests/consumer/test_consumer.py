@@ -339,6 +339,7 @@ def test_an_offset_that_is_none_is_refused_and_changes_nothing(
     open_store: Opener, queue: Any, offset: Any, named: str
 ) -> None:
     store = open_store()
+    put(store, range(4), queue_id=0)
     with pytest.raises((TypeError, ValueError), match=f"^{named}: expected"):
         store.consumers.reset_offset("group", {("orders", 1): 7, queue: offset})
     assert store.consumers.group_names() == []

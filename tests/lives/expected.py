@@ -137,6 +137,14 @@ class Expected:
         self.gone |= went
         return went
 
+    def cut(self, end: int) -> None:
+        """The log ends at a place now."""
+        for rows in self.queues.values():
+            for offset in [offset for offset, row in rows.items() if row.place >= end]:
+                self.gone.add(rows.pop(offset).put.name)
+        for name, found in self.light.items():
+            self.light[name] = [one for one in found if one[0] < end]
+
     def removed(self, queue: Queue) -> None:
         """A queue was removed."""
         for row in self.queues.pop(queue, {}).values():

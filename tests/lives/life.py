@@ -77,6 +77,7 @@ class Life:
             self._look: 4,
             self._verify: 2,
             self._kill: 2,
+            self._lose_end: 1,
             self._reopen: 2,
             self._expire: 2,
             self._remove_topics: 0.5,
@@ -103,9 +104,9 @@ class Life:
         """The options of the store where it lies in a folder."""
         return self._options | {"storePathCommitLog": ",".join(str(folder / name) for name in self._log_folders)}
 
-    def _open(self) -> None:
+    def _open(self, on_damage: str = "raise") -> None:
         kept = mqstore.Retention(keep_unread_of=self._kept_for)
-        options = self._options_in(self._path)
+        options = self._options_in(self._path) | {"on_damage": on_damage}
         self._store = mqstore.open(self._path, "rw", clock=self._clock, retention=kept, **options)
         # It is not started: its passes are steps.
         self._schedule = ScheduleMessageService(self._store)
@@ -140,8 +141,8 @@ class Life:
         self._open()
         self._see_new()
 
-    def _kill(self) -> None:
-        """Goes on with what a kill leaves."""
+    def _kill(self, lost: Put | None = None) -> None:
+        """Goes on with what a kill leaves, and without what was put from a message on."""
         # What a transient store pool has not committed is lost then.
         self._store.flush()
         if self._rnd.random() < 0.5:
@@ -151,9 +152,29 @@ class Life:
         self._expected.crashed()
         self._close_store()
         self._move_to(killed)
+        if lost is not None:
+            file, at = divmod(lost.place, _SMALL["mappedFileSizeCommitLog"])
+            folders = [self._path / name for name in self._log_folders]
+            (log,) = (
+                path for folder in folders for path in folder.glob(f"{file * _SMALL['mappedFileSizeCommitLog']:020}")
+            )
+            with log.open("r+b") as damaged:
+                damaged.seek(at)
+                damaged.write(b"\1" * 8)
+            self._expected.cut(lost.place)
         self._change_options()
-        self._open()
+        self._open("raise" if lost is None else "truncate")
         self._see_new()
+
+    def _lose_end(self) -> None:
+        """The log loses some of what was put last, which the groups have read, and as much comes again in less room."""
+        queue, count = (self._rnd.choice(TOPICS), self._rnd.randrange(QUEUE_COUNT)), self._rnd.choice([1, 4, 12])
+        puts = [self._put_plain(queue, 100) for _ in range(count)]
+        self._dispatch()
+        self._consume_all()
+        self._kill(lost=self._rnd.choice(puts))
+        for _ in range(count):
+            self._put_plain(queue, 0)
 
     def _change_options(self) -> None:
         if self._rnd.random() < 0.2:
@@ -216,6 +237,12 @@ class Life:
             **given,
         )
         self._is_put([put], done)
+
+    def _put_plain(self, queue: tuple[str, int], size: int) -> Put:
+        put, properties = self._new()
+        (put.topic, put.queue_id), put.body = queue, f"{put.name}|{'x' * size}".encode()
+        self._is_put([put], self._store.put(put.topic, put.body, **_given(put, properties)))
+        return put
 
     def _put_many(self) -> None:
         made = self._new_ones(self._rnd.choice([1, 3, 20]))

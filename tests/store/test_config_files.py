@@ -72,6 +72,7 @@ def test_what_is_no_table_of_offsets_is_refused_by_name(tmp_path: Path, content:
 
 def test_a_queue_that_no_store_has_is_damage_as_any_other(open_store: Opener) -> None:
     with open_store() as store:
+        store.put_many("t", [b""] * 5, queue_id=2**31 - 1)
         store.consumers.reset_offset("g", {("t", 2**31 - 1): 5})
         path = store.path / "config" / "consumerOffset.json"
     path.rename(path.with_name(f"{path.name}.bak"))
@@ -250,6 +251,7 @@ def test_a_closed_reader_writes_no_offsets(open_store: Opener) -> None:
 def test_what_a_damaged_file_gave_way_to_stays_until_it_is_whole_again(open_store: Opener, damaged: bytes) -> None:
     store = open_store()
     path = store.path / "config" / "consumerOffset.json"
+    store.put_many("orders", [b""] * 6, queue_id=0)
     store.consumers.offsets.commit_offset("g", "orders", 0, 5)
     store.close()
     good = path.read_bytes()

@@ -391,9 +391,10 @@ def test_a_message_that_ends_while_others_are_checked_is_not_given_up(open_store
     assert store.check_transactions(answers()[1]) == 0
 
 
-def test_a_number_too_long_to_be_one_holds_nobody_up(open_store: Opener, clock: Clock) -> None:
+@pytest.mark.parametrize("length", [19, 20, 5000])
+def test_a_number_too_long_to_be_one_holds_nobody_up(open_store: Opener, clock: Clock, length: int) -> None:
     store = open_store(clock=clock)
-    store.put(OP_TOPIC, b"9" * 5000, tags="d", queue_id=0)
+    store.put(OP_TOPIC, b"9" * length, tags="d", queue_id=0)
     store.transaction().put("orders", b"a", queue_id=0)
     clock.now_ms += 6000
     assert store.check_transactions(answers(COMMIT)[1]) == 1

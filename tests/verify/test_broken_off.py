@@ -30,7 +30,9 @@ MESSAGES = 90
 LOST = {20, 21, MESSAGES - 1}
 TRIED = 25
 """Of some hundred places."""
-_MODULES = {sys.modules[f"mqstore.verify.{name}"].__file__ for name in ("repair", "unfinished", "group_offsets")}
+_MODULES = {
+    sys.modules[f"mqstore.{name}"].__file__ for name in ("verify.repair", "verify.unfinished", "store.group_offsets")
+}
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from mqstore._native import LockFile
 from mqstore.errors import StoreIOError
 from mqstore.option_error import bad_argument
 
-__all__ = ["FileLock", "Membership", "nobody_joins"]
+__all__ = ["FileLock", "Membership", "nobody_is", "nobody_joins"]
 
 _MOST_DIGITS = 244
 """So that a file's name of 255 bytes has room for a queue's number."""
@@ -111,6 +111,19 @@ def nobody_joins(folder: Path) -> Iterator[bool]:
         return
     with FileLock.wait_for(folder / "members.lock"):
         yield bool(_alive(members))
+
+
+@contextlib.contextmanager
+def nobody_is(folder: Path, consumer_id: str) -> Iterator[bool]:
+    """Keeps a consumer from joining a group meanwhile; gives whether it is no member, of this process or another."""
+    with FileLock.wait_for(folder / "members.lock"):
+        lock = FileLock.take(folder / "members" / consumer_id)
+        if lock is None:
+            yield False
+            return
+        with lock:
+            (folder / "members" / consumer_id).unlink(missing_ok=True)
+            yield True
 
 
 def _alive(members: Path) -> set[str]:

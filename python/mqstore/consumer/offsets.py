@@ -15,7 +15,15 @@ from mqstore.consumer.membership import FileLock
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.read_offset import NO_OFFSET, ReadOffset
 
-__all__ = ["BrokerOffsetStore", "FileOffsetStore", "LocalOffsetStore", "OffsetStore", "Write", "shared_offsets"]
+__all__ = [
+    "BrokerOffsetStore",
+    "FileOffsetStore",
+    "LocalOffsetStore",
+    "OffsetStore",
+    "Write",
+    "nobody_else_writes",
+    "shared_offsets",
+]
 
 Write = Callable[[Path, bytes], None]
 
@@ -33,10 +41,15 @@ class OffsetStore(Protocol):
         """Writes what was set."""
 
 
+def nobody_else_writes(path: Path) -> FileLock:
+    """A lock on a file of offsets that processes share."""
+    return FileLock.wait_for(path.with_suffix(".lock"))
+
+
 @contextlib.contextmanager
 def shared_offsets(path: Path, write: Write) -> Iterator[ConsumerOffsetManager]:
     """A file of offsets that processes share, as it is now: nobody else writes it meanwhile."""
-    with FileLock.wait_for(path.with_suffix(".lock")):
+    with nobody_else_writes(path):
         yield ConsumerOffsetManager(path, write)
 
 

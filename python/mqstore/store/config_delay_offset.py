@@ -3,8 +3,6 @@
 Source: ``DelayOffsetSerializeWrapper``, ``ScheduleMessageService.encode``.
 """
 
-from collections.abc import Callable
-
 from mqstore.store.config_manager import ConfigManager, Json, checked_int, checked_object
 
 __all__ = ["DelayOffsetManager"]
@@ -37,18 +35,6 @@ class DelayOffsetManager(ConfigManager):
         """Sets a level's offset. Source: ``updateOffset``."""
         with self._lock:
             self._table[delay_level] = offset
-
-    def correct(self, end_of: Callable[[int], int]) -> None:
-        """Sets offsets behind the end of their level's queue to that, and writes them. Source: ``correctDelayOffset``.
-
-        Raises:
-            StoreIOError: the file could not be written.
-        """
-        with self._lock:
-            corrected = {level: min(offset, end_of(level)) for level, offset in self._table.items()}
-            if corrected != self._table:
-                self._table = corrected
-                self.persist()
 
     def offset(self, delay_level: int) -> int | None:
         """A level's offset, where it has one."""

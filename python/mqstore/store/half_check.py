@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mqstore._native import Message, PutMessageResult
 from mqstore.errors import MessageIllegalError
+from mqstore.store.arguments import LONG_MAX
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
+from mqstore.store.follower import place_in_log
 from mqstore.store.half_messages import (
     CHECK_MAX_TIME_TOPIC,
     CHECK_TIMES,
@@ -68,23 +70,25 @@ class HalfCheck:
         self._find_put_back()
 
     def _offset_of(self, topic: str) -> int:
-        """Where the check goes on; an offset that the queue does not have is moved into it."""
+        """Where the check goes on, or the queue begins behind that."""
         first = self._store.get_min_offset_in_queue(topic, self._queue_id)
-        end = self._store.get_max_offset_in_queue(topic, self._queue_id)
-        return min(max(self._offsets.query_offset(GROUP, topic, self._queue_id), first), end)
+        return max(self._offsets.query_offset(GROUP, topic, self._queue_id), first)
 
     def _read_ops(self) -> dict[int, int]:
         """Source: ``fillOpRemoveMap``."""
         ops: dict[int, int] = {}
         for op in self._messages_of(OP_TOPIC, self._op_offset):
-            text = bytes(op.body)
-            if op.tags != "d" or not text.isdigit() or len(text) > _MAX_DIGITS:
+            place = _half_of(op)
+            if place is None:
                 _log.error("%s: %r says of no prepared message that it is done", self._store.path, op)
+                self._done_ops.add(op.queue_offset)
+            elif place_in_log(self._store, HALF_TOPIC, self._queue_id, place) > op.commit_log_offset:
+                # Of a half that was lost: the one that has its offset came later.
                 self._done_ops.add(op.queue_offset)
             else:
                 # A half that ended twice has two ops.
-                self._done_ops.update(found for found in (ops.get(int(text)),) if found is not None)
-                ops[int(text)] = op.queue_offset
+                self._done_ops.update(found for found in (ops.get(place),) if found is not None)
+                ops[place] = op.queue_offset
         return ops
 
     def _find_put_back(self) -> None:
@@ -232,6 +236,14 @@ class HalfCheck:
         except MessageIllegalError:
             # That topic is longer than the halves'.
             _log.exception("%s: %r is passed over, and stays where it is", self._store.path, half)
+
+
+def _half_of(op: Message) -> int | None:
+    """The queue offset of the half that an op speaks of; ``None`` where it speaks of none."""
+    text = bytes(op.body)
+    if op.tags != "d" or not text.isdigit() or len(text) > _MAX_DIGITS or int(text) > LONG_MAX:
+        return None
+    return int(text)
 
 
 def _origin(half: Message) -> _Origin:

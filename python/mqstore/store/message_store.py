@@ -11,7 +11,7 @@ from mqstore._native import Arrival, Message, PutMessageResult
 from mqstore.consumer import AllocateMessageQueue, ConsumeFromWhere, Consumer, MessageModel, allocate_averagely
 from mqstore.consumer.manager import ConsumerManager
 from mqstore.consumer.settings import ConsumerSettings, one_of
-from mqstore.errors import MQStoreError, ReadOnlyError
+from mqstore.errors import ReadOnlyError
 from mqstore.options import FilterRow, StoreOptions
 from mqstore.services import (
     AllocateMappedFileService,
@@ -25,13 +25,14 @@ from mqstore.services import (
     StoreStatsService,
     TimedMessageService,
 )
-from mqstore.store.arguments import INT_MAX, check_function
+from mqstore.store.arguments import check_function
 from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_consumer_filter import persisted_filters
 from mqstore.store.config_delay_offset import DelayOffsetManager
-from mqstore.store.config_manager import read_only, write_behind_log
+from mqstore.store.config_manager import read_only
 from mqstore.store.delayed import SCHEDULE_TOPIC, TIMED_TOPIC
 from mqstore.store.figures import StoreFigures
+from mqstore.store.group_offsets import set_back_to_ends
 from mqstore.store.listeners import Listener, Listeners
 from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 from mqstore.store.operations import StoreOperations
@@ -137,22 +138,10 @@ class MessageStore(StoreOperations):
         if self.mode == "rw":
             engine = self._engine
             self._topics = TopicConfigManager(self.path / "config" / "topics.json", engine.replace_config, engine.now)
-            if not is_mended:
-                self._correct_delay_offsets()
+            # A slave's files are its master's, whose log may be longer.
+            if not is_mended and not self.options.is_slave:
+                set_back_to_ends(self)
             self._start_services(services)
-
-    def _correct_delay_offsets(self) -> None:
-        """Lets no delay level go on behind its queue's end, where a log was cut: it would pass over what is put next.
-
-        A slave's file is its master's, whose log may be longer.
-        """
-        if self.options.is_slave:
-            return
-        try:
-            offsets = DelayOffsetManager(self.path / "config" / "delayOffset.json", write_behind_log(self._engine))
-        except MQStoreError:
-            return  # damaged: it has no offset for anybody, and who delivers is told
-        offsets.correct(lambda level: self.get_max_offset_in_queue(SCHEDULE_TOPIC, min(level, INT_MAX) - 1))
 
     def _start_services(self, asked: Sequence[type[ServiceThread]]) -> None:
         kinds: list[type[ServiceThread]] = [

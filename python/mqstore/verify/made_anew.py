@@ -1,6 +1,6 @@
 """What follows from a repaired log, made anew: queues, index and checkpoint."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -9,8 +9,8 @@ from mqstore.errors import MQStoreError
 from mqstore.option_error import bad_option
 from mqstore.options import StoreOptions
 from mqstore.store.delayed import TIMED_TOPIC
+from mqstore.store.group_offsets import first_unread, read_up_to
 from mqstore.store.message_store import MessageStore
-from mqstore.verify.group_offsets import Unread, read_up_to
 from mqstore.verify.lost_messages import Lost, Told
 from mqstore.verify.lost_messages import lost as lost_of
 
@@ -29,8 +29,9 @@ class MadeAnew:
     """Those that it has."""
     ends: dict[tuple[str, int], int]
     """The next offset of each queue."""
-    unread: Unread
-    """What groups have not read of it."""
+    unread: Mapping[tuple[str, int, int], int]
+    """Of a queue, and a place up to which groups have read the log: the first message that they have not read, if there
+    is one."""
     timed_again_count: int
     """Timed messages of which it is lost whether they are delivered."""
 
@@ -101,7 +102,8 @@ def derive(
         places = [(begin, behind) for begin, behind, _ in holes]
         lost, message_count = lost_of(repaired, told, places)
         ends = {(topic, queue_id): behind for topic, queue_id, _, behind, _ in repaired._queues()}
-        unread = {row: repaired._first_unit_at(*row) for row in read_up_to(repaired.path)}
+        up_to = read_up_to(repaired.path)
+        unread = {read: first for read in up_to if (first := first_unread(repaired, *read)) is not None}
         counted, due_count, is_put, reason = repaired._engine.mend_timed(places)
         if reason is not None:
             raise MQStoreError(f"{repaired.path}: which timed messages are delivered could not be put: {reason}")

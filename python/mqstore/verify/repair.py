@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,10 +13,11 @@ from mqstore.errors import MQStoreError, StoreIOError, StoreLayoutError, StoreLo
 from mqstore.option_error import bad_argument
 from mqstore.options import StoreOptions, snake_case
 from mqstore.store.byte_ranges import folder_to_write, refuse_remote, resolved
+from mqstore.store.group_offsets import keep, set_back
+from mqstore.store.read_offset import ReadOffset
 from mqstore.verify import unfinished
 from mqstore.verify.expired_queues import ExpiredQueue, expired_queues, put_back
 from mqstore.verify.file_sizes import file_sizes
-from mqstore.verify.group_offsets import keep, set_back
 from mqstore.verify.log_ranges import locked_log_view, log_view
 from mqstore.verify.lost_messages import Lost, Told, gone
 from mqstore.verify.lost_messages import told as told_by
@@ -145,7 +146,7 @@ def _repair_into(
         step(_MAKING)
         derived = derive(options, copied.told, copied.holes, copied.end)
         ends = derived.ends | put_back(copied.expired, [source], made, sizes.queue)
-        return _result(target, None, copied.holes, derived, set_back(made, ends, derived.unread))
+        return _result(target, None, copied.holes, derived, _set_back(made, ends, derived))
 
     return _whole_or_not_at_all(target, fill)
 
@@ -163,10 +164,21 @@ def _repair_in_place(source: Path, of_source: StoreOptions, given: dict[str, Any
         step(_MAKING)
         derived = derive(options, found.told, found.holes, view.end, view)
         ends = derived.ends | put_back(found.expired, found.all_saved, source, found.sizes.queue)
-        result = _result(source, found.saved, found.holes, derived, set_back(source, ends, derived.unread, found.saved))
+        result = _result(source, found.saved, found.holes, derived, _set_back(source, ends, derived, found.saved))
         state.append(_IS_DONE)
         unfinished.end(own)
     return result
+
+
+def _set_back(path: Path, ends: Mapping[tuple[str, int], int], derived: MadeAnew, saved: Path | None = None) -> int:
+    """Sets groups and delay levels that are further than their queues back; gives how many."""
+
+    def goes_on(queue: tuple[str, int], read: ReadOffset) -> ReadOffset:
+        end = ends.get(queue, 0)
+        offset = read.offset if read.offset <= end else derived.unread.get((*queue, read.log_end), end)
+        return ReadOffset(offset, read.log_end)
+
+    return len(set_back(path, goes_on, _native.write_whole, saved))
 
 
 def _result(path: Path, saved: Path | None, holes: _Holes, derived: MadeAnew, set_back_count: int) -> RepairResult:

@@ -6,6 +6,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use mqstore_core::arrow::{BatchOptions, BodyType, Columns, Dialect, MessageReader, record_batch};
+use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::consume_queue::Boundary;
 use mqstore_core::error::Error;
 use mqstore_core::filter::SqlFilter;
@@ -263,6 +264,12 @@ impl Store {
     fn _first_unit_at(&self, py: Python<'_>, topic: &str, queue_id: i32, offset: u64) -> PyResult<u64> {
         let Some(queue) = self.core.find_consume_queue(topic, queue_id) else { return Ok(0) };
         interruptible(py, || queue.first_unit_at(offset))
+    }
+
+    /// The offset of the log up to which a queue's messages are those of one that was removed.
+    fn _removed_up_to(&self, topic: &str, queue_id: i32) -> Option<u64> {
+        let queue = QueueRef { topic: topic.as_bytes(), queue_id };
+        self.core.config().removed_queues.last_of(queue).map(|last| last + 1)
     }
 
     /// For each of several times what :meth:`get_offset_in_queue_by_time` gives.
