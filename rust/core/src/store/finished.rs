@@ -7,7 +7,8 @@
 use hashbrown::HashMap;
 
 use super::Store;
-use super::prepare::{self, Checked};
+use super::admit::Checked;
+use super::prepare;
 use super::put::{FurtherQueues, PutRefusal, refused};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef, TopicQueueTable};
 use crate::commit_log::{Appended, NewRecord, QueueOffset, StoreTime, Wait};

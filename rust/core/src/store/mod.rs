@@ -3,6 +3,7 @@
 //! Nothing here starts a thread. What has to happen again and again (dispatch, flush, allocation)
 //! is a pass that the control plane calls. Source: `DefaultMessageStore`.
 
+mod admit;
 mod boundary;
 mod ended;
 mod finished;

@@ -1,32 +1,24 @@
-//! What is checked and rewritten of a message before the log takes it.
+//! What is rewritten and encoded of a message before the log takes it.
 //!
-//! Source: `DefaultMessageStore.checkStoreStatus`, `checkMessage`, `checkMessages`;
-//! `MessageExtEncoder`; the rewrite of delayed messages in `CommitLog.asyncPutMessage`.
+//! Source: `MessageExtEncoder`; the rewrite of delayed messages in `CommitLog.asyncPutMessage`.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::Store;
+use super::admit::{Checked, check_further_queues};
 use super::put::{BatchMessage, NewMessage, Properties, PutRefusal};
-use super::{Mode, Store};
-use crate::commit_log::scan::check_topic;
 use crate::commit_log::{NewRecord, QueueOffset, StoreTime};
 use crate::config::StoreConfig;
 use crate::dispatch::{
     SCHEDULE_TOPIC, TIMED_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, parse, split_java,
 };
-use crate::error::{Error, Result};
 use crate::format::batch::BatchItem;
 use crate::format::java_hash_map::JavaHashMap;
-use crate::format::java_string::utf16_len;
-use crate::format::message::{
-    self, END_FILE_MIN_BLANK_LENGTH, MAX_PROPERTIES_LENGTH, MAX_TOPIC_LENGTH, RecordFields,
-};
+use crate::format::message::{self, RecordFields};
 use crate::format::{properties, sys_flag};
-use crate::num;
 use crate::status::PutMessageStatus;
 
-/// An append that seems to take longer than this was not timed at all.
-const OS_PAGE_CACHE_BUSY_LIMIT_MS: i64 = 10_000_000;
 /// What a message gets that would have no properties while multi-dispatch is on: 4.9.3's start hangs
 /// on a record without any.
 const LEAST_PROPERTIES: &[u8] = b"WAIT\x01true";
@@ -34,103 +26,7 @@ const LEAST_PROPERTIES: &[u8] = b"WAIT\x01true";
 /// Most bytes of an offset as text, and the comma behind it.
 const OFFSET_SIZE: usize = 20;
 
-/// The outcome of a check.
-pub(super) type Checked<T> = Result<T, PutRefusal>;
-
 impl Store {
-    /// Source: `checkStoreStatus`.
-    pub(super) fn check_store_status(&self) -> Checked<()> {
-        let unavailable = |reason: Error| PutRefusal {
-            status: PutMessageStatus::ServiceNotAvailable,
-            append: None,
-            reason: Box::new(reason),
-            at: None,
-        };
-        self.check_open().map_err(unavailable)?;
-        if self.mode == Mode::Read {
-            return Err(unavailable(Error::ReadOnly { path: self.path().into() }));
-        }
-        if self.config.is_slave {
-            let status = PutMessageStatus::ServiceNotAvailable;
-            return Err(PutRefusal::new(
-                status,
-                "brokerRole",
-                "SLAVE",
-                "a slave takes messages from its master alone",
-            ));
-        }
-        if !self.flags.is_writeable() {
-            let status = PutMessageStatus::ServiceNotAvailable;
-            let bits = self.flags.bits();
-            return Err(PutRefusal::new(
-                status,
-                "runningFlags",
-                bits,
-                "the disk is full, or queues or index failed",
-            ));
-        }
-        self.ended.check_runs().map_err(unavailable)?;
-        let busy_ms = self.log.lock_time_ms();
-        if busy_ms > self.config.os_page_cache_busy_timeout_ms && busy_ms < OS_PAGE_CACHE_BUSY_LIMIT_MS {
-            let status = PutMessageStatus::OsPagecacheBusy;
-            return Err(PutRefusal::new(
-                status,
-                "osPageCacheBusyTimeOutMills",
-                self.config.os_page_cache_busy_timeout_ms,
-                format!("an append has been under way for {busy_ms} ms"),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Whether a topic can be put to, before anything is made for it. A refusal is a put that failed.
-    ///
-    /// # Errors
-    /// The refusal that a put to it gets.
-    pub fn admit_topic(&self, topic: &[u8]) -> Checked<()> {
-        self.check_put_topic(topic).inspect_err(|_| self.stats.put_failed())
-    }
-
-    /// Whether a message can be put to a topic. What is delivered of timed messages stands in theirs.
-    pub(super) fn check_put_topic(&self, topic: &[u8]) -> Checked<()> {
-        if topic == TIMED_TOPIC {
-            let reason = "messages come to this topic by their time of delivery alone";
-            return Err(PutRefusal::illegal("topic", String::from_utf8_lossy(topic), reason));
-        }
-        self.check_topic(topic)
-    }
-
-    /// Whether a topic can be stored.
-    pub(super) fn check_topic(&self, topic: &[u8]) -> Checked<()> {
-        if topic.len() > MAX_TOPIC_LENGTH {
-            let reason = format!(
-                "a topic has at most {MAX_TOPIC_LENGTH} bytes of UTF-8, this one has {}",
-                topic.len()
-            );
-            return Err(PutRefusal::illegal("topic", String::from_utf8_lossy(topic), reason));
-        }
-        check_topic(topic).map_err(|_| {
-            PutRefusal::illegal(
-                "topic",
-                String::from_utf8_lossy(topic),
-                "it becomes a folder's name and cannot be one",
-            )
-        })
-    }
-
-    /// Source: `checkMessage`.
-    pub(super) fn check_message(&self, message: &NewMessage<'_>) -> Checked<()> {
-        self.check_put_topic(message.topic)?;
-        if self.config.compat {
-            return Ok(());
-        }
-        if message.queue_id < 0 {
-            let reason = "the number of a queue is not negative";
-            return Err(PutRefusal::illegal("queue_id", message.queue_id, reason));
-        }
-        message.properties.check_separators()
-    }
-
     /// What is written for a message: a delayed one goes to the schedule topic, one of further
     /// queues gets their offsets under the lock. Its property string is appended to `encoded`.
     pub(super) fn prepare<'a>(
@@ -312,39 +208,6 @@ impl Store {
         self.config.enable_lmq && self.queues.lmq_count() > self.config.max_lmq_consume_queue_num
     }
 
-    /// Source: `MessageExtEncoder.encode`.
-    fn check_sizes(&self, fields: &RecordFields<'_>, added_later: usize) -> Checked<()> {
-        let properties_size = fields.properties_size() + added_later;
-        if properties_size > MAX_PROPERTIES_LENGTH {
-            let in_chars = std::str::from_utf8(fields.properties).map_or(0, utf16_len);
-            let status = if self.config.compat && in_chars <= MAX_PROPERTIES_LENGTH {
-                PutMessageStatus::PropertiesSizeExceeded
-            } else {
-                PutMessageStatus::MessageIllegal
-            };
-            let reason = format!("properties have at most {MAX_PROPERTIES_LENGTH} bytes");
-            return Err(PutRefusal::new(status, "properties", format!("{properties_size} bytes"), reason));
-        }
-        let size = fields.record_size();
-        if size > self.config.max_message_size as usize {
-            let reason = format!("the record has {size} bytes");
-            return Err(PutRefusal::illegal("maxMessageSize", self.config.max_message_size, reason));
-        }
-        Ok(())
-    }
-
-    /// A message that waits has a longer record once it is delivered, where its topic is longer than the one in
-    /// which it waits, or its properties are.
-    fn check_fits_file(&self, delivered: &RecordFields<'_>, added_later: usize) -> Checked<()> {
-        let size = delivered.record_size() + added_later;
-        let file_size = self.config.mapped_file_size_commit_log;
-        if num::offset(size + END_FILE_MIN_BLANK_LENGTH) <= file_size {
-            return Ok(());
-        }
-        let reason = format!("the record has {size} bytes when it is delivered, which fit no log file");
-        Err(PutRefusal::illegal("mappedFileSizeCommitLog", file_size, reason))
-    }
-
     /// Gives the merged properties of each message, and whether the put waits for the disk.
     pub(super) fn prepare_batch(&self, batch: &BatchMessage<'_>) -> Checked<(Vec<Vec<u8>>, bool)> {
         let shared = &batch.shared;
@@ -513,17 +376,6 @@ pub(super) fn waits(properties: &Properties<'_>) -> bool {
         _ => find(properties, properties::WAIT),
     };
     wait.is_none_or(|wait| wait.eq_ignore_ascii_case(b"true"))
-}
-
-/// Whether further queues can have folders: those that cannot would be passed over.
-fn check_further_queues(names: &[&[u8]]) -> Checked<()> {
-    match names.iter().find(|name| !name.is_empty() && check_topic(name).is_err()) {
-        None => Ok(()),
-        Some(name) => {
-            let reason = "it becomes a folder's name and cannot be one";
-            Err(PutRefusal::illegal("INNER_MULTI_DISPATCH", String::from_utf8_lossy(name), reason))
-        }
-    }
 }
 
 /// Bytes that the properties of a message have more, at the most, once it does not wait in its topic any more: its

@@ -7,7 +7,8 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use super::Store;
-use super::prepare::{Checked, Prepared, fields};
+use super::admit::Checked;
+use super::prepare::{Prepared, fields};
 use crate::commit_log::topic_queue::{QueueRef, TopicQueueTable};
 use crate::commit_log::{AppendRefusal, Appended, NewRecord, QueueOffset, StoreTime, Wait, Waited};
 use crate::config::StoreConfig;

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::time::Instant;
 
 use super::Store;
-use super::prepare::{Checked, Prepared, waits};
+use super::admit::Checked;
+use super::prepare::{Prepared, waits};
 use super::put::{NewMessage, PutRefusal, PutStep, size_of_all};
 use crate::commit_log::{AppendRefusal, Appended, Wait};
 
