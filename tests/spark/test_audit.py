@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 import struct
 import sys
 from collections import Counter
@@ -263,6 +264,10 @@ def test_the_command(spark: SparkSession, whole: Path, tmp_path: Path) -> None:
     call = CliRunner().invoke(main, ["spark", "audit", str(whole), str(broken), *options, "--table"])
     assert call.exit_code == 1
     assert "unit_missing" in call.output
+    _, told = call.stdout.split(f"\n{broken}\n")
+    assert f"\n{MEANINGS['unit_missing'].title}: 1\n" in told
+    assert re.search(r"^    \S+, queue [0-9]+, offset [0-9]+; log at [0-9]+: there is no unit$", told, re.MULTILINE)
+    assert f"\n{whole}\n" not in call.stdout
 
 
 def test_the_page_is_refused_before_anything_is_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

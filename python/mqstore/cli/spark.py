@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from mqstore.cli.findings import tell_findings
 from mqstore.cli.reader_call import FROM_TIME_HELP, OFFSET, OPTION_HELP, TIME, ReaderCall, WholeNumber, reader_call
-from mqstore.cli.shown import one_line
+from mqstore.cli.shown import one_line, printable
 from mqstore.cli.store_call import StoreCall, conf_option, print_lines
 
 __all__ = ["spark"]
@@ -126,6 +127,10 @@ def audit(
         )
         counts = [(each.store, kind, count) for each in done.stores for kind, count in each.counts.items()]
         call.show({"store": store, "finding": kind, "count": count} for store, kind, count in counts)
+        for each in done.stores:
+            if each.counts:
+                click.echo(f"\n{printable(each.store)}")
+                tell_findings(each, (finding for finding in done.findings if finding.store == each.store))
     # Last, so that what took hours to find is told even where the page can't be written.
     if html is not None:
         Path(html).write_text(done.to_html(), encoding="utf-8")

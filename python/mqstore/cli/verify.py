@@ -1,45 +1,16 @@
 """``mqstore verify``."""
 
 import sys
-from collections import defaultdict
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from mqstore.cli.findings import tell_findings
 from mqstore.cli.reader_call import ReaderCall, reader_call
-from mqstore.cli.shown import printable
-from mqstore.verify.findings import Finding, StoreAudit
-from mqstore.verify.meanings import LOOK, MEANINGS, Meaning
 from mqstore.verify.verify import verify as run
 
 __all__ = ["verify"]
-
-_EXAMPLES = 5
-
-
-def _tell(audit: StoreAudit, findings: list[Finding]) -> None:
-    """What is wrong in a person's words: where, what it means, what to do."""
-    by_kind: dict[str, list[Finding]] = defaultdict(list)
-    for finding in findings:
-        by_kind[finding.kind].append(finding)
-    for kind, count in audit.counts.items():
-        meaning = MEANINGS.get(kind, Meaning(kind, "", LOOK))
-        click.echo(f"\n{meaning.title}: {count:,}")
-        click.echo(f"  {meaning.means} {meaning.to_do}")
-        for finding in by_kind[kind][:_EXAMPLES]:
-            click.echo(printable(f"    {_place(finding)}: {finding.detail}"))
-        if count > _EXAMPLES:
-            click.echo(f"    and {count - _EXAMPLES:,} more")
-
-
-def _place(finding: Finding) -> str:
-    parts = []
-    if finding.topic is not None:
-        parts.append(f"{finding.topic}, queue {finding.queue_id}, offset {finding.queue_offset}")
-    if finding.phy_offset is not None:
-        parts.append(f"log at {finding.phy_offset}")
-    return "; ".join(parts) or finding.path
 
 
 @click.command
@@ -73,6 +44,6 @@ def verify(call: ReaderCall) -> None:
             f"{audit.record_count:,} messages, {audit.unit_count:,} places in {audit.queue_count:,} queues, "
             f"{audit.entry_count:,} index entries: " + ("all is well" if audit.is_whole else "not all is well")
         )
-        _tell(audit, findings)
+        tell_findings(audit, findings)
     if not audit.is_whole:
         sys.exit(1)
