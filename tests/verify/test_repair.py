@@ -265,6 +265,24 @@ def test_the_commands(store: tuple[Path, list[int]], tmp_path: Path) -> None:
     check_repaired(tmp_path / "whole", offsets, {100})
 
 
+@pytest.mark.parametrize("was_closed", [False, True])
+def test_a_check_says_that_a_store_was_not_closed(store: tuple[Path, list[int]], *, was_closed: bool) -> None:
+    """What is missing at the ends then is made by the next opening."""
+    path, _ = store
+    queue = path / "consumequeue" / "t" / "0"
+    with max(file for file in queue.iterdir() if any(file.read_bytes())).open("r+b") as file:
+        file.seek(len(file.read().rstrip(b"\0")) // 20 * 20 - 20)
+        file.write(bytes(40))
+    if not was_closed:
+        (path / "abort").touch()
+    for given in ("--json", "--table"):
+        done = subprocess.run(
+            [*mqstore_command("verify", path, SMALL_FILES), given], capture_output=True, encoding="utf-8", check=False
+        )
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"{path} was not closed: the next opening") == (not was_closed)
+
+
 def run_and_fail(command: str, directory: Path, options: dict[str, Any], *given: str) -> list[str]:
     """Runs a command that has to end with 1, and gives the lines it printed."""
     done = subprocess.run(

@@ -2,16 +2,34 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from pathlib import Path
 
 import click
 
+from mqstore import _native
 from mqstore.cli.shown import printable
 from mqstore.verify.findings import Finding, StoreAudit
 from mqstore.verify.meanings import LOOK, MEANINGS, Meaning
 
-__all__ = ["tell_findings"]
+__all__ = ["tell_findings", "tell_of_crash"]
+
+_MADE_WHEN_OPENED = frozenset({"unit_missing", "key_missing"})
 
 _EXAMPLES = 5
+
+
+def tell_of_crash(audit: StoreAudit) -> None:
+    """Says on standard error that what is missing is made by the next opening, where the store was not closed."""
+    store = Path(audit.store)
+    was_left = (store / "abort").exists() and _native.locked_by(store / "lock", store / "mqstore") is None
+    if was_left and not _MADE_WHEN_OPENED.isdisjoint(audit.counts):
+        click.echo(
+            printable(
+                f"{store} was not closed: the next opening, by a broker or by mqstore recover, adds to queues and "
+                "index what is missing at their ends. Check it again behind that, before anything is repaired."
+            ),
+            err=True,
+        )
 
 
 def tell_findings(audit: StoreAudit, findings: Iterable[Finding]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from mqstore.cli.findings import tell_findings
+from mqstore.cli.findings import tell_findings, tell_of_crash
 from mqstore.cli.reader_call import FROM_TIME_HELP, OFFSET, OPTION_HELP, TIME, ReaderCall, WholeNumber, reader_call
 from mqstore.cli.shown import one_line, printable
 from mqstore.cli.store_call import StoreCall, conf_option, print_lines
@@ -131,6 +131,8 @@ def audit(
             if each.counts:
                 click.echo(f"\n{printable(each.store)}")
                 tell_findings(each, (finding for finding in done.findings if finding.store == each.store))
+    for each in done.stores:
+        tell_of_crash(each)
     # Last, so that what took hours to find is told even where the page can't be written.
     if html is not None:
         Path(html).write_text(done.to_html(), encoding="utf-8")

@@ -6,7 +6,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from mqstore.cli.findings import tell_findings
+from mqstore.cli.findings import tell_findings, tell_of_crash
 from mqstore.cli.reader_call import ReaderCall, reader_call
 from mqstore.verify.verify import verify as run
 
@@ -46,4 +46,5 @@ def verify(call: ReaderCall) -> None:
         )
         tell_findings(audit, findings)
     if not audit.is_whole:
+        tell_of_crash(audit)
         sys.exit(1)
