@@ -1,5 +1,6 @@
 """Options: names, values, broker.conf."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,17 @@ def test_values_that_the_engine_does_not_take_are_refused_by_name(tmp_path: Path
         mqstore.open(tmp_path / "store", "rw", **given)
     assert snake_case(raised.value.option) == snake_case(name)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("value", [10**30, -1, 1e400, "1e400", "9" * 30, "0.9", 0.9, "", "-5"])
+@pytest.mark.parametrize(("name", "most"), [("maxMessageSize", 2**31 - 1), ("transactionTimeOut", 2**63 - 1)])
+def test_a_number_out_of_bounds_is_told_with_them(name: str, most: int, value: object) -> None:
+    with pytest.raises(mqstore.OptionError) as raised:
+        StoreOptions.of("p", {name: value})
+    name, given, told = re.fullmatch(r"option (\w+)=(.*): (.*)", str(raised.value)).groups()  # type: ignore[union-attr]
+    assert (snake_case(name), given) == (snake_case(name), str(value))
+    assert "from 0" in told or "not negative" in told
+    assert str(most) in told
 
 
 def test_a_broker_of_which_only_the_name_is_known_can_be_told_the_address(tmp_path: Path) -> None:

@@ -318,7 +318,7 @@ class StoreOptions:
         self._check_hosts()
         for name in _PERCENTAGES:
             if getattr(self, name) > _ALL_PERCENT:
-                raise bad_option(name, getattr(self, name), "it is a percentage")
+                raise bad_option(name, getattr(self, name), f"it is a percentage, at most {_ALL_PERCENT}")
         warning, forcibly = self.disk_space_warning_level_ratio, self.disk_space_clean_forcibly_ratio
         if self.clean_file_forcibly_enable and warning < forcibly:
             reason = (
@@ -416,12 +416,14 @@ class StoreOptions:
         return EngineOptions(**shared)
 
 
+def _most(name: str) -> int:
+    """The largest number that an option can be."""
+    return _MAX_LONG if snake_case(name) in _LONGS else _MAX_INT
+
+
 def _check_number(name: str, value: int) -> None:
-    if value < 0:
-        raise bad_option(name, value, "it is not negative")
-    most = _MAX_LONG if name in _LONGS else _MAX_INT
-    if value > most:
-        raise bad_option(name, value, f"it is at most {most}")
+    if not 0 <= value <= _most(name):
+        raise bad_option(name, value, f"it is not negative, and at most {_most(name)}")
 
 
 def _paths(given: str) -> list[str]:
@@ -437,6 +439,8 @@ def _convert(name: str, value: object, kind: Any) -> object:
         return value.lower() == "true"
     if kind is int and isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,19}", value.strip()):
         return int(value)
+    if kind is int and isinstance(value, str | float):
+        raise bad_option(name, value, f"expected int from 0 to {_most(name)}")
     if kind is str and isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):

@@ -108,6 +108,40 @@ def test_the_command_names_the_line(tmp_path: Path, line: str) -> None:
         assert store.get_max_offset_in_queue("t", 0) == 1
 
 
+@pytest.mark.parametrize(
+    ("command", "line", "told"),
+    [
+        (
+            put_lines,
+            {"topic": "t", "queueId": 1 << 31},
+            "queueId: expected a whole number from -2147483648 to 2147483647",
+        ),
+        (put_lines, {"topic": "t", "bornTimestamp": 10**30}, "bornTimestamp: .* to 9223372036854775807, found 10{30}"),
+        (put_lines, {"topic": "t", "batch": [{"flag": -1 - (1 << 31)}]}, "flag: .*, found -2147483649"),
+        (
+            answer_lines,
+            {"op": "get", "topic": "t", "offset": 1 << 63, "maxMsgNums": 1},
+            "offset: .*, found 9223372036854775808",
+        ),
+    ],
+)
+def test_a_number_out_of_bounds_is_told_with_them(
+    open_for_all: mqstore.MessageStore, command: Command, line: object, told: str
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        list(command(open_for_all, [json.dumps(line)]))
+
+
+def test_a_batch_of_properties_that_are_too_long_is_refused_as_other_messages_are(
+    open_for_all: mqstore.MessageStore,
+) -> None:
+    long = {"topic": "t", "batch": [{"properties": {"p": "x" * 40_000}}]}
+    answers = put_lines(open_for_all, [json.dumps(long), json.dumps({"topic": "t"})])
+    assert [json.loads(answer)["status"] for answer in answers] == ["MESSAGE_ILLEGAL", "PUT_OK"]
+    with pytest.raises(mqstore.MessageIllegalError, match=r"option properties=40007 bytes: .* at most 32767 bytes"):
+        open_for_all.put_messages(mqstore.MessageExtBatch(topic="t", messages=[(b"", 0, {"long": "x" * 40_002})]))
+
+
 @pytest.mark.parametrize("subscription", [5, True, ["TagA"], {"tags": "TagA"}])
 def test_a_subscription_that_is_no_text_is_told_as_what_it_is(tmp_path: Path, subscription: object) -> None:
     with mqstore.open(tmp_path / "store", "rw", **SMALL) as store:

@@ -28,6 +28,9 @@ _EXPECTED = MappingProxyType(
     {bool: "true or false", dict: "an object", int: "a whole number", list: "an array", str: "text"}
 )
 
+_INTS = frozenset({"delayTimeLevel", "flag", "maxMsgNums", "maxNum", "queueId", "reconsumeTimes", "sysFlag"})
+"""Numbers that are an ``int`` in RocketMQ; the others are a ``long``."""
+
 _Value = TypeVar("_Value", bool, dict[str, Any], int, list[object], str)
 _Default = TypeVar("_Default")
 
@@ -50,6 +53,9 @@ def _checked(name: str, value: object, kind: type[_Value]) -> _Value:
     # To Python true and false are numbers too.
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise ValueError(f"{name}: expected {_EXPECTED[kind]}, found {_line(value)}")
+    bits = 31 if name in _INTS else 63
+    if isinstance(value, int) and not -(1 << bits) <= value < 1 << bits:
+        raise ValueError(f"{name}: expected a whole number from {-(1 << bits)} to {(1 << bits) - 1}, found {value}")
     return value
 
 

@@ -195,8 +195,8 @@ class MessageStore(StoreOperations):
         """Puts a batch: in one file, visible at once or not at all. Source: ``putMessages``.
 
         Raises:
-            ValueError: a message's properties are longer than a batch's encoding allows.
-            MessageIllegalError: a separator stands in them, or a name is empty; not with ``compat``.
+            MessageIllegalError: a message's properties are longer than a batch's encoding allows. A separator stands in
+                them, or a name is empty; not with ``compat``.
         """
         messages = [(body, flag, dict(given)) for body, flag, given in batch.messages]
         body = _native.encode_messages(messages, self.compat)

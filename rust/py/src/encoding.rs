@@ -2,7 +2,6 @@
 
 use mqstore_core::format::batch::BatchItem;
 use mqstore_core::format::java_hash_map::JavaHashMap;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arguments::{Body, GivenProperties};
@@ -24,10 +23,8 @@ pub fn encode_messages(
         let encoded = properties.encode();
         let item = BatchItem { flag: *flag, body: body.as_slice(), properties: &encoded };
         if !item.write(&mut out) {
-            return Err(PyValueError::new_err(format!(
-                "properties of a message in a batch have at most 32767 bytes, found {}",
-                encoded.len()
-            )));
+            let reason = "those of a message in a batch have at most 32767 bytes";
+            return Err(errors::illegal(py, "properties", format!("{} bytes", encoded.len()), reason));
         }
     }
     Ok(out)

@@ -122,6 +122,13 @@ pub fn refusal_to_py(py: Python<'_>, refusal: &PutRefusal) -> PyErr {
     refused(py, refusal, &refusal.reason.to_string(), &[])
 }
 
+/// The exception for a message that is none, before a store is asked.
+pub fn illegal(py: Python<'_>, option: &'static str, value: String, reason: &str) -> PyErr {
+    let reason = Box::new(Error::Option { option, value, reason: reason.into() });
+    let status = PutMessageStatus::MessageIllegal;
+    refusal_to_py(py, &PutRefusal { status, append: None, reason, at: None })
+}
+
 /// The exception for a row whose put was refused.
 pub fn refused_row(py: Python<'_>, row: u64, refusal: &PutRefusal) -> PyErr {
     refused(py, refusal, &format!("row {row}: {}", refusal.reason), &[("row", value(py, row))])
