@@ -686,7 +686,8 @@ class Store:
         Args:
             records: Messages of a store, or the bytes of their records. The bytes of a blank, which ends
                 a file, let the next record begin one: so the records of a log give that log again.
-            keep_times: Whether they keep their store times.
+            keep_times: Whether they keep their store times. One that is more than a minute ahead of the clock is told
+                as a warning of ``logging``: what is put behind it gets that time too, until the clock has come there.
             store_host: Where they are stored; they keep their own by default.
 
         Raises:

@@ -1,9 +1,10 @@
 """Finished records brought from one store into another."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import mqstore
@@ -52,6 +53,42 @@ def test_appending_waits_for_the_disk_where_a_put_would(source: MessageStore, tm
         for _ in range(20):
             target.append_records(list(source.select()))
             assert target.get_flushed_where() == target.get_max_phy_offset()
+
+
+def test_a_time_ahead_of_the_clock_is_kept_and_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    now_ms = 1_780_000_000_000
+    with mqstore.open(tmp_path / "source", "rw", clock=lambda: now_ms) as source:
+        source.put("t", b"on time", queue_id=0)
+        now_ms += 60_000
+        source.put("t", b"a minute", queue_id=0)
+        now_ms += 1
+        source.put("t", b"ahead", queue_id=0)
+        source.put("t", b"ahead as well", queue_id=0)
+        records = list(source.select())
+        now_ms -= 60_001
+        encoded = bytes(source.get_commit_log_data(0))[: source.get_max_phy_offset()]
+        places = pa.table(
+            {"commit_log_offset": pa.array([message.commit_log_offset for message in records], pa.int64())}
+        )
+        ways: dict[str, Callable[[MessageStore, bool], object]] = {
+            "records": lambda store, keep: store.append_records(records, keep_times=keep),
+            "encoded": lambda store, keep: store._append_encoded(encoded, keep, keep_offsets=False),
+            "from": lambda store, keep: store._append_from(source, places, None, keep),
+        }
+        for name, append in ways.items():
+            for compat in (False, True):
+                with mqstore.open(tmp_path / f"{name} {compat}", "rw", clock=lambda: now_ms, compat=compat) as target:
+                    append(target, False)
+                    assert caplog.messages == []
+                    append(target, True)
+                    append(target, True)
+                    assert target.put("t", b"behind").store_timestamp == now_ms + (0 if compat else 60_001)
+                    third = target.topic("t").queue(0)[6]
+                    if not compat:
+                        (told,) = caplog.messages
+                        assert f"the message at {third.commit_log_offset} of the log" in told
+                        assert f"{now_ms + 60_001}, that is 60 s ahead" in told
+                    caplog.clear()
 
 
 def test_a_blank_ends_the_file(source: MessageStore, tmp_path: Path) -> None:

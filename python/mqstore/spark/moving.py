@@ -184,7 +184,7 @@ def import_messages(
         source: The folder that was exported to.
         store: The folder of the store, which may be new.
         keep_offsets: Keep the messages' offsets in their queues; renumbered by default.
-        keep_times: Keep their store times.
+        keep_times: Keep their store times; those ahead of the clock too, as :meth:`MessageStore.append_records` says.
         where: A SQL expression over the columns that holds.
         spark: The session; :func:`mqstore.spark.spark_session` by default.
         staging: A folder that executors and this process share; by default a temporary one beside the

@@ -57,8 +57,6 @@ class MessageStore(StoreOperations):
     Any number of threads may use it. It is a context manager: leaving the block closes it.
     """
 
-    compat: bool
-    """Whether it gives 4.9.3's answers where the two differ visibly."""
     store_host: str
     """Where messages that are put here are stored."""
 

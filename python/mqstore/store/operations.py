@@ -3,6 +3,7 @@
 ``docs/operations.md`` has all operations, one by one.
 """
 
+import logging
 from typing import TYPE_CHECKING
 
 from mqstore.options import check_address
@@ -17,12 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["StoreOperations"]
 
+_log = logging.getLogger("mqstore")
 _OS_PAGE_CACHE_BUSY_LIMIT_MS = 10_000_000
 """An append that seems to take longer was not timed at all."""
 
 
 class StoreOperations(LifeCycle):
     """What is asked of a running store, and what is told to it."""
+
+    compat: bool
+    """Whether it gives 4.9.3's answers where the two differ visibly."""
+    _has_told_time_ahead = False
 
     def _stats_service(self) -> "StoreStatsService | None":
         """The service that notes the counters, where it runs."""
@@ -31,6 +37,21 @@ class StoreOperations(LifeCycle):
     def _schedule_service(self) -> "ScheduleMessageService | None":
         """The service that delivers delayed messages, where it runs."""
         raise NotImplementedError
+
+    def _on_time_ahead(self, commit_log_offset: int, store_timestamp: int) -> None:
+        """Tells of the first message that was appended with a store time that the clock is far from."""
+        if self.compat or self._has_told_time_ahead:
+            return
+        self._has_told_time_ahead = True
+        ahead_s = (store_timestamp - self.now()) // 1000
+        _log.warning(
+            "%s: the message at %d of the log keeps a store time, %d, that is %d s ahead of the clock. What is put "
+            "behind it gets that time too until the clock has come there, and is kept and found by it.",
+            self.path,
+            commit_log_offset,
+            store_timestamp,
+            ahead_s,
+        )
 
     def update_ha_master_address(self, address: str) -> None:
         """Lets a slave follow another master. Source: ``updateHaMasterAddress``.

@@ -50,29 +50,27 @@ fn split(bytes: &[u8]) -> Vec<&[u8]> {
 impl Store {
     /// Appends finished records that follow each other in one piece of bytes; gives how many.
     fn _append_encoded(
-        &self,
-        py: Python<'_>,
+        slf: &Bound<'_, Self>,
         encoded: PyBackedBytes,
         keep_times: bool,
         keep_offsets: bool,
     ) -> PyResult<usize> {
         let how = Finishing { keep_times, keep_offsets, ..Finishing::default() };
         let mut done = Vec::new();
-        let outcome = py.detach(|| self.core.append_records(&split(&encoded), &how, &mut done));
-        outcome.map_err(|refusal| errors::refusal_to_py(py, &refusal))?;
+        Self::append_finished(slf, &split(&encoded), &how, &mut done)?;
         Ok(done.len())
     }
 
     /// Appends the records that stand at offsets of another store's log: a column `commit_log_offset`.
     /// Gives how many.
     fn _append_from(
-        &self,
-        py: Python<'_>,
+        slf: &Bound<'_, Self>,
         source: &Self,
         offsets: ArrowStream,
         topic: Option<&str>,
         keep_times: bool,
     ) -> PyResult<usize> {
+        let py = slf.py();
         let how = Finishing { keep_times, topic: topic.map(str::as_bytes), ..Finishing::default() };
         let mut count = 0;
         let mut stream = offsets.0;
@@ -81,7 +79,7 @@ impl Store {
             let offsets =
                 py.detach(|| arrow::offsets_of(&batch)).map_err(|fault| errors::batch_error(py, &fault))?;
             for part in offsets.chunks(OFFSETS_AT_ONCE) {
-                count += self.append_part(py, source, part, &how)?;
+                count += Self::append_part(slf, source, part, &how)?;
             }
         }
         Ok(count)
@@ -90,20 +88,18 @@ impl Store {
 
 impl Store {
     fn append_part(
-        &self,
-        py: Python<'_>,
+        slf: &Bound<'_, Self>,
         source: &Self,
         offsets: &[u64],
         how: &Finishing<'_>,
     ) -> PyResult<usize> {
-        let records = detached(py, || {
+        let records = detached(slf.py(), || {
             let record = |&offset: &u64| source.core.record_at(offset).transpose();
             offsets.iter().filter_map(record).collect::<Result<Vec<_>, _>>()
         })?;
         let bytes: Vec<&[u8]> = records.iter().map(|record| &**record).collect();
         let mut done = Vec::new();
-        let outcome = py.detach(|| self.core.append_records(&bytes, how, &mut done));
-        outcome.map_err(|refusal| errors::refusal_to_py(py, &refusal))?;
+        Self::append_finished(slf, &bytes, how, &mut done)?;
         Ok(done.len())
     }
 }
