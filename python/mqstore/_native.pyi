@@ -1077,8 +1077,8 @@ def encode_messages(
     """A client's encoding of a batch: body, flag and properties of each message.
 
     Raises:
-        ValueError: a message's properties are longer than it allows.
-        MessageIllegalError: a separator stands in them, or a name is empty; not with ``compat``.
+        MessageIllegalError: a message's properties are longer than it allows. A separator stands in them, or a name is
+            empty; not with ``compat``.
     """
 
 def properties_to_bytes(properties: Mapping[str, str] | str | bytes) -> bytes:

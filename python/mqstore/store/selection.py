@@ -171,7 +171,11 @@ class Selection:
             yield chunk
 
     def count(self) -> int:
-        """How many messages are selected. With topics and times alone the log is not read for it."""
+        """How many messages are selected.
+
+        With topics and times alone the log is not read for it: a message counts by those around it, also one whose own
+        time was damaged, or that is damaged otherwise, and that going through the selection leaves out.
+        """
         return self.store._count(self._spec())
 
     def first(self) -> Message | None:
