@@ -103,6 +103,17 @@ def test_du_shows_parts_and_topics(path: Path) -> None:
     assert parts["consumequeue"]["files"] == 3
     topics = {row["topic"]: row["messages"] for row in rows("du", path, "--topics")}
     assert topics == {"orders": 30, "主题": 10}
+    with mqstore.open(path, **OPTIONS) as store:
+        sizes = {topic: sum(message.store_size for message in store.select(topic)) for topic in topics}
+    assert [(row["topic"], row["size"]) for row in rows("du", path, "--topics")] == list(sizes.items())
+
+
+def test_what_topics_take_is_found_without_the_log(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log of terabytes would take hours to read."""
+    monkeypatch.setattr(mqstore.MessageStore, "select", None)
+    assert {row["topic"]: row["messages"] for row in rows("du", path, "--topics")} == {"orders": 30, "主题": 10}
+    mqstore.open(tmp_path / "empty", "rw", **OPTIONS).close()
+    assert run("du", tmp_path / "empty", "--topics", *SMALL).exit_code == 3
 
 
 def test_tables_are_for_people(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

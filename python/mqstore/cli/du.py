@@ -1,13 +1,10 @@
 """``mqstore du``."""
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 import mqstore
 from mqstore.cli.reader_call import ReaderCall, reader_call
@@ -53,30 +50,23 @@ def _remote_part_rows(ranges: ByteRanges) -> Iterator[dict[str, object]]:
         yield {"part": part, "files": len(sizes), "size": sum(sizes), "on disk": None}
 
 
-def _topic_rows(store: mqstore.MessageStore, *, with_bar: bool) -> Iterator[dict[str, object]]:
-    """What each topic takes of the log."""
-    totals: dict[str, list[int]] = {}
-    first, end = max(store.get_min_phy_offset(), 0), store.get_max_phy_offset()
-    columns = (TextColumn("reading the log"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(file=sys.stderr), disable=not with_bar, transient=True) as progress:
-        task = progress.add_task("", total=end - first)
-        for chunk in store.select().chunks():
-            for message in chunk:
-                total = totals.setdefault(message.topic, [0, 0])
-                total[0] += 1
-                total[1] += message.store_size
-            progress.update(task, completed=chunk[-1].commit_log_offset - first)
-    for topic, (messages, size) in sorted(totals.items(), key=lambda item: -item[1][1]):
-        yield {"topic": topic, "messages": messages, "size": size}
+def _topic_rows(store: mqstore.MessageStore) -> Iterator[dict[str, object]]:
+    """What each topic takes of the log, the largest first."""
+    for usage in sorted(store.topic_usage(), key=lambda usage: -usage.log_size):
+        if usage.message_count:
+            yield {"topic": usage.topic, "messages": usage.message_count, "size": usage.log_size}
 
 
 @click.command
 @reader_call
-@click.option("--topics", is_flag=True, help="What each topic takes of the log, which reads all of it.")
+@click.option("--topics", is_flag=True, help="What each topic takes of the log instead.")
 def du(call: ReaderCall, *, topics: bool) -> None:
-    """Show what takes the space: the parts of the store, or its topics."""
+    """Show what takes the space: the parts of the store, or its topics.
+
+    A topic takes what the messages in its queues take. One that was put to further queues counts for each of them.
+    """
     with call.open() as store:
         if topics:
-            call.end_if_nothing(call.show(_topic_rows(store, with_bar=sys.stderr.isatty())))
+            call.end_if_nothing(call.show(_topic_rows(store)))
         else:
             call.show(_part_rows(store) if store._ranges is None else _remote_part_rows(store._ranges))
