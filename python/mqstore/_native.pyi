@@ -985,6 +985,8 @@ class Store:
         """Raises `StoreChangedError` where there is such an offset."""
     def _openings_seen(self) -> int:
         """How many openings of the store by writers it has seen."""
+    def _log_unchanged_since(self, openings: int) -> int:
+        """Up to where the log is as it was when so many openings had been seen: behind there it may have been cut."""
     def _changes(self) -> int:
         """How often what a reader has has changed otherwise than by growing.
 

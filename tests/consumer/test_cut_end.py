@@ -193,6 +193,43 @@ def test_the_file_of_a_consumer_that_is_open_is_its_own(open_store: Opener) -> N
         assert offsets_in(path)["t@g"]["0"] == END + 10
 
 
+@pytest.mark.parametrize("body", ["", "read, and larger than what comes", "what comes is larger than what was read"])
+@pytest.mark.parametrize("model", ["clustering", "broadcasting"])
+def test_a_consumer_that_looks_once_the_queue_has_come_as_far_again_misses_nothing(
+    open_store: Opener, body: str, model: str
+) -> None:
+    store = open_store()
+    put(store, "read, and larger than what comes", 10)
+    with open_store(mode="r") as reader:
+        with reader.consumer("g", "t", from_where="first", message_model=model, timeout=0.05) as consumer:
+            assert len(list(consumer)) == 10
+            cut(store)
+            store = reopened(open_store)
+            new = put(store, body, 10)
+            reader.refresh()
+            assert [bytes(message.body) for message in consumer] == new
+        assert read(reader, message_model=model) == []
+
+
+@pytest.mark.parametrize("looks", [False, True])
+@pytest.mark.parametrize("model", ["clustering", "broadcasting"])
+def test_a_consumer_that_ends_before_it_looks_writes_nothing_that_is_gone(
+    open_store: Opener, model: str, *, looks: bool
+) -> None:
+    store = open_store()
+    old = put(store, "read, and larger than what comes", 10)
+    with open_store(mode="r") as reader:
+        consumer = reader.consumer("g", "t", from_where="first", message_model=model, timeout=0.05)
+        assert [bytes(message.body) for message in consumer] == old
+        cut(store)
+        store = reopened(open_store)
+        new = put(store, "", 10)
+        if looks:
+            reader.refresh()
+        consumer.close()
+        assert read(reader, message_model=model) == new
+
+
 @pytest.mark.parametrize("is_known", [False, True])
 def test_a_queue_that_was_removed_is_given_from_its_begin(open_store: Opener, *, is_known: bool) -> None:
     store = open_store()

@@ -101,6 +101,28 @@ def test_a_follower_goes_on_where_a_log_was_cut(open_store: Opener, tmp_path: Pa
     assert [bytes(message.body) for message in follower.take()] == [b"a", b"b"]
 
 
+@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("size", [0, 10, 100])
+def test_a_follower_that_looks_once_the_queue_has_come_as_far_again_misses_nothing(
+    open_store: Opener, tmp_path: Path, count: int, size: int
+) -> None:
+    writer = open_store()
+    puts = [writer.put("t", bytes(10), queue_id=0) for _ in range(10)]
+    reader = open_store(mode="r")
+    follower = Follower(reader.topic("t").queue(0), 0)
+    assert len(follower.take()) == 10
+    writer.close()
+    with (tmp_path / "store" / "commitlog" / f"{0:020}").open("r+b") as log:
+        log.seek((puts[7].wrote_offset or 0) + 4)
+        log.write(b"\0")
+    writer = open_store(on_damage="truncate")
+    writer.put_many("t", [bytes(size)] * count, queue_id=0)
+    reader.refresh()
+    assert follower.is_wanted(reader.get_max_offset_in_queue("t", 0))
+    assert [message.queue_offset for message in follower.take()] == list(range(7, 7 + count))
+    assert not follower.is_wanted(7 + count)
+
+
 def test_a_follower_of_a_queue_whose_first_message_is_the_logs(open_store: Opener) -> None:
     store = open_store()
     store.put("t", b"old", queue_id=0)

@@ -439,7 +439,7 @@ class Consumer:
 
     def _done(self, queue: ProcessQueue, place: Place) -> None:
         queue.done(place)
-        self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset)
+        self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset, queue.openings)
         self._rebalance.release_if_free(queue)
 
     def _is_to_come_again_here(self, queue: ProcessQueue, place: Place, message: Message) -> bool:

@@ -175,11 +175,12 @@ class ConsumerManager:
         """Where a consumer's offsets are kept."""
         write, folder = self._write_offsets, self.folder(settings.group)
         if not settings.is_clustering:
-            return LocalOffsetStore(folder / "broadcast" / f"{settings.consumer_id}.json", settings.group, write)
+            path = folder / "broadcast" / f"{settings.consumer_id}.json"
+            return LocalOffsetStore(path, settings.group, write, self._store)
         shared = folder / "consumerOffset.json"
         if self._mode == "rw":
             return BrokerOffsetStore(self.offsets, settings.group, shared, write)
-        return FileOffsetStore(shared, settings.group, write, self._config("consumerOffset.json"))
+        return FileOffsetStore(shared, settings.group, write, self._config("consumerOffset.json"), self._store)
 
     def group(self, name: str) -> SubscriptionGroupConfig:
         """A group; one that is new is made where the store is open for writing."""

@@ -9,11 +9,14 @@ Source: ``RemoteBrokerOffsetStore``, ``LocalFileOffsetStore``.
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from mqstore.consumer.membership import FileLock
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
-from mqstore.store.read_offset import NO_OFFSET, ReadOffset
+from mqstore.store.read_offset import NO_OFFSET, ReadOffset, log_end_behind, offset_in_queue
+
+if TYPE_CHECKING:
+    from mqstore.store.message_store import MessageStore
 
 __all__ = [
     "BrokerOffsetStore",
@@ -34,8 +37,8 @@ class OffsetStore(Protocol):
     def read_offsets(self, topic: str, queue_id: int) -> list[ReadOffset]:
         """The offsets that the group has of a queue, of which the furthest counts that is one of this queue."""
 
-    def update_offset(self, topic: str, queue_id: int, read: ReadOffset) -> None:
-        """Sets an offset in memory."""
+    def update_offset(self, topic: str, queue_id: int, read: ReadOffset, openings: int) -> None:
+        """Sets an offset in memory; ``openings`` by writers had been seen when it was read so far."""
 
     def persist(self) -> None:
         """Writes what was set."""
@@ -53,30 +56,51 @@ def shared_offsets(path: Path, write: Write) -> Iterator[ConsumerOffsetManager]:
         yield ConsumerOffsetManager(path, write)
 
 
+_Changed: TypeAlias = dict[tuple[str, int], tuple[ReadOffset, int]]
+"""What was set by topic and queue, and how many openings by writers had been seen then."""
+
+
+def _as_it_is_now(store: "MessageStore", changed: _Changed) -> Iterator[tuple[str, int, ReadOffset]]:
+    """Offsets to be written, where a writer may have come that has cut the log.
+
+    It sets back who is further than the queues go, and is not to find that written again: who reads beside it looks
+    whether there is one, where that cannot write just now or would write behind this.
+    """
+    if store.mode == "r":
+        store.refresh()
+    seen = store._openings_seen()
+    for (topic, queue_id), (read, openings) in changed.items():
+        offset = read.offset if openings == seen else offset_in_queue(store, topic, queue_id, read, openings)
+        is_same = offset == read.offset
+        yield topic, queue_id, read if is_same else ReadOffset(offset, log_end_behind(store, topic, queue_id, offset))
+
+
 class FileOffsetStore:
     """Offsets in a file that the members of a group share, each writing those of its own queues."""
 
-    def __init__(self, path: Path, group: str, write: Write, broker_path: Path) -> None:
+    def __init__(self, path: Path, group: str, write: Write, broker_path: Path, store: "MessageStore") -> None:
         """Offsets of a group whose store another process writes."""
         self._path, self._group, self._write, self._broker_path = path, group, write, broker_path
-        self._changed: dict[tuple[str, int], ReadOffset] = {}
+        self._changed: _Changed = {}
+        self._store = store
 
     def read_offsets(self, topic: str, queue_id: int) -> list[ReadOffset]:
         """This file's, the writer's, and what was set since."""
         places = (self._path, self._broker_path)
         kept = [ConsumerOffsetManager(path, self._write).read_offset(self._group, topic, queue_id) for path in places]
-        return [*kept, self._changed.get((topic, queue_id), NO_OFFSET)]
+        changed, _ = self._changed.get((topic, queue_id), (NO_OFFSET, 0))
+        return [*kept, changed]
 
-    def update_offset(self, topic: str, queue_id: int, read: ReadOffset) -> None:
+    def update_offset(self, topic: str, queue_id: int, read: ReadOffset, openings: int) -> None:
         """Sets an offset in memory."""
-        self._changed[topic, queue_id] = read
+        self._changed[topic, queue_id] = read, openings
 
     def persist(self) -> None:
         """Writes what was set into the file; what other members wrote stays."""
         if not self._changed:
             return
         with shared_offsets(self._path, self._write) as table:
-            for (topic, queue_id), read in self._changed.items():
+            for topic, queue_id, read in _as_it_is_now(self._store, self._changed):
                 table.commit_offset(self._group, topic, queue_id, *read)
             table.persist()
         self._changed.clear()
@@ -94,7 +118,7 @@ class BrokerOffsetStore:
         shared = ConsumerOffsetManager(self._shared_path, self._write)
         return [table.read_offset(self._group, topic, queue_id) for table in (shared, self._table)]
 
-    def update_offset(self, topic: str, queue_id: int, read: ReadOffset) -> None:
+    def update_offset(self, topic: str, queue_id: int, read: ReadOffset, openings: int) -> None:  # noqa: ARG002 (its own)
         """Sets an offset in memory."""
         self._table.commit_offset(self._group, topic, queue_id, *read)
 
@@ -106,18 +130,23 @@ class BrokerOffsetStore:
 class LocalOffsetStore:
     """Offsets of one consumer that broadcasts: nobody else reads or writes them."""
 
-    def __init__(self, path: Path, group: str, write: Write) -> None:
+    def __init__(self, path: Path, group: str, write: Write, store: "MessageStore") -> None:
         """Reads the consumer's file."""
         self._table, self._group = ConsumerOffsetManager(path, write), group
+        self._store = store
+        self._changed: _Changed = {}
 
     def read_offsets(self, topic: str, queue_id: int) -> list[ReadOffset]:
         """The offset at which the consumer goes on."""
         return [self._table.read_offset(self._group, topic, queue_id)]
 
-    def update_offset(self, topic: str, queue_id: int, read: ReadOffset) -> None:
+    def update_offset(self, topic: str, queue_id: int, read: ReadOffset, openings: int) -> None:
         """Sets an offset in memory."""
+        self._changed[topic, queue_id] = read, openings
         self._table.commit_offset(self._group, topic, queue_id, *read)
 
     def persist(self) -> None:
-        """Writes what was set."""
+        """Writes what was set, also once more where a writer has come since: that leaves the file alone."""
+        for topic, queue_id, read in _as_it_is_now(self._store, self._changed):
+            self._table.commit_offset(self._group, topic, queue_id, *read)
         self._table.persist()

@@ -22,9 +22,18 @@ Place = tuple[int, int]
 class ProcessQueue:
     """A queue in one consumer's hands."""
 
-    def __init__(self, subscription: Subscription, queue_id: int, read: ReadOffset, lock: FileLock | None) -> None:
+    def __init__(
+        self,
+        subscription: Subscription,
+        queue_id: int,
+        read: ReadOffset,
+        lock: FileLock | None,
+        openings: int = 0,
+    ) -> None:
         """A queue from an offset on."""
         self.subscription, self.queue_id, self.lock = subscription, queue_id, lock
+        self.openings = openings
+        """How many openings of the store by writers had been seen when it was looked whether it is still this queue."""
         self.next_offset, self.log_end = read
         """Where the next pull begins, and where the log ended at most when what stands before it was pulled."""
         self.is_dropped = False

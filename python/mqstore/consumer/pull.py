@@ -68,16 +68,19 @@ class Puller:
             if queue.next_offset == before:
                 return Pulled.NOTHING
             # Nothing of it was wanted, or the queue is another one now: that is done with too.
-            self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset)
+            self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset, queue.openings)
             if time.monotonic() >= until:
                 return Pulled.NOT_THROUGH
 
     def _begin_anew_if_changed(self, queue: ProcessQueue) -> None:
         """Of a queue that was removed and has come as far again, or whose end was cut off."""
-        known = ReadOffset(queue.next_offset, queue.log_end)
-        if known.place_before < 0:
+        known, openings = ReadOffset(queue.next_offset, queue.log_end), self._store._openings_seen()
+        if known.place_before < 0 and openings == queue.openings:
             return
-        offset, is_same = where_to_go_on(self._store, queue.topic, queue.queue_id, known.offset, known.place_before)
+        offset, is_same = where_to_go_on(
+            self._store, queue.topic, queue.queue_id, known.offset, known.place_before, openings=queue.openings
+        )
+        queue.openings = openings
         if not is_same:
             queue.begin_anew(offset)
         elif offset != known.offset:

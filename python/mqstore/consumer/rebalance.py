@@ -93,6 +93,7 @@ class Rebalance:
             if lock is None:
                 return
         try:
+            openings = self._store._openings_seen()
             offset = compute_pull_from_where(self._store, self._offsets, self._settings, topic, queue_id)
             if self._store.mode == "r" and offset > self._store.get_max_offset_in_queue(topic, queue_id):
                 # Who had the queue until now has come further than was seen here.
@@ -103,14 +104,14 @@ class Rebalance:
             raise
         # What the group has not read from here on is known from now on, to retention too.
         read = ReadOffset(offset, log_end_behind(self._store, topic, queue_id, offset))
-        self._offsets.update_offset(topic, queue_id, read)
-        self.queues[topic, queue_id] = ProcessQueue(subscription, queue_id, read, lock)
+        self._offsets.update_offset(topic, queue_id, read, openings)
+        self.queues[topic, queue_id] = ProcessQueue(subscription, queue_id, read, lock, openings)
 
     def release_if_free(self, queue: ProcessQueue) -> None:
         """Lets a queue go that is another member's, once nothing of it is in hand."""
         if not queue.is_dropped or queue.is_in_hand:
             return
-        self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset)
+        self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset, queue.openings)
         self._offsets.persist()
         del self.queues[queue.topic, queue.queue_id]
         queue.release()
@@ -118,7 +119,7 @@ class Rebalance:
     def release_all(self) -> None:
         """Lets all queues go; what is in hand comes again."""
         for queue in list(self.queues.values()):
-            self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset)
+            self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset, queue.openings)
         try:
             self._offsets.persist()
         finally:

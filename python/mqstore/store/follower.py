@@ -31,7 +31,9 @@ def place_in_log(store: "MessageStore", topic: str, queue_id: int, offset: int) 
     return place or min(store.get_message_store_time_stamp(topic, queue_id, offset), 0)
 
 
-def where_to_go_on(store: "MessageStore", topic: str, queue_id: int, offset: int, place_before: int) -> GoOn:
+def where_to_go_on(
+    store: "MessageStore", topic: str, queue_id: int, offset: int, place_before: int, *, openings: int | None = None
+) -> GoOn:
     """Where somebody goes on in a queue who is at an offset of it.
 
     Args:
@@ -40,11 +42,17 @@ def where_to_go_on(store: "MessageStore", topic: str, queue_id: int, offset: int
         queue_id: The queue.
         offset: What would come next.
         place_before: Where the message before it stood in the log; -1 where nobody knows.
+        openings: How many openings by writers had been seen when that was so.
 
     Returns:
-        The offset; the queue's end, where that was cut off by a writer that recovered the store: what comes next stands
-        there; the queue's first offset, where it was removed, and may have come as far again since.
+        The offset; the queue's end, where that was cut off by a writer that recovered the store, or what stands now
+        where that was: what comes next stands there; the queue's first offset, where it was removed, and may have come
+        as far again since.
     """
+    if openings is not None and openings != store._openings_seen():
+        came_since = store._first_unit_at(topic, queue_id, store._log_unchanged_since(openings))
+        if came_since < offset:
+            return GoOn(came_since)
     end = store.get_max_offset_in_queue(topic, queue_id)
     if end < offset and 0 <= place_in_log(store, topic, queue_id, end - 1) < place_before:
         return GoOn(end)
@@ -63,21 +71,31 @@ class Follower:
         self._next = end if offset is None else max(offset, queue.min_offset)
         self._was_there = self._next <= end
         """Whether the queue has come this far: where it ends before it then, it was removed."""
+        self._openings = queue.store._openings_seen()
         self._before = self._place_before()
         """Where the message before the next one stands in the log, if there is one."""
 
     def is_wanted(self, end: int) -> bool:
         """Whether there is something to take where the queue ends there."""
-        return end > self._next or (self._was_there and end < self._next)
+        return end > self._next or (self._was_there and (end < self._next or self._is_opened_anew))
 
     def take(self) -> list[Message]:
         """The next messages; none where what comes next is damaged or gone."""
         queue = self._queue
-        self._next, _ = where_to_go_on(queue.store, queue.topic, queue.queue_id, self._next, self._before)
+        openings = queue.store._openings_seen()
+        self._next, _ = where_to_go_on(
+            queue.store, queue.topic, queue.queue_id, self._next, self._before, openings=self._openings
+        )
+        self._openings = openings
         found = queue.store.get_message(queue.topic, queue.queue_id, self._next, _COUNT)
         self._next, self._was_there = _behind(found, self._next), True
         self._before = self._place_before()
         return list(found.messages)
+
+    @property
+    def _is_opened_anew(self) -> bool:
+        """Whether a writer has opened the store since, and may have cut the queue, which can have come as far again."""
+        return self._openings != self._queue.store._openings_seen()
 
     def _place_before(self) -> int:
         """That place as it is now: further on in a queue that was removed and filled again. -1 where nobody knows."""

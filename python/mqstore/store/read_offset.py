@@ -32,17 +32,20 @@ class ReadOffset(NamedTuple):
 NO_OFFSET = ReadOffset(-1)
 
 
-def offset_in_queue(store: "MessageStore", topic: str, queue_id: int, read: ReadOffset) -> int:
+def offset_in_queue(
+    store: "MessageStore", topic: str, queue_id: int, read: ReadOffset, openings: int | None = None
+) -> int:
     """The offset; the queue's end where that was cut off, its first one where another queue had the name then.
 
-    -1 where there is none.
+    -1 where there is none. Where it is known how many openings by writers had been seen, an end counts that was cut off
+    since, though the queue has come as far again.
     """
     if read.offset <= 0 or read.log_end < 0:
         return read.offset
     if read.offset > store.get_max_offset_in_queue(topic, queue_id):
         # Somebody else may have read what was not seen here yet.
         store.refresh()
-    return where_to_go_on(store, topic, queue_id, read.offset, read.place_before).offset
+    return where_to_go_on(store, topic, queue_id, read.offset, read.place_before, openings=openings).offset
 
 
 def log_end_behind(store: "MessageStore", topic: str, queue_id: int, offset: int) -> int:

@@ -255,6 +255,11 @@ impl Store {
         detached(py, || Ok(self.core.openings_seen()))
     }
 
+    /// Up to where the log is as it was when so many openings had been seen.
+    fn _log_unchanged_since(&self, py: Python<'_>, openings: u64) -> PyResult<u64> {
+        detached(py, || Ok(self.core.log_unchanged_since(openings)))
+    }
+
     /// How often what it has has changed otherwise than by growing.
     fn _changes(&self) -> u64 {
         self.core.changes()

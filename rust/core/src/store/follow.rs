@@ -237,6 +237,14 @@ impl Store {
         self.follow.seen.lock().openings.count()
     }
 
+    /// Up to where the log is as it was when so many openings had been seen: where one of those that were seen since has cut
+    /// it, others' records may stand behind there.
+    #[must_use]
+    pub fn log_unchanged_since(&self, openings: u64) -> u64 {
+        let seen = self.follow.seen.lock();
+        seen.openings.unchanged_since(&seen.openings.clone().when_they_were(openings)).log
+    }
+
     /// Lets go of what writers have changed that have opened the store since. Gives how far the writer is.
     fn forget_changed(&self) -> Result<Progress> {
         let mut seen = self.follow.seen.lock();
