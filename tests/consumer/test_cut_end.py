@@ -10,6 +10,7 @@ import pytest
 import mqstore
 from mqstore.store import config_json
 from mqstore.store import group_offsets as module
+from mqstore.store.follower import Follower
 from tests.store.conftest import SMALL, Opener
 from tests.store_files import copy_store
 
@@ -294,3 +295,39 @@ def test_what_is_set_back_is_told_in_few_lines(open_store: Opener, caplog: pytes
     store.close()
     open_store()
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("way", ["follower", "consumer"])
+def test_a_writer_that_comes_just_before_a_look_has_nothing_given_twice(
+    open_store: Opener, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """What it puts stands behind where it found the log's end, and was not there when the openings were looked at."""
+    store = open_store()
+    bodies = put(store, "before", 3)
+    with mqstore.open(store.path, "r", **SMALL) as reader:
+        get_message = reader.get_message
+
+        def get_behind_another_writer(topic: str, queue_id: int, *given: Any) -> mqstore.GetMessageResult:
+            nonlocal store
+            if queue_id != 0:
+                return get_message(topic, queue_id, *given)
+            monkeypatch.setattr(reader, "get_message", get_message)
+            store.close()
+            store = open_store()
+            bodies.extend(put(store, "since", 3))
+            reader.refresh()
+            return get_message(topic, queue_id, *given)
+
+        found: list[bytes] = []
+        if way == "follower":
+            follower = Follower(reader.topic("t").queue(0), 0)
+            found += [bytes(message.body) for message in follower.take()]
+            monkeypatch.setattr(reader, "get_message", get_behind_another_writer)
+            found += [bytes(message.body) for _ in range(3) for message in follower.take()]
+        else:
+            with reader.consumer("g", "t", from_where="first", timeout=0.05) as consumer:
+                found += [bytes(message.body) for message in consumer]
+                monkeypatch.setattr(reader, "get_message", get_behind_another_writer)
+                found += [bytes(message.body) for _ in range(3) for message in consumer]
+        assert found == bodies
+        assert len(found) == 6

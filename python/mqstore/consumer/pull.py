@@ -49,6 +49,9 @@ class Puller:
             found = self._store.get_message(
                 queue.topic, queue.queue_id, before, self._settings.pull_batch_size, subscription.asked
             )
+            # What was found beside a writer that came meanwhile may stand where that has cut the log.
+            if self._store._openings_seen() != queue.openings:
+                continue
             messages = [message for message in found.messages if subscription.wants(message)]
             # A slave's get leaves an offset as it is that has gone with its messages.
             behind = max(found.next_begin_offset, found.min_offset)

@@ -82,12 +82,16 @@ class Follower:
     def take(self) -> list[Message]:
         """The next messages; none where what comes next is damaged or gone."""
         queue = self._queue
-        openings = queue.store._openings_seen()
-        self._next, _ = where_to_go_on(
-            queue.store, queue.topic, queue.queue_id, self._next, self._before, openings=self._openings
-        )
-        self._openings = openings
-        found = queue.store.get_message(queue.topic, queue.queue_id, self._next, _COUNT)
+        while True:
+            openings = queue.store._openings_seen()
+            self._next, _ = where_to_go_on(
+                queue.store, queue.topic, queue.queue_id, self._next, self._before, openings=self._openings
+            )
+            self._openings = openings
+            found = queue.store.get_message(queue.topic, queue.queue_id, self._next, _COUNT)
+            # What was found beside a writer that came meanwhile may stand where that has cut the log.
+            if queue.store._openings_seen() == openings:
+                break
         self._next, self._was_there = _behind(found, self._next), True
         self._before = self._place_before()
         return list(found.messages)
