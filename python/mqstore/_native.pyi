@@ -505,7 +505,7 @@ class Store:
         sys_flag: int = 0,
         delay_time_level: int = 0,
         deliver_at: Time | None = None,
-        born_timestamp: int | None = None,
+        born_timestamp: Time | None = None,
         wait_store_msg_ok: bool = True,
         unique_key: bool = True,
     ) -> PutMessageResult:
@@ -523,7 +523,7 @@ class Store:
             delay_time_level: The delay level after which it can be got; 0 for at once.
             deliver_at: When it can be got, instead of a level: any time up to ``max_deliver_distance_ms`` ahead;
                 at once where that has passed. 4.9.3 does not have this: with ``compat`` it is illegal.
-            born_timestamp: When it was made; now by default.
+            born_timestamp: When it was made, a ``datetime`` with a time zone or milliseconds; now by default.
             wait_store_msg_ok: Whether, with synchronous flush, the put waits for the disk.
             unique_key: Whether it gets a unique key, in the Java client's form, where ``properties`` has none.
 
@@ -548,7 +548,7 @@ class Store:
         sys_flag: int = 0,
         delay_time_level: int = 0,
         deliver_at: Time | None = None,
-        born_timestamp: int | None = None,
+        born_timestamp: Time | None = None,
         wait_store_msg_ok: bool = True,
         unique_key: bool = True,
     ) -> tuple[PutMessageResult, int | None]:
@@ -564,7 +564,7 @@ class Store:
         properties: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
         flag: int = 0,
         deliver_at: Time | Sequence[Time | None] | None = None,
-        born_timestamp: int | None = None,
+        born_timestamp: Time | None = None,
         wait_store_msg_ok: bool = True,
         unique_key: bool = True,
     ) -> PutMessageResult:
@@ -579,7 +579,7 @@ class Store:
             properties: Properties that all have, or those of each.
             flag: The user's flag, of all.
             deliver_at: When all can be got, or each: see :meth:`put`.
-            born_timestamp: When they were made; now by default.
+            born_timestamp: When they were made: see :meth:`put`.
             wait_store_msg_ok: Whether, with synchronous flush, the call waits for the disk.
             unique_key: Whether each gets a unique key, where ``properties`` has none.
 
@@ -597,7 +597,7 @@ class Store:
         properties: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
         flag: int = 0,
         deliver_at: Time | Sequence[Time | None] | None = None,
-        born_timestamp: int | None = None,
+        born_timestamp: Time | None = None,
         wait_store_msg_ok: bool = True,
         unique_key: bool = True,
     ) -> tuple[PutMessageResult, int | None]:
@@ -611,7 +611,7 @@ class Store:
         partitioner: Literal["turns", "keys"] = "turns",
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
-        born_timestamp: int | None = None,
+        born_timestamp: Time | None = None,
         wait_store_msg_ok: bool = True,
         unique_key: bool = True,
     ) -> int:
@@ -631,7 +631,7 @@ class Store:
                 a queue, those without keys take turns.
             properties: Properties that all rows have; they go before a row's own.
             flag: The user's flag of rows that have none.
-            born_timestamp: When rows that do not say it were made; now by default.
+            born_timestamp: When rows that do not say it were made: see :meth:`put`.
             wait_store_msg_ok: Whether, with synchronous flush, the call waits for the disk, once at its end.
             unique_key: Whether each gets a unique key, where its properties have none.
 

@@ -1,6 +1,7 @@
 """put, put_many, put_message, put_messages, append_records."""
 
 import asyncio
+import datetime as dt
 import json
 import zlib
 from array import array
@@ -24,6 +25,29 @@ def test_a_message_is_found_as_it_was_put(store: mqstore.MessageStore) -> None:
     assert message.commit_log_offset == result.wrote_offset == 0
     assert message.store_timestamp == result.store_timestamp
     assert message.store_host == "127.0.0.1:10911"
+
+
+@pytest.mark.parametrize("way", ["put", "aio.put", "put_many", "aio.put_many", "put_arrow", "transaction"])
+def test_when_a_message_was_made_is_a_time_as_others_are(store: mqstore.MessageStore, way: str) -> None:
+    noon = dt.datetime(2026, 11, 25, 12, tzinfo=dt.timezone(dt.timedelta(hours=8)))
+    for born in (noon, 1_795_579_200_000):
+        match way:
+            case "put":
+                store.put("t", b"", queue_id=0, born_timestamp=born)
+            case "aio.put":
+                asyncio.run(store.aio.put("t", b"", queue_id=0, born_timestamp=born))
+            case "put_many":
+                store.put_many("t", [b""], queue_id=0, born_timestamp=born)
+            case "aio.put_many":
+                asyncio.run(store.aio.put_many("t", [b""], queue_id=0, born_timestamp=born))
+            case "put_arrow":
+                store.put_arrow(pa.table({"body": [b""]}), topic="t", queue_id=0, born_timestamp=born)
+            case "transaction":
+                with store.transaction() as transaction:
+                    transaction.put("t", b"", queue_id=0, born_timestamp=born)
+    assert [message.born_timestamp for message in store.topic("t").queue(0)] == [1_795_579_200_000] * 2
+    with pytest.raises(ValueError, match="expected a datetime with a time zone"):
+        store.put("t", b"", born_timestamp=noon.replace(tzinfo=None))
 
 
 def test_a_unique_key_has_the_java_clients_form(store: mqstore.MessageStore) -> None:

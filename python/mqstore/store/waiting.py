@@ -53,7 +53,7 @@ class AsyncStore:
         sys_flag: int = 0,
         delay_time_level: int = 0,
         deliver_at: Time | None = None,
-        born_timestamp: int | None = None,
+        born_timestamp: Time | None = None,
         wait_store_msg_ok: bool = True,
         unique_key: bool = True,
     ) -> PutMessageResult:
@@ -103,7 +103,7 @@ class AsyncStore:
         properties: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
         flag: int = 0,
         deliver_at: Time | Sequence[Time | None] | None = None,
-        born_timestamp: int | None = None,
+        born_timestamp: Time | None = None,
         wait_store_msg_ok: bool = True,
         unique_key: bool = True,
     ) -> PutMessageResult:

@@ -235,7 +235,7 @@ impl Store {
     ///     delay_time_level: The delay level after which it can be got; 0 for at once.
     ///     deliver_at: When it can be got, instead of a level: any time up to ``max_deliver_distance_ms`` ahead;
     ///         at once where that has passed. 4.9.3 does not have this: with ``compat`` it is illegal.
-    ///     born_timestamp: When it was made; now by default.
+    ///     born_timestamp: When it was made, a ``datetime`` with a time zone or milliseconds; now by default.
     ///     wait_store_msg_ok: Whether, with synchronous flush, the put waits for the disk.
     ///     unique_key: Whether it gets a unique key, in the Java client's form, where ``properties`` has none.
     ///
@@ -264,7 +264,7 @@ impl Store {
         sys_flag: i32,
         delay_time_level: i32,
         deliver_at: Option<TimeMs>,
-        born_timestamp: Option<i64>,
+        born_timestamp: Option<TimeMs>,
         wait_store_msg_ok: bool,
         unique_key: bool,
     ) -> PyResult<PutMessageResult> {
@@ -306,7 +306,7 @@ impl Store {
         sys_flag: i32,
         delay_time_level: i32,
         deliver_at: Option<TimeMs>,
-        born_timestamp: Option<i64>,
+        born_timestamp: Option<TimeMs>,
         wait_store_msg_ok: bool,
         unique_key: bool,
     ) -> PyResult<(PutMessageResult, Option<u64>)> {
@@ -421,7 +421,7 @@ struct Put<'a> {
     sys_flag: i32,
     delay_time_level: i32,
     deliver_at: Option<TimeMs>,
-    born_timestamp: Option<i64>,
+    born_timestamp: Option<TimeMs>,
     unique_key: bool,
 }
 
@@ -450,7 +450,7 @@ impl Put<'_> {
             queue_id,
             flag: self.flag,
             sys_flag: self.sys_flag,
-            born_timestamp: self.born_timestamp.unwrap_or(now_ms),
+            born_timestamp: self.born_timestamp.map_or(now_ms, |born| born.0),
             born_host: this.born_host,
             store_host: this.store_host,
             reconsume_times: 0,

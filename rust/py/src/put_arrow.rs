@@ -12,7 +12,7 @@ use mqstore_core::status::PutMessageStatus;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 
-use crate::arguments::{ArrowStream, PropertyMap};
+use crate::arguments::{ArrowStream, PropertyMap, TimeMs};
 use crate::errors;
 use crate::results::PutMessageResult;
 use crate::signals::interruptible;
@@ -64,7 +64,7 @@ impl Store {
     ///         a queue, those without keys take turns.
     ///     properties: Properties that all rows have; they go before a row's own.
     ///     flag: The user's flag of rows that have none.
-    ///     born_timestamp: When rows that do not say it were made; now by default.
+    ///     born_timestamp: When rows that do not say it were made: see :meth:`put`.
     ///     wait_store_msg_ok: Whether, with synchronous flush, the call waits for the disk, once at its end.
     ///     unique_key: Whether each gets a unique key, where its properties have none.
     ///
@@ -89,7 +89,7 @@ impl Store {
         partitioner: &str,
         properties: Option<PropertyMap>,
         flag: i32,
-        born_timestamp: Option<i64>,
+        born_timestamp: Option<TimeMs>,
         wait_store_msg_ok: bool,
         unique_key: bool,
     ) -> PyResult<u64> {
@@ -104,7 +104,7 @@ impl Store {
             queue_id,
             properties: &given.borrow(),
             flag,
-            born_timestamp: born_timestamp.unwrap_or(now_ms),
+            born_timestamp: born_timestamp.map_or(now_ms, |born| born.0),
             born_host: this.born_host,
             store_host: this.store_host,
             wait_store_msg_ok,

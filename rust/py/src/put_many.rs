@@ -127,7 +127,7 @@ impl Store {
     ///     properties: Properties that all have, or those of each.
     ///     flag: The user's flag, of all.
     ///     deliver_at: When all can be got, or each: see :meth:`put`.
-    ///     born_timestamp: When they were made; now by default.
+    ///     born_timestamp: When they were made: see :meth:`put`.
     ///     wait_store_msg_ok: Whether, with synchronous flush, the call waits for the disk.
     ///     unique_key: Whether each gets a unique key, where ``properties`` has none.
     ///
@@ -149,7 +149,7 @@ impl Store {
         properties: Option<Given>,
         flag: i32,
         deliver_at: Option<DeliverAt>,
-        born_timestamp: Option<i64>,
+        born_timestamp: Option<TimeMs>,
         wait_store_msg_ok: bool,
         unique_key: bool,
     ) -> PyResult<PutMessageResult> {
@@ -187,7 +187,7 @@ impl Store {
         properties: Option<Given>,
         flag: i32,
         deliver_at: Option<DeliverAt>,
-        born_timestamp: Option<i64>,
+        born_timestamp: Option<TimeMs>,
         wait_store_msg_ok: bool,
         unique_key: bool,
     ) -> PyResult<(PutMessageResult, Option<u64>)> {
@@ -219,7 +219,7 @@ struct PutMany<'a> {
     given: Given,
     flag: i32,
     deliver_at: Option<DeliverAt>,
-    born_timestamp: Option<i64>,
+    born_timestamp: Option<TimeMs>,
     wait_store_msg_ok: bool,
     unique_key: bool,
 }
@@ -282,7 +282,7 @@ impl Parts<'_> {
             queue_id: self.queues.of(at),
             flag: self.put.flag,
             sys_flag: 0,
-            born_timestamp: self.put.born_timestamp.unwrap_or(self.now_ms),
+            born_timestamp: self.put.born_timestamp.map_or(self.now_ms, |born| born.0),
             born_host: self.store.born_host,
             store_host: self.store.store_host,
             reconsume_times: 0,
