@@ -322,9 +322,9 @@ class StoreOptions:
         warning, forcibly = self.disk_space_warning_level_ratio, self.disk_space_clean_forcibly_ratio
         if self.clean_file_forcibly_enable and warning < forcibly:
             reason = (
-                f"expected at least diskSpaceCleanForciblyRatio, {forcibly}: the store would take no messages before"
+                f"expected at least diskSpaceCleanForciblyRatio, {forcibly}: the store would take no messages before "
+                "space is made for them, which cleanFileForciblyEnable=false says that it never is"
             )
-            reason += " space is made for them, which cleanFileForciblyEnable=false says that it never is"
             raise bad_option("diskSpaceWarningLevelRatio", warning, reason)
         parse_delete_when(self.delete_when)
         parse_delay_levels(self.message_delay_level)

@@ -14,6 +14,7 @@ from mqstore import _native
 from mqstore._native import DispatchRequest, Message, PutMessageResult
 from mqstore.errors import MessageIllegalError
 from mqstore.status import PutMessageStatus
+from mqstore.store.arguments import INT_MAX, LONG_MAX
 from mqstore.store.config_json import Fraction
 from mqstore.store.delayed import DELIVER_AT
 from mqstore.store.message_store import MessageStore
@@ -53,9 +54,9 @@ def _checked(name: str, value: object, kind: type[_Value]) -> _Value:
     # To Python true and false are numbers too.
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise ValueError(f"{name}: expected {_EXPECTED[kind]}, found {_line(value)}")
-    bits = 31 if name in _INTS else 63
-    if isinstance(value, int) and not -(1 << bits) <= value < 1 << bits:
-        raise ValueError(f"{name}: expected a whole number from {-(1 << bits)} to {(1 << bits) - 1}, found {value}")
+    most = INT_MAX if name in _INTS else LONG_MAX
+    if isinstance(value, int) and not -most - 1 <= value <= most:
+        raise ValueError(f"{name}: expected a whole number from {-most - 1} to {most}, found {value}")
     return value
 
 
