@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::num;
+
 /// Where the store takes the time from.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Milliseconds since 1970, as Java's `System.currentTimeMillis`.
@@ -17,7 +19,7 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn now_ms(&self) -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        num::java_long(since.as_secs()).saturating_mul(1000).saturating_add(since.subsec_millis().into())
     }
 }
 

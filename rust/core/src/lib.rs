@@ -36,6 +36,7 @@ pub mod retention;
 pub mod running_flags;
 pub mod schedule;
 pub mod selection;
+mod short_text;
 pub mod side_by_side;
 pub mod stats;
 pub mod status;

@@ -3,7 +3,7 @@
 //! Counters are relaxed: each is right, several read together may be a put apart.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Below how many milliseconds each class of put times ends; the last class has no end.
 pub const PUT_TIME_LIMITS_MS: [u64; 12] = [1, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000];
@@ -11,7 +11,8 @@ pub const PUT_TIME_LIMITS_MS: [u64; 12] = [1, 10, 50, 100, 200, 500, 1000, 2000,
 /// Counters of a store.
 #[derive(Debug, Default)]
 pub struct StoreStats {
-    put_message_times_total: AtomicU64,
+    /// Messages of calls beside the first of each: how many calls there were is known by their times.
+    put_message_times_more: AtomicU64,
     put_message_size_total: AtomicU64,
     put_message_failed_times: AtomicU64,
     put_message_distribute_time: [AtomicU64; PUT_TIME_LIMITS_MS.len() + 1],
@@ -48,15 +49,16 @@ pub struct StoreFigures {
 impl StoreStats {
     /// A put of so many messages, in records of so many bytes, is in the log.
     pub(crate) fn put(&self, begin: Instant, count: u64, size: u64) {
-        let time = begin.elapsed();
-        self.put_message_times_total.fetch_add(count, Ordering::Relaxed);
+        let time_us = elapsed_us(begin);
+        if count != 1 {
+            self.put_message_times_more.fetch_add(count.wrapping_sub(1), Ordering::Relaxed);
+        }
         self.put_message_size_total.fetch_add(size, Ordering::Relaxed);
-        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let class = PUT_TIME_LIMITS_MS.iter().take_while(|&&limit| time_ms >= limit).count();
+        let class = PUT_TIME_LIMITS_MS.iter().take_while(|&&limit| time_us >= limit * 1000).count();
         if let Some(counter) = self.put_message_distribute_time.get(class) {
             counter.fetch_add(1, Ordering::Relaxed);
         }
-        raise(&self.put_message_entire_time_max_us, time);
+        raise(&self.put_message_entire_time_max_us, time_us);
     }
 
     /// A put stored nothing.
@@ -70,18 +72,20 @@ impl StoreStats {
             if count > 0 { &self.get_message_times_total_found } else { &self.get_message_times_total_miss };
         times.fetch_add(1, Ordering::Relaxed);
         self.get_message_transfered_msg_count.fetch_add(count, Ordering::Relaxed);
-        raise(&self.get_message_entire_time_max_us, begin.elapsed());
+        raise(&self.get_message_entire_time_max_us, elapsed_us(begin));
     }
 
     /// The counters now.
     #[must_use]
     pub fn figures(&self) -> StoreFigures {
         let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let put_message_distribute_time = self.put_message_distribute_time.each_ref().map(now);
+        let call_count: u64 = put_message_distribute_time.iter().sum();
         StoreFigures {
-            put_message_times_total: now(&self.put_message_times_total),
+            put_message_times_total: call_count.wrapping_add(now(&self.put_message_times_more)),
             put_message_size_total: now(&self.put_message_size_total),
             put_message_failed_times: now(&self.put_message_failed_times),
-            put_message_distribute_time: self.put_message_distribute_time.each_ref().map(now),
+            put_message_distribute_time,
             put_message_entire_time_max_us: now(&self.put_message_entire_time_max_us),
             get_message_times_total_found: now(&self.get_message_times_total_found),
             get_message_times_total_miss: now(&self.get_message_times_total_miss),
@@ -91,9 +95,14 @@ impl StoreStats {
     }
 }
 
+/// Without the long numbers that the standard library counts whole microseconds in.
+fn elapsed_us(begin: Instant) -> u64 {
+    let time = begin.elapsed();
+    time.as_secs().saturating_mul(1_000_000).saturating_add(time.subsec_micros().into())
+}
+
 /// The longest time is looked at first: it seldom changes, and a put should not write what it need not.
-fn raise(max_us: &AtomicU64, time: Duration) {
-    let time_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+fn raise(max_us: &AtomicU64, time_us: u64) {
     if time_us > max_us.load(Ordering::Relaxed) {
         max_us.fetch_max(time_us, Ordering::Relaxed);
     }

@@ -55,6 +55,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Body {
 pub struct PropertyMap(Vec<(PyBackedStr, PyBackedStr)>);
 
 impl PropertyMap {
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub fn has(&self, name: &[u8]) -> bool {
         self.0.iter().any(|(found, _)| found.as_bytes() == name)
     }

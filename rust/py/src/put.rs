@@ -205,8 +205,12 @@ pub fn properties_of<'a>(extras: &Extras<'a>) -> Properties<'a> {
         extras.tags.map(str::as_bytes),
         extras.wait_store_msg_ok,
     );
+    let is_delayed = extras.delay_time_level > 0 || extras.deliver_at.is_some();
+    if extras.given.is_empty() && !is_delayed {
+        return Properties::Client(client);
+    }
     let properties = Properties::of_client(extras.given.borrow(), client);
-    if extras.delay_time_level <= 0 && extras.deliver_at.is_none() {
+    if !is_delayed {
         return properties;
     }
     let mut map = properties.to_map();

@@ -22,6 +22,7 @@ use crate::mmap::file_queue::FileQueue;
 use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::slice::Slice;
 use crate::num;
+use crate::short_text::has_either;
 use crate::zeros;
 
 /// Bytes that are read at a time where files are read and not mapped.
@@ -91,7 +92,7 @@ pub fn check_topic(topic: &[u8]) -> std::result::Result<(), RecordFault> {
     let bad = topic.is_empty()
         || topic == b"."
         || topic == b".."
-        || memchr::memchr2(b'/', 0, topic).is_some()
+        || has_either(topic, b'/', 0)
         || is_longer_than_names(topic);
     if bad { Err(RecordFault::Topic { len: u32::try_from(topic.len()).unwrap_or(u32::MAX) }) } else { Ok(()) }
 }

@@ -134,14 +134,19 @@ pub fn encode_into(map: &JavaHashMap<'_>, out: &mut Vec<u8>) {
 
 fn encode_pairs<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>, out: &mut Vec<u8>) {
     let begin = out.len();
-    for (name, value) in pairs {
-        if out.len() > begin {
-            out.push(PROPERTY_SEPARATOR);
-        }
-        out.extend_from_slice(name);
-        out.push(NAME_VALUE_SEPARATOR);
-        out.extend_from_slice(value);
+    pairs.for_each(|(name, value)| encode_pair(name, value, begin, out));
+}
+
+/// Appends a pair to those that begin at an index.
+#[inline]
+fn encode_pair(name: &[u8], value: &[u8], begin: usize, out: &mut Vec<u8>) {
+    out.reserve(name.len() + value.len() + 2);
+    if out.len() > begin {
+        out.push(PROPERTY_SEPARATOR);
     }
+    out.extend_from_slice(name);
+    out.push(NAME_VALUE_SEPARATOR);
+    out.extend_from_slice(value);
 }
 
 /// The properties of a message that has no others than those a client gives every message. Java's
@@ -173,6 +178,11 @@ impl<'a> ClientProperties<'a> {
         Self { keys: given(keys), uniq_key, wait, tags: given(tags) }
     }
 
+    /// The values.
+    pub fn values(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        [self.keys, self.uniq_key, self.wait, self.tags].into_iter().flatten()
+    }
+
     /// Names and values in the order in which Java's map gives them.
     pub fn pairs(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a> {
         let pairs = [(KEYS, self.keys), (UNIQ_KEY, self.uniq_key), (WAIT, self.wait), (TAGS, self.tags)];
@@ -180,8 +190,15 @@ impl<'a> ClientProperties<'a> {
     }
 
     /// Appends the property string.
+    #[inline]
     pub fn encode_into(&self, out: &mut Vec<u8>) {
-        encode_pairs(self.pairs(), out);
+        let begin = out.len();
+        for (name, value) in
+            [(KEYS, self.keys), (UNIQ_KEY, self.uniq_key), (WAIT, self.wait), (TAGS, self.tags)]
+        {
+            let Some(value) = value else { continue };
+            encode_pair(name, value, begin, out);
+        }
     }
 }
 

@@ -35,6 +35,13 @@ impl Store {
         encoded: &mut Vec<u8>,
     ) -> Checked<Prepared<'a>> {
         let begin = encoded.len();
+        if let Properties::Client(client) = &message.properties
+            && !self.config.enable_multi_dispatch
+        {
+            // Nothing in them asks for more.
+            client.encode_into(encoded);
+            return self.prepared(message, None, begin, encoded, 0);
+        }
         let further = self.further_names(&message.properties);
         check_further_queues(&further)?;
         let elsewhere = match self.rewritten(message)? {
@@ -79,15 +86,30 @@ impl Store {
                 "there are more light queues already",
             ));
         }
+        let elsewhere =
+            elsewhere.map(|(topic, queue_id, multi)| Box::new(Elsewhere { topic, queue_id, multi }));
+        self.prepared(message, elsewhere, begin, encoded, further.len())
+    }
+
+    /// A message whose properties were encoded, once it is seen to fit.
+    #[inline]
+    fn prepared<'a>(
+        &self,
+        message: &NewMessage<'a>,
+        elsewhere: Option<Box<Elsewhere<'a>>>,
+        begin: usize,
+        encoded: &[u8],
+        further_count: usize,
+    ) -> Checked<Prepared<'a>> {
         let prepared = Prepared {
-            elsewhere: elsewhere
-                .map(|(topic, queue_id, multi)| Box::new(Elsewhere { topic, queue_id, multi })),
+            elsewhere,
             properties: begin..encoded.len(),
             body_crc: message::body_crc(message.body),
+            append_crc: needs_crc(&self.config, encoded.get(begin..).unwrap_or_default()),
             wait_store_msg_ok: waits(&message.properties),
         };
-        let fields = prepared.record(&self.config, message, encoded).fields;
-        let added_later = added_later(fields.topic, further.len());
+        let fields = prepared.record(message, encoded).fields;
+        let added_later = added_later(fields.topic, further_count);
         self.check_sizes(&fields, added_later)?;
         if fields.topic != message.topic {
             self.check_fits_file(&RecordFields { topic: message.topic, ..fields }, added_later)?;
@@ -200,6 +222,7 @@ impl Store {
             elsewhere: multi.map(Box::new),
             properties: begin..encoded.len(),
             body_crc: message::body_crc(message.body),
+            append_crc: needs_crc(&self.config, encoded.get(begin..).unwrap_or_default()),
             wait_store_msg_ok: false,
         }
     }
@@ -244,7 +267,7 @@ impl Store {
             }
             let fields = RecordFields {
                 body: item.body,
-                ..fields(&self.config, shared, shared.topic, shared.queue_id, &all)
+                ..fields(shared, shared.topic, shared.queue_id, &all, needs_crc(&self.config, &all))
             };
             self.check_sizes(&fields, 0)?;
             total += fields.record_size();
@@ -274,6 +297,8 @@ pub(super) struct Prepared<'a> {
     /// Where its property string stands in what was encoded.
     properties: Range<usize>,
     body_crc: i32,
+    /// Whether the record has a checksum.
+    append_crc: bool,
     pub(super) wait_store_msg_ok: bool,
 }
 
@@ -302,30 +327,27 @@ impl<'a> Prepared<'a> {
     }
 
     /// The record of the message that was prepared.
-    pub(super) fn record<'r>(
-        &'r self,
-        config: &StoreConfig,
-        message: &NewMessage<'r>,
-        encoded: &'r [u8],
-    ) -> NewRecord<'r> {
+    #[inline]
+    pub(super) fn record<'r>(&'r self, message: &NewMessage<'r>, encoded: &'r [u8]) -> NewRecord<'r> {
         let (topic, queue_id) = match &self.elsewhere {
             None => (message.topic, message.queue_id),
             Some(elsewhere) => (elsewhere.topic, elsewhere.queue_id),
         };
         let properties = encoded.get(self.properties.clone()).unwrap_or_default();
-        let mut fields = fields(config, message, topic, queue_id, properties);
+        let mut fields = fields(message, topic, queue_id, properties, self.append_crc);
         fields.body_crc = self.body_crc;
         NewRecord { fields, store_time: StoreTime::Now, queue_offset: QueueOffset::Next }
     }
 }
 
 /// The fields of a message's record; its body's CRC is left to be filled in.
+#[inline]
 pub(super) fn fields<'a>(
-    config: &StoreConfig,
     message: &NewMessage<'a>,
     topic: &'a [u8],
     queue_id: i32,
     properties: &'a [u8],
+    append_crc: bool,
 ) -> RecordFields<'a> {
     RecordFields {
         body_crc: 0,
@@ -340,7 +362,7 @@ pub(super) fn fields<'a>(
         body: message.body,
         topic,
         properties,
-        append_crc: needs_crc(config, properties),
+        append_crc,
     }
     .with_host_flags()
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::Store;
 use super::admit::Checked;
-use super::prepare::{Prepared, fields};
+use super::prepare::{Prepared, fields, needs_crc};
 use crate::commit_log::topic_queue::{QueueRef, TopicQueueTable};
 use crate::commit_log::{AppendRefusal, Appended, NewRecord, QueueOffset, StoreTime, Wait, Waited};
 use crate::config::StoreConfig;
@@ -20,15 +20,13 @@ use crate::format::message::{self, MAX_PROPERTIES_LENGTH, RecordFields};
 use crate::format::properties::ClientProperties;
 use crate::format::{batch, properties, sys_flag};
 use crate::num;
+use crate::short_text::has_either;
 use crate::status::{AppendMessageStatus, PutMessageStatus};
 
 thread_local! {
     /// Where a thread encodes the properties of a message that it puts: asking for memory each time takes longer.
     static ENCODED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
-
-/// Up to here a text is looked through byte by byte.
-const SHORT_TEXT_LEN: usize = 16;
 
 /// A message's properties.
 #[derive(Debug, Clone)]
@@ -139,6 +137,8 @@ impl<'a> Properties<'a> {
         match self {
             Self::Raw(_) => Ok(()),
             Self::Map(map) => check_separators(map.iter()),
+            // The names have none.
+            Self::Client(client) if !client.values().any(has_separator) => Ok(()),
             Self::Client(client) => check_separators(client.pairs()),
         }
     }
@@ -289,11 +289,11 @@ impl Store {
             .zip(&properties)
             .map(|(item, properties)| {
                 let fields = fields(
-                    &self.config,
                     &batch.shared,
                     batch.shared.topic,
                     batch.shared.queue_id,
                     properties,
+                    needs_crc(&self.config, properties),
                 );
                 let fields = RecordFields {
                     flag: item.flag,
@@ -370,7 +370,7 @@ impl Store {
         encoded: &[u8],
         wait: Wait,
     ) -> Result<Appended, AppendRefusal> {
-        let record = prepared.record(&self.config, message, encoded);
+        let record = prepared.record(message, encoded);
         let Some(multi) = prepared.multi() else { return self.log.append(&record, wait) };
         let names = multi.names.iter().map(|name| &name[..]);
         let further = FurtherQueues::new(&self.config, names, record.fields.queue_id);
@@ -437,11 +437,7 @@ fn check_separators<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Ch
     Ok(())
 }
 
-/// Whether one of the two separators stands in a text. The call of a search takes longer than a short one does.
+/// Whether one of the two separators stands in a text.
 fn has_separator(text: &[u8]) -> bool {
-    use properties::{NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR};
-    if text.len() > SHORT_TEXT_LEN {
-        return memchr::memchr2(NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, text).is_some();
-    }
-    text.iter().any(|&byte| byte == NAME_VALUE_SEPARATOR || byte == PROPERTY_SEPARATOR)
+    has_either(text, properties::NAME_VALUE_SEPARATOR, properties::PROPERTY_SEPARATOR)
 }

@@ -142,8 +142,7 @@ impl Store {
         if many.prepared.iter().all(|prepared| prepared.multi().is_none()) {
             for from in (0..many.prepared.len()).step_by(RECORDS_AT_ONCE) {
                 let records = rest(from).take(RECORDS_AT_ONCE);
-                let records =
-                    records.map(|(message, prepared)| prepared.record(&self.config, &message, &many.encoded));
+                let records = records.map(|(message, prepared)| prepared.record(&message, &many.encoded));
                 self.log.append_all(records, done, wait)?;
             }
             return Ok(());
