@@ -17,7 +17,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard, Ordering};
 
 /// From how much on what is flushed is taken out of the mapping first: the system would keep it from being written
 /// otherwise, page by page, and tell each processor of each page.
-const TAKEN_OUT_SIZE: u64 = 1 << 20;
+const TAKEN_OUT_SIZE: u64 = 1 << 16;
 
 /// What a pass did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
