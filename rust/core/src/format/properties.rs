@@ -132,6 +132,7 @@ pub fn encode_into(map: &JavaHashMap<'_>, out: &mut Vec<u8>) {
     encode_pairs(map.ordered().into_iter(), out);
 }
 
+#[inline]
 fn encode_pairs<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>, out: &mut Vec<u8>) {
     let begin = out.len();
     pairs.for_each(|(name, value)| encode_pair(name, value, begin, out));
@@ -192,13 +193,7 @@ impl<'a> ClientProperties<'a> {
     /// Appends the property string.
     #[inline]
     pub fn encode_into(&self, out: &mut Vec<u8>) {
-        let begin = out.len();
-        for (name, value) in
-            [(KEYS, self.keys), (UNIQ_KEY, self.uniq_key), (WAIT, self.wait), (TAGS, self.tags)]
-        {
-            let Some(value) = value else { continue };
-            encode_pair(name, value, begin, out);
-        }
+        encode_pairs(self.pairs(), out);
     }
 }
 

@@ -27,6 +27,7 @@ mod removals;
 mod retention_faults;
 mod role_change;
 mod sample;
+mod timed;
 mod workload;
 
 use std::path::Path;

@@ -319,6 +319,19 @@ impl Driven {
         Ok(Outcome::default())
     }
 
+    /// The store, at a time.
+    pub(crate) fn at(&self, now_ms: i64) -> &Store {
+        self.clock.set(now_ms);
+        &self.store
+    }
+
+    /// Puts a message with other properties than its own.
+    pub(crate) fn put_with(&self, put: &Put, properties: &[u8]) -> Result<Acknowledged> {
+        let body = put.body();
+        let mut outcome = self.put_all(std::slice::from_ref(put), &[message(put, &body, properties)])?;
+        Ok(outcome.done.pop().unwrap_or_else(|| panic!("{:?}", outcome.refusal)))
+    }
+
     /// Messages before this place may be gone once a step has begun.
     pub(crate) fn kept_from(&self, step: &Step) -> u64 {
         let first = self.store.log().files().first().filter(|_| matches!(step, Step::Retention));
@@ -365,9 +378,13 @@ impl Driven {
             .zip(&contents)
             .map(|(put, (body, properties))| message(put, body, properties))
             .collect();
+        self.put_all(puts, &messages)
+    }
+
+    fn put_all(&self, puts: &[Put], messages: &[NewMessage<'_>]) -> Result<Outcome> {
         let mut appended = Vec::new();
         let mut outcome = Outcome::default();
-        let wait_for = match self.store.put_many(messages.as_slice(), &mut appended, Wait::Block) {
+        let wait_for = match self.store.put_many(messages, &mut appended, Wait::Block) {
             PutStep::Done(done) => done.wait_for,
             PutStep::WouldBlock => panic!("a put that may wait does"),
             PutStep::Refused(refusal) => {
