@@ -324,6 +324,7 @@ def test_walks_over_a_log(big: Path) -> None:
         press_soon(lambda: list(reader.select("t", tags="none")))
         press_soon(lambda: reader.select("t", tags="none").count())
         press_soon(lambda: read_arrow(reader))
+        press_soon(lambda: reader.get_message("t", 0, 0, MANY, mqstore.SqlFilter("absent IS NOT NULL")))
         assert reader.get_max_offset_in_queue("t", 0) == MANY
     with mqstore.open(big, pread=True, **BIG) as reader:
         press_soon(lambda: reader.select(tags="none").count())

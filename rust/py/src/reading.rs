@@ -17,6 +17,9 @@ use crate::results::{GetMessageResult, QueryMessagesResult};
 use crate::signals::interruptible;
 use crate::store::Store;
 
+/// Most messages of a get that takes no time to speak of.
+const SHORT_GET_MSG_NUMS: usize = 1024;
+
 pub fn boundary_of(boundary: &str) -> PyResult<Boundary> {
     match boundary {
         "nearest" => Ok(Boundary::Nearest),
@@ -58,7 +61,10 @@ impl Store {
     ) -> PyResult<GetMessageResult> {
         let subscription = subscription.and_then(|given| given.parse());
         let get = || self.core.get_message(topic, queue_id, offset, max_msg_nums, subscription.as_ref());
-        Ok(GetMessageResult::new(detached(py, get)?))
+        // One that may take long is broken off by Ctrl-C; to ask for that takes longer than a short one does.
+        let found =
+            if max_msg_nums > SHORT_GET_MSG_NUMS { interruptible(py, get) } else { detached(py, get) };
+        found.map(GetMessageResult::new)
     }
 
     /// The newest messages by a key, oldest first. Source: ``queryMessage``.

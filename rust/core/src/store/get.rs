@@ -16,6 +16,7 @@ use crate::dispatch::Gap;
 use crate::error::{Error, Result};
 use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
 use crate::format::message::{self, Check, Decoded, Identity, Record, RecordFault, is_whole_record_of};
+use crate::interrupt;
 use crate::mmap::slice::Slice;
 use crate::num;
 use crate::recovery::queues::unit_fits;
@@ -23,6 +24,8 @@ use crate::status::GetMessageStatus;
 
 /// 4.9.3 looks at no more units than this for one get, in bytes.
 const MAX_FILTER_UNITS_SIZE: usize = 16_000;
+/// After so many units a get asks whether it is to stop.
+const UNITS_BETWEEN_ASKING: usize = 512;
 /// How many rejected units are remembered.
 const MAX_REJECTED: usize = 64;
 
@@ -244,6 +247,9 @@ impl Store {
                 }
                 index += 1;
                 looked_at += 1;
+                if looked_at.is_multiple_of(UNITS_BETWEEN_ASKING) {
+                    interrupt::check()?;
+                }
             }
             if index.is_multiple_of(self.queues.units_in_file()) {
                 break;

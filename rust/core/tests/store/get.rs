@@ -1,6 +1,8 @@
 //! The statuses of gets, and what they give.
 
+use mqstore_core::config::StoreConfig;
 use mqstore_core::error::Error;
+use mqstore_core::interrupt;
 use mqstore_core::status::GetMessageStatus as Status;
 use mqstore_core::store::{Store, Subscription};
 
@@ -30,6 +32,23 @@ fn offsets_outside_the_queue_are_told_apart() {
     let min = store.find_consume_queue("t", 0).unwrap().min_offset_in_queue();
     assert_eq!(get(&store, 0), (Status::OffsetTooSmall, min.cast_signed()));
     assert_eq!(get(&store, 99), (Status::OffsetOverflowBadly, 60));
+}
+
+/// With more messages than one look takes, what asks for them is told to stop in the middle.
+#[test]
+fn a_long_get_is_broken_off() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open_with(StoreConfig { mapped_file_size_consume_queue: 20 * 2000, ..config(root.path()) });
+    fill(&store, 0..1500);
+    store.reput().unwrap();
+    let none = Subscription::parse("none");
+    let get = |subscription| store.get_message("t", 0, 0, 1400, subscription);
+    let broken_off = interrupt::until(|| true, || get(none.as_ref()));
+    assert!(matches!(broken_off, Err(Error::Interrupted)));
+    let got = interrupt::until(|| false, || get(none.as_ref())).unwrap();
+    assert_eq!((got.status, got.next_begin_offset), (Status::NoMatchedMessage, 1400));
+    let short = interrupt::until(|| true, || store.get_message("t", 0, 0, 32, None)).unwrap();
+    assert_eq!(short.status, Status::Found, "there is nothing to break off");
 }
 
 /// As 4.9.3 tells it: the last thing that a get came by, as long as it has found nothing.
