@@ -8,6 +8,7 @@ mod stores;
 mod ahead;
 mod by_queues;
 mod index;
+mod last_time;
 mod layout;
 mod log_end;
 mod lost_sectors;
