@@ -11,8 +11,7 @@ pub const PUT_TIME_LIMITS_MS: [u64; 12] = [1, 10, 50, 100, 200, 500, 1000, 2000,
 /// Counters of a store.
 #[derive(Debug, Default)]
 pub struct StoreStats {
-    /// Messages of calls beside the first of each: how many calls there were is known by their times.
-    put_message_times_more: AtomicU64,
+    put_message_times_total: AtomicU64,
     put_message_size_total: AtomicU64,
     put_message_failed_times: AtomicU64,
     put_message_distribute_time: [AtomicU64; PUT_TIME_LIMITS_MS.len() + 1],
@@ -50,9 +49,7 @@ impl StoreStats {
     /// A put of so many messages, in records of so many bytes, is in the log.
     pub(crate) fn put(&self, begin: Instant, count: u64, size: u64) {
         let time_us = elapsed_us(begin);
-        if count != 1 {
-            self.put_message_times_more.fetch_add(count.wrapping_sub(1), Ordering::Relaxed);
-        }
+        self.put_message_times_total.fetch_add(count, Ordering::Relaxed);
         self.put_message_size_total.fetch_add(size, Ordering::Relaxed);
         let class = PUT_TIME_LIMITS_MS.iter().take_while(|&&limit| time_us >= limit * 1000).count();
         if let Some(counter) = self.put_message_distribute_time.get(class) {
@@ -79,13 +76,11 @@ impl StoreStats {
     #[must_use]
     pub fn figures(&self) -> StoreFigures {
         let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let put_message_distribute_time = self.put_message_distribute_time.each_ref().map(now);
-        let call_count: u64 = put_message_distribute_time.iter().sum();
         StoreFigures {
-            put_message_times_total: call_count.wrapping_add(now(&self.put_message_times_more)),
+            put_message_times_total: now(&self.put_message_times_total),
             put_message_size_total: now(&self.put_message_size_total),
             put_message_failed_times: now(&self.put_message_failed_times),
-            put_message_distribute_time,
+            put_message_distribute_time: self.put_message_distribute_time.each_ref().map(now),
             put_message_entire_time_max_us: now(&self.put_message_entire_time_max_us),
             get_message_times_total_found: now(&self.get_message_times_total_found),
             get_message_times_total_miss: now(&self.get_message_times_total_miss),

@@ -135,19 +135,15 @@ pub fn encode_into(map: &JavaHashMap<'_>, out: &mut Vec<u8>) {
 #[inline]
 fn encode_pairs<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>, out: &mut Vec<u8>) {
     let begin = out.len();
-    pairs.for_each(|(name, value)| encode_pair(name, value, begin, out));
-}
-
-/// Appends a pair to those that begin at an index.
-#[inline]
-fn encode_pair(name: &[u8], value: &[u8], begin: usize, out: &mut Vec<u8>) {
-    out.reserve(name.len() + value.len() + 2);
-    if out.len() > begin {
-        out.push(PROPERTY_SEPARATOR);
+    for (name, value) in pairs {
+        out.reserve(name.len() + value.len() + 2);
+        if out.len() > begin {
+            out.push(PROPERTY_SEPARATOR);
+        }
+        out.extend_from_slice(name);
+        out.push(NAME_VALUE_SEPARATOR);
+        out.extend_from_slice(value);
     }
-    out.extend_from_slice(name);
-    out.push(NAME_VALUE_SEPARATOR);
-    out.extend_from_slice(value);
 }
 
 /// The properties of a message that has no others than those a client gives every message. Java's
@@ -177,11 +173,6 @@ impl<'a> ClientProperties<'a> {
         let given = |text: Option<&'a [u8]>| text.filter(|text| !text.is_empty());
         let wait = (!wait_store_msg_ok).then_some(&b"false"[..]);
         Self { keys: given(keys), uniq_key, wait, tags: given(tags) }
-    }
-
-    /// The values.
-    pub fn values(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        [self.keys, self.uniq_key, self.wait, self.tags].into_iter().flatten()
     }
 
     /// Names and values in the order in which Java's map gives them.

@@ -138,7 +138,7 @@ impl<'a> Properties<'a> {
             Self::Raw(_) => Ok(()),
             Self::Map(map) => check_separators(map.iter()),
             // The names have none.
-            Self::Client(client) if !client.values().any(has_separator) => Ok(()),
+            Self::Client(client) if !client.pairs().any(|(_, value)| has_separator(value)) => Ok(()),
             Self::Client(client) => check_separators(client.pairs()),
         }
     }

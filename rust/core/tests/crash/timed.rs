@@ -5,24 +5,22 @@
 //! the log that goes is delivered, and that is on the disk before.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use mqstore_core::commit_log::scan::{ScanEnd, scan};
 use mqstore_core::dispatch::TIMED_TOPIC;
-use mqstore_core::format::host::Host;
 use mqstore_core::format::message::Check;
 use mqstore_core::format::properties;
 use mqstore_core::fs::{FileSystem, OsFileSystem};
-use mqstore_core::retention::Expiry;
 use mqstore_core::store::Store;
 
 use crate::disk::{Capture, Moments, RecordedDisk};
 use crate::image;
 use crate::lives::repeatable;
 use crate::scratch;
+use crate::stores::host;
 use crate::workload::{Driven, KINDS, Kind, Put, Step, TOPICS, config, name_of};
 
 const LIVES: usize = 5;
@@ -33,7 +31,6 @@ const IMAGES: usize = 2;
 const MOST_AT_ONCE: usize = 4;
 /// How far ahead messages are put.
 const FARTHEST_MS: i64 = 60;
-const HOST: Host = Host { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), port: 0 };
 
 /// A timed message.
 #[derive(Debug, Clone)]
@@ -150,7 +147,7 @@ impl Life<'_> {
     }
 
     fn tell(&mut self) {
-        assert!(self.driven.at(self.now_ms).persist_timed(HOST).unwrap().is_none());
+        assert!(self.driven.at(self.now_ms).persist_timed(host()).unwrap().is_none());
         let end = self.driven.store.log().wrote_offset();
         self.told.push((end, std::mem::take(&mut self.untold)));
     }
@@ -159,16 +156,11 @@ impl Life<'_> {
     fn delete_first_file(&mut self) {
         let store = self.driven.at(self.now_ms);
         let keep_from = store.first_waiting_timed().unwrap().unwrap_or(u64::MAX);
-        let expiry = Expiry { reserved_ms: 0, at_once: true, keep_from };
-        let first = store.log().files().first().filter(|first| first.end_offset() <= keep_from);
-        let kept_from = first.map_or(0, |first| first.end_offset());
-        self.disk.know(|known| known.kept_from = known.kept_from.max(kept_from));
-        if store.delete_expired_log_file(expiry).unwrap().is_some() {
-            for queue in store.queues().all() {
-                store.delete_expired_queue_files(&queue).unwrap();
-            }
-            store.delete_expired_index_files().unwrap();
+        let first_end = self.driven.kept_from(&Step::Retention);
+        if first_end <= keep_from {
+            self.disk.know(|known| known.kept_from = known.kept_from.max(first_end));
         }
+        self.driven.delete_first_file(keep_from).unwrap();
     }
 
     fn step(&mut self, name: String) {
@@ -257,7 +249,7 @@ fn check(kind: Kind, root: &Path, known: &Known) {
         assert!(more.contains(&(found.delivered_at.len() - count_before)), "{name}: {found:?} {known:?}");
         assert!(found.delivered_at.len() <= known.crash_count + 1, "{name}: {found:?}, once for each crash");
     }
-    assert!(driven.store.persist_timed(HOST).unwrap().is_none());
+    assert!(driven.store.persist_timed(host()).unwrap().is_none());
     driven.store.close().unwrap();
     let driven = Driven::open(config(root, kind), Arc::new(OsFileSystem), later_ms).unwrap();
     assert_eq!(driven.store.deliver_timed(MOST_AT_ONCE).unwrap().delivered_count, 0, "all are delivered");

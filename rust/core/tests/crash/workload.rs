@@ -305,7 +305,7 @@ impl Driven {
                 let _refused = self.store.log().end_file(Wait::Block);
                 self.store.log().allocate_pass(Duration::ZERO)?;
             }
-            Step::Retention => self.delete_first_file()?,
+            Step::Retention => self.delete_first_file(u64::MAX)?,
             Step::RemoveQueue(topic, queue_id) => {
                 if let Some(queue) = self.dispatched_queue(topic, *queue_id)? {
                     self.store.destroy_queue(&queue)?;
@@ -360,8 +360,9 @@ impl Driven {
         Ok(self.store.find_consume_queue(topic, queue_id))
     }
 
-    fn delete_first_file(&self) -> Result<()> {
-        let at_once = Expiry { reserved_ms: 0, at_once: true, keep_from: u64::MAX };
+    /// The log's first file goes, where all of it is before a place, and what queues and index have of it.
+    pub(crate) fn delete_first_file(&self, keep_from: u64) -> Result<()> {
+        let at_once = Expiry { reserved_ms: 0, at_once: true, keep_from };
         if self.store.delete_expired_log_file(at_once)?.is_some() {
             for queue in self.store.queues().all() {
                 self.store.delete_expired_queue_files(&queue)?;

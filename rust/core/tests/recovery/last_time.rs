@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use mqstore_core::config::StoreConfig;
+use mqstore_core::format::message::store_timestamp_at;
 use mqstore_core::store::Mode;
 
 use crate::stores::{config, log_file, open, open_with, patch, put, try_open};
@@ -10,8 +11,6 @@ use crate::stores::{config, log_file, open, open_with, patch, put, try_open};
 /// What the clock of [`open`] says.
 const NOW_MS: i64 = 1_000_000;
 const FAR_AHEAD_MS: i64 = 5_000_000;
-/// Where a record has its time.
-const STORE_TIMESTAMP_AT: u64 = 56;
 
 /// A store of messages with these times, of which nothing in the log's file but the records tells.
 fn left(root: &Path, times: &[i64]) {
@@ -20,7 +19,7 @@ fn left(root: &Path, times: &[i64]) {
     store.close().unwrap();
     drop(store);
     for (offset, time) in offsets.into_iter().zip(times) {
-        let at = offset + STORE_TIMESTAMP_AT;
+        let at = offset + store_timestamp_at(0) as u64;
         patch(&log_file(root, 0), at, |bytes| bytes[..8].copy_from_slice(&time.to_be_bytes()));
     }
 }
