@@ -13,7 +13,7 @@ use mqstore_core::store::Properties;
 
 fn record(body: &[u8]) -> Vec<u8> {
     let host = Host { ip: [127, 0, 0, 1].into(), port: 10911 };
-    let client = ClientProperties { keys: Some(b"key1"), tags: Some(b"TagA"), ..ClientProperties::default() };
+    let client = ClientProperties::of(Some(b"key1"), None, Some(b"TagA"), true);
     let properties = Properties::Client(client).encode();
     let fields = RecordFields {
         body_crc: message::body_crc(body),
@@ -49,7 +49,7 @@ fn codecs(criterion: &mut Criterion) {
         bencher.iter(|| message::decode(black_box(&bytes), Check::BodyCrc).is_ok());
     });
     group.finish();
-    let client = ClientProperties { keys: Some(b"key1"), tags: Some(b"TagA"), ..ClientProperties::default() };
+    let client = ClientProperties::of(Some(b"key1"), None, Some(b"TagA"), true);
     let properties = Properties::Client(client).encode();
     criterion.bench_function("properties for dispatch", |bencher| {
         bencher.iter(|| DispatchProperties::of(black_box(&properties)));

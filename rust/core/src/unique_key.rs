@@ -57,7 +57,8 @@ const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
 /// Makes unique keys.
 #[derive(Debug)]
 pub struct UniqueKeys {
-    prefix: Vec<u8>,
+    /// What all keys begin with.
+    prefix: UniqueKey,
     /// Of the last key: the time, never before an earlier one's, and in the lowest 16 bits the counter, with the first of
     /// which the time goes on: so no two keys have both.
     last: AtomicU64,
@@ -70,15 +71,16 @@ impl UniqueKeys {
     /// Keys of one client of this process.
     #[must_use]
     pub fn new(instance: u32) -> Self {
-        let mut prefix = String::new();
+        let mut digits = String::new();
         match local_address() {
-            IpAddr::V4(ip) => push_hex(&mut prefix, &ip.octets()),
-            IpAddr::V6(ip) => push_hex(&mut prefix, &ip.octets()),
+            IpAddr::V4(ip) => push_hex(&mut digits, &ip.octets()),
+            IpAddr::V6(ip) => push_hex(&mut digits, &ip.octets()),
         }
         let [_, _, pid @ ..] = std::process::id().to_be_bytes();
-        push_hex(&mut prefix, &pid);
-        push_hex(&mut prefix, &instance.to_be_bytes());
-        let prefix = prefix.into_bytes();
+        push_hex(&mut digits, &pid);
+        push_hex(&mut digits, &instance.to_be_bytes());
+        let mut prefix = UniqueKey::default();
+        prefix.push(digits.as_bytes());
         let (month_start, month_end) = (AtomicI64::new(i64::MAX), AtomicI64::new(i64::MIN));
         Self { prefix, last: AtomicU64::new(COUNTER_MASK), month_start, month_end }
     }
@@ -92,11 +94,10 @@ impl UniqueKeys {
         }
         let since = now_ms.saturating_sub(self.month_start.load(Ordering::Relaxed)).max(0);
         let [_, _, _, _, since @ ..] = since.to_be_bytes();
-        let mut key = UniqueKey::default();
-        key.push(&self.prefix);
-        for byte in since.into_iter().chain(counter.to_be_bytes()) {
-            key.push(&hex_digits(byte));
-        }
+        let [a, b, c, d, e, f, g, h] = hex_digits(u32::from_be_bytes(since));
+        let [_, _, _, _, i, j, k, l] = hex_digits(counter.into());
+        let mut key = self.prefix;
+        key.push(&[a, b, c, d, e, f, g, h, i, j, k, l]);
         key
     }
 

@@ -188,8 +188,9 @@ impl ColumnBuilder for MessageIds {
                 Some(known) => self.host.insert(known),
                 None => self.host.insert((record.store_host, hex_of(&record.store_host))),
             };
-            self.texts
-                .push_both(host.as_bytes(), physical_offset.to_be_bytes().map(hex_digits).as_flattened());
+            let [a, b, c, d, low @ ..] = physical_offset.to_be_bytes();
+            let digits = [[a, b, c, d], low].map(|half| hex_digits(u32::from_be_bytes(half)));
+            self.texts.push_both(host.as_bytes(), digits.as_flattened());
         }
         check_size(self.texts.size())
     }

@@ -232,7 +232,9 @@ impl CommitLog {
             }
             active.reserve(up_to.max(reserved + self.step())).map_err(AppendRefusal::NoSpace)?;
         }
-        if reserved < active.end_offset() && up_to + self.step() / 2 > reserved {
+        // The size of a step, which the list of files has a say in, only where the longest would not do.
+        let is_near = reserved < active.end_offset() && up_to + MAX_STEP / 2 > reserved;
+        if is_near && up_to + self.step() / 2 > reserved {
             self.ring_allocator();
         }
         Ok(())

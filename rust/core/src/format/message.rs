@@ -29,6 +29,7 @@
 //! Source: `CommitLog.checkMessageAndReturnSize`, `MessageExtEncoder` and `MessageVersion`.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use super::be::{self, FieldReader};
 use super::host::{self, Host};
@@ -171,7 +172,11 @@ pub(super) const CRC_MASK: u32 = 0x7FFF_FFFF;
 /// The body CRC that a record holds: CRC-32 without its top bit (`UtilAll.crc32`).
 #[must_use]
 pub fn body_crc(body: &[u8]) -> i32 {
-    num::bits_as_int(crc32fast::hash(body) & CRC_MASK)
+    /// What the processor can do is asked once.
+    static EMPTY: LazyLock<crc32fast::Hasher> = LazyLock::new(crc32fast::Hasher::new);
+    let mut crc = EMPTY.clone();
+    crc.update(body);
+    num::bits_as_int(crc.finalize() & CRC_MASK)
 }
 
 /// How far a record is checked.

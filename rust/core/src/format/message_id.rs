@@ -98,14 +98,21 @@ impl MessageId {
 /// Appends bytes as upper-case hex, as Java's `UtilAll.bytes2string` does.
 pub fn push_hex(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
-        let [high, low] = hex_digits(*byte);
+        let [.., high, low] = hex_digits(u32::from(*byte));
         text.push(char::from(high));
         text.push(char::from(low));
     }
 }
 
-/// The two upper-case hex digits of a byte.
+/// The eight upper-case hex digits of a number, all at once.
 #[must_use]
-pub fn hex_digits(byte: u8) -> [u8; 2] {
-    [byte >> 4, byte & 0xF].map(|digit| if digit < 10 { b'0' + digit } else { b'A' - 10 + digit })
+pub fn hex_digits(number: u32) -> [u8; 8] {
+    const ONES: u64 = u64::MAX / 0xFF;
+    // Each half of what a lane holds goes to a lane of its own, the higher one to the higher lane, until a lane holds a digit.
+    let spread = |number: u64, shift: u32, mask: u64| (number | number << shift) & mask;
+    let digits = spread(u64::from(number), 16, 0x0000_FFFF_0000_FFFF);
+    let digits = spread(digits, 8, 0x00FF_00FF_00FF_00FF);
+    let digits = spread(digits, 4, 0x0F0F_0F0F_0F0F_0F0F);
+    let is_letter = (digits + 6 * ONES) >> 4 & ONES;
+    (digits + u64::from(b'0') * ONES + is_letter * u64::from(b'A' - b'0' - 10)).to_be_bytes()
 }

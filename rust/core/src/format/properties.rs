@@ -14,11 +14,14 @@
 use std::borrow::Cow;
 
 use super::java_hash_map::JavaHashMap;
+use crate::short_text::has_below;
 
 /// Between a name and its value.
 pub const NAME_VALUE_SEPARATOR: u8 = 1;
 /// Between two properties.
 pub const PROPERTY_SEPARATOR: u8 = 2;
+/// The first byte that neither separates nor may be what a power cut leaves.
+const FIRST_PLAIN: u8 = 3;
 
 /// A message's keys, separated by spaces.
 pub const KEYS: &[u8] = b"KEYS";
@@ -132,32 +135,34 @@ pub fn encode_into(map: &JavaHashMap<'_>, out: &mut Vec<u8>) {
     encode_pairs(map.ordered().into_iter(), out);
 }
 
-#[inline]
 fn encode_pairs<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>, out: &mut Vec<u8>) {
     let begin = out.len();
     for (name, value) in pairs {
-        out.reserve(name.len() + value.len() + 2);
-        if out.len() > begin {
-            out.push(PROPERTY_SEPARATOR);
-        }
-        out.extend_from_slice(name);
-        out.push(NAME_VALUE_SEPARATOR);
-        out.extend_from_slice(value);
+        encode_pair(name, value, begin, out);
     }
+}
+
+/// Appends a pair to those of a property string that begins at `begin`.
+#[inline(always)] // a name that the compiler knows is a store or two, and a call otherwise
+fn encode_pair(name: &[u8], value: &[u8], begin: usize, out: &mut Vec<u8>) {
+    out.reserve(name.len() + value.len() + 2);
+    if out.len() > begin {
+        out.push(PROPERTY_SEPARATOR);
+    }
+    out.extend_from_slice(name);
+    out.push(NAME_VALUE_SEPARATOR);
+    out.extend_from_slice(value);
 }
 
 /// The properties of a message that has no others than those a client gives every message. Java's
 /// map has these few in one order, whatever the values: no map has to be built for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientProperties<'a> {
-    /// `KEYS`.
-    pub keys: Option<&'a [u8]>,
-    /// `UNIQ_KEY`.
-    pub uniq_key: Option<&'a [u8]>,
-    /// `WAIT`.
-    pub wait: Option<&'a [u8]>,
-    /// `TAGS`.
-    pub tags: Option<&'a [u8]>,
+    keys: Option<&'a [u8]>,
+    uniq_key: Option<&'a [u8]>,
+    wait: Option<&'a [u8]>,
+    tags: Option<&'a [u8]>,
+    is_plain: bool,
 }
 
 impl<'a> ClientProperties<'a> {
@@ -171,8 +176,22 @@ impl<'a> ClientProperties<'a> {
         wait_store_msg_ok: bool,
     ) -> Self {
         let given = |text: Option<&'a [u8]>| text.filter(|text| !text.is_empty());
+        let (keys, tags) = (given(keys), given(tags));
         let wait = (!wait_store_msg_ok).then_some(&b"false"[..]);
-        Self { keys: given(keys), uniq_key, wait, tags: given(tags) }
+        let is_plain = [keys, uniq_key, tags].into_iter().flatten().all(|text| !has_below(text, FIRST_PLAIN));
+        Self { keys, uniq_key, wait, tags, is_plain }
+    }
+
+    /// Whether no value has a separator or a zero byte: nothing about them has to be looked into.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
+    /// `WAIT`.
+    #[must_use]
+    pub const fn wait(&self) -> Option<&'a [u8]> {
+        self.wait
     }
 
     /// Names and values in the order in which Java's map gives them.
@@ -184,7 +203,17 @@ impl<'a> ClientProperties<'a> {
     /// Appends the property string.
     #[inline]
     pub fn encode_into(&self, out: &mut Vec<u8>) {
-        encode_pairs(self.pairs(), out);
+        let begin = out.len();
+        // Not by `pairs`, of whose names the compiler does not know how long they are.
+        let mut push = |name, value: Option<&[u8]>| {
+            if let Some(value) = value {
+                encode_pair(name, value, begin, out);
+            }
+        };
+        push(KEYS, self.keys);
+        push(UNIQ_KEY, self.uniq_key);
+        push(WAIT, self.wait);
+        push(TAGS, self.tags);
     }
 }
 

@@ -115,24 +115,35 @@ impl Store {
     }
 
     /// Source: `MessageExtEncoder.encode`.
+    #[inline]
     pub(super) fn check_sizes(&self, fields: &RecordFields<'_>, added_later: usize) -> Checked<()> {
         let properties_size = fields.properties_size() + added_later;
         if properties_size > MAX_PROPERTIES_LENGTH {
-            let in_chars = std::str::from_utf8(fields.properties).map_or(0, utf16_len);
-            let status = if self.config.compat && in_chars <= MAX_PROPERTIES_LENGTH {
-                PutMessageStatus::PropertiesSizeExceeded
-            } else {
-                PutMessageStatus::MessageIllegal
-            };
-            let reason = format!("properties have at most {MAX_PROPERTIES_LENGTH} bytes");
-            return Err(PutRefusal::new(status, "properties", format!("{properties_size} bytes"), reason));
+            return Err(self.properties_refusal(fields.properties, properties_size));
         }
         let size = fields.record_size();
         if size > self.config.max_message_size as usize {
-            let reason = format!("the record has {size} bytes");
-            return Err(PutRefusal::illegal("maxMessageSize", self.config.max_message_size, reason));
+            return Err(self.size_refusal(size));
         }
         Ok(())
+    }
+
+    #[cold]
+    fn properties_refusal(&self, properties: &[u8], size: usize) -> PutRefusal {
+        let in_chars = std::str::from_utf8(properties).map_or(0, utf16_len);
+        let status = if self.config.compat && in_chars <= MAX_PROPERTIES_LENGTH {
+            PutMessageStatus::PropertiesSizeExceeded
+        } else {
+            PutMessageStatus::MessageIllegal
+        };
+        let reason = format!("properties have at most {MAX_PROPERTIES_LENGTH} bytes");
+        PutRefusal::new(status, "properties", format!("{size} bytes"), reason)
+    }
+
+    #[cold]
+    fn size_refusal(&self, size: usize) -> PutRefusal {
+        let reason = format!("the record has {size} bytes");
+        PutRefusal::illegal("maxMessageSize", self.config.max_message_size, reason)
     }
 
     /// A message that waits has a longer record once it is delivered, where its topic is longer than the one in

@@ -101,11 +101,15 @@ impl Store {
         encoded: &[u8],
         further_count: usize,
     ) -> Checked<Prepared<'a>> {
+        let append_crc = match &message.properties {
+            Properties::Client(client) if client.is_plain() => self.config.enabled_append_prop_crc,
+            _ => needs_crc(&self.config, encoded.get(begin..).unwrap_or_default()),
+        };
         let prepared = Prepared {
             elsewhere,
             properties: begin..encoded.len(),
             body_crc: message::body_crc(message.body),
-            append_crc: needs_crc(&self.config, encoded.get(begin..).unwrap_or_default()),
+            append_crc,
             wait_store_msg_ok: waits(&message.properties),
         };
         let fields = prepared.record(message, encoded).fields;
@@ -394,7 +398,7 @@ fn delay_level(properties: &Properties<'_>) -> Checked<i32> {
 /// Source: `Message.isWaitStoreMsgOK`.
 pub(super) fn waits(properties: &Properties<'_>) -> bool {
     let wait = match properties {
-        Properties::Client(client) => client.wait,
+        Properties::Client(client) => client.wait(),
         _ => find(properties, properties::WAIT),
     };
     wait.is_none_or(|wait| wait.eq_ignore_ascii_case(b"true"))

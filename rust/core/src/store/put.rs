@@ -137,8 +137,7 @@ impl<'a> Properties<'a> {
         match self {
             Self::Raw(_) => Ok(()),
             Self::Map(map) => check_separators(map.iter()),
-            // The names have none.
-            Self::Client(client) if !client.pairs().any(|(_, value)| has_separator(value)) => Ok(()),
+            Self::Client(client) if client.is_plain() => Ok(()),
             Self::Client(client) => check_separators(client.pairs()),
         }
     }

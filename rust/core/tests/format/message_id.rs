@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use mqstore_core::format::host::Host;
-use mqstore_core::format::message_id::{MessageId, MessageIdFault, V4_DIGITS, V6_DIGITS, push_hex};
+use mqstore_core::format::message_id::{
+    MessageId, MessageIdFault, V4_DIGITS, V6_DIGITS, hex_digits, push_hex,
+};
 use proptest::prelude::*;
 
 fn id(ip: &str, port: i32, physical_offset: u64) -> MessageId {
@@ -49,6 +51,11 @@ fn hex_has_two_digits_a_byte() {
 }
 
 proptest! {
+    #[test]
+    fn a_number_has_eight_digits(number in any::<u32>()) {
+        prop_assert_eq!(hex_digits(number).to_vec(), format!("{number:08X}").into_bytes());
+    }
+
     #[test]
     fn an_id_stands_for_its_place(ip in any::<IpAddr>(), port in any::<i32>(), offset in 0..=i64::MAX.unsigned_abs()) {
         let id = MessageId { store_host: Host { ip, port }, physical_offset: offset };

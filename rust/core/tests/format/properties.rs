@@ -70,6 +70,20 @@ fn a_client_gives_no_empty_keys_or_tags() {
 }
 
 #[test]
+fn what_separates_or_is_zero_is_not_plain() {
+    assert!(ClientProperties::of(Some(b"k\x03"), Some(b"u"), Some(b"\x80\xFF"), false).is_plain());
+    assert!(ClientProperties::of(None, None, None, true).is_plain());
+    for byte in [0, 1, 2] {
+        let text = [b'a', byte];
+        for at in 0..3 {
+            let of = |number| if number == at { &text[..] } else { b"a" };
+            let client = ClientProperties::of(Some(of(0)), Some(of(1)), Some(of(2)), true);
+            assert!(!client.is_plain(), "{byte} in {at}");
+        }
+    }
+}
+
+#[test]
 fn a_map_is_written_without_a_separator_at_the_end() {
     let mut map = JavaHashMap::default();
     assert_eq!(encode(&map), b"");
@@ -83,9 +97,10 @@ fn the_properties_of_every_client_are_in_the_order_of_the_map() {
     let values: [Option<&[u8]>; 2] = [None, Some(b"v")];
     for number in 0..16 {
         let of = |bit: u32| values[usize::from(number >> bit & 1 == 1)];
-        let client = ClientProperties { keys: of(0), uniq_key: of(1), wait: of(2), tags: of(3) };
+        let client = ClientProperties::of(of(0), of(1), of(3), of(2).is_none());
         let mut map = JavaHashMap::default();
-        for (name, value) in [(UNIQ_KEY, of(1)), (TAGS, of(3)), (KEYS, of(0)), (WAIT, of(2))] {
+        let wait = of(2).map(|_| &b"false"[..]);
+        for (name, value) in [(UNIQ_KEY, of(1)), (TAGS, of(3)), (KEYS, of(0)), (WAIT, wait)] {
             value.into_iter().for_each(|value| map.put(name, value));
         }
         let mut encoded = Vec::new();
