@@ -14,7 +14,7 @@
 use std::borrow::Cow;
 
 use super::java_hash_map::JavaHashMap;
-use crate::short_text::has_below;
+use crate::short_text::{find_below, has_below};
 
 /// Between a name and its value.
 pub const NAME_VALUE_SEPARATOR: u8 = 1;
@@ -52,15 +52,7 @@ pub fn pairs(properties: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = properties;
     std::iter::from_fn(move || {
         while !rest.is_empty() {
-            // One pass over the bytes: most properties are shorter than a search for two bytes is worth.
-            let mut name_end = None;
-            let mut end = 0;
-            for &byte in rest.iter().take_while(|&&byte| byte != PROPERTY_SEPARATOR) {
-                if byte == NAME_VALUE_SEPARATOR && name_end.is_none() {
-                    name_end = Some(end);
-                }
-                end += 1;
-            }
+            let (name_end, end) = ends(rest);
             let pair = rest.get(..end).unwrap_or_default();
             rest = rest.get(end + 1..).unwrap_or_default();
             let Some((name, value)) = name_end.and_then(|at| Some((pair.get(..at)?, pair.get(at + 1..)?)))
@@ -73,6 +65,23 @@ pub fn pairs(properties: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
         }
         None
     })
+}
+
+/// Where the name of the first pair ends, if it has one, and where the pair does.
+#[inline]
+fn ends(text: &[u8]) -> (Option<usize>, usize) {
+    let mut name_end = None;
+    let mut from = 0;
+    while let Some(found) = text.get(from..).and_then(|rest| find_below(rest, FIRST_PLAIN)) {
+        let at = from + found;
+        match text.get(at) {
+            Some(&PROPERTY_SEPARATOR) => return (name_end, at),
+            Some(&NAME_VALUE_SEPARATOR) if name_end.is_none() => name_end = Some(at),
+            _ => {}
+        }
+        from = at + 1;
+    }
+    (name_end, text.len())
 }
 
 /// The value of one property, or `None`.

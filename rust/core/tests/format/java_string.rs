@@ -67,6 +67,14 @@ proptest! {
     }
 
     #[test]
+    fn a_hash_is_that_of_the_documentation(hash in any::<i32>(), text in ".{0,40}|[ -~]{0,60}") {
+        let by_rule = text.encode_utf16().fold(hash, |hash, unit| {
+            hash.wrapping_mul(31).wrapping_add(i32::from(unit))
+        });
+        prop_assert_eq!(hash_more(hash, text.as_bytes()), by_rule);
+    }
+
+    #[test]
     fn text_is_decoded_as_it_is(text in ".{0,40}") {
         prop_assert_eq!(decode(text.as_bytes()), text.as_str());
     }
