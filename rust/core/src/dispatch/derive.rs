@@ -66,13 +66,10 @@ pub(crate) fn derive(
             }
         }
     }
-    let hashes = if sys_flag::enters_index(record.sys_flag) {
-        let topic = TopicHash::of(record.topic);
-        Some(properties.index_keys().map(move |key| topic.key(key)))
-    } else {
-        None
-    };
-    to.put_keys(hashes.into_iter().flatten(), offset, record.store_timestamp)
+    let is_indexed = sys_flag::enters_index(record.sys_flag);
+    let indexed = if is_indexed { properties } else { DispatchProperties::default() };
+    let topic = TopicHash::of(record.topic);
+    to.put_keys(indexed.index_keys().map(|key| topic.key(key)), offset, record.store_timestamp)
 }
 
 /// What a unit holds beside place and size: the tag's hash, or in the topics of messages that wait

@@ -114,9 +114,11 @@ pub struct Dispatcher {
     strangers: Vec<u64>,
 }
 
-/// The queue that the last record went to: the next one often goes to it or has its topic.
+/// The queues that the last records went to, by their lowest bits: those of a topic take turns.
 #[derive(Default)]
-struct LastQueue(Option<Arc<ConsumeQueue>>);
+struct LastQueues([Option<Arc<ConsumeQueue>>; LAST_QUEUES]);
+
+const LAST_QUEUES: usize = 8;
 
 impl Dispatcher {
     /// Every record below this offset is dispatched.
@@ -223,7 +225,7 @@ impl Dispatcher {
         let outcome = self
             .put_ahead(targets, ahead, position, end)
             .and_then(|position| self.walk_in_parts(targets, position, end))
-            .and_then(|position| self.walk(targets, position, end, &mut LastQueue::default()));
+            .and_then(|position| self.walk(targets, position, end, &mut LastQueues::default()));
         if let Some(index) = targets.index {
             index.write_header();
         }
@@ -273,7 +275,7 @@ impl Dispatcher {
         self.message_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn walk(&self, targets: DispatchTargets<'_>, from: u64, end: u64, last: &mut LastQueue) -> Result<()> {
+    fn walk(&self, targets: DispatchTargets<'_>, from: u64, end: u64, last: &mut LastQueues) -> Result<()> {
         let mut position = from;
         while position < end {
             let log_end = targets.log.max_offset();
@@ -320,7 +322,7 @@ impl Dispatcher {
         targets: DispatchTargets<'_>,
         offset: u64,
         record: &Record<'_>,
-        last: &mut LastQueue,
+        last: &mut LastQueues,
     ) -> Result<()> {
         let store = ToStore { dispatcher: self, targets };
         derive(targets.config, offset, record, &mut ToStoreNext { store, last })
@@ -368,13 +370,18 @@ impl ToStore<'_> {
 /// Dispatch of one record after the other.
 struct ToStoreNext<'a> {
     store: ToStore<'a>,
-    last: &'a mut LastQueue,
+    last: &'a mut LastQueues,
 }
 
 impl Derived for ToStoreNext<'_> {
     fn put_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
-        let found = self.last.find(self.store.targets.queues, queue)?;
-        self.store.put(queue, found, new)
+        if let Some(found) = self.last.find(queue) {
+            return self.store.put(queue, found, new);
+        }
+        let found = self.store.targets.queues.get_or_make(queue)?;
+        self.store.put(queue, &found, new)?;
+        self.last.keep(found);
+        Ok(())
     }
 
     fn put_light_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
@@ -407,16 +414,22 @@ fn is_under_way(targets: DispatchTargets<'_>, offset: u64, fault: RecordFault, l
         || scan::next_valid(targets.log.files(), offset, Some(fault), log_end)?.is_none())
 }
 
-impl LastQueue {
-    fn find<'a>(&'a mut self, queues: &QueueTable, queue: QueueRef<'_>) -> Result<&'a Arc<ConsumeQueue>> {
-        let is_last = |last: &mut Arc<ConsumeQueue>| {
+impl LastQueues {
+    fn find(&self, queue: QueueRef<'_>) -> Option<&Arc<ConsumeQueue>> {
+        let is_it = |last: &&Arc<ConsumeQueue>| {
             last.queue_id() == queue.queue_id && last.topic().as_bytes() == queue.topic
         };
-        let known = self.0.take_if(is_last);
-        Ok(self.0.insert(match known {
-            Some(last) => last,
-            None => queues.get_or_make(queue)?,
-        }))
+        self.0.get(Self::place(queue.queue_id))?.as_ref().filter(is_it)
+    }
+
+    fn keep(&mut self, last: Arc<ConsumeQueue>) {
+        if let Some(place) = self.0.get_mut(Self::place(last.queue_id())) {
+            *place = Some(last);
+        }
+    }
+
+    const fn place(queue_id: i32) -> usize {
+        num::int_as_bits(queue_id) as usize % LAST_QUEUES
     }
 }
 
