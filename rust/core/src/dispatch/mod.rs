@@ -439,6 +439,24 @@ mod tests {
     use crate::format::cq_unit::CqUnit;
 
     #[test]
+    fn what_is_dispatched_again_is_passed_over_once() {
+        let dispatcher = Dispatcher::default();
+        for from in [100, 200, 300] {
+            dispatcher.gaps.lock().push(Gap { from, to: from + 50, fault: None });
+        }
+        dispatcher.set_reput_from_offset(400);
+        dispatcher.go_back(200);
+        let begins = || dispatcher.gaps().iter().map(|gap| gap.from).collect::<Vec<_>>();
+        assert_eq!((dispatcher.reput_from_offset(), begins()), (200, vec![100]));
+        dispatcher.go_back(300);
+        assert_eq!(
+            (dispatcher.reput_from_offset(), begins()),
+            (200, vec![100]),
+            "it is before there already"
+        );
+    }
+
+    #[test]
     fn arrivals_that_nobody_fetches_go_the_oldest_first() {
         let dispatcher = Dispatcher::default();
         dispatcher.set_listening(true);
