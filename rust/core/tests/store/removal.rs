@@ -210,22 +210,34 @@ fn a_removal_counts_where_its_last_record_is_damaged() {
 /// As below, where it begins before that place.
 #[test]
 fn a_removal_does_not_count_where_another_record_goes_over_its_last_one_s_place() {
-    let root = tempfile::tempdir().unwrap();
-    let store = open(root.path());
-    let kept = puts(&store, "old", 3);
-    let cut = put(&store, "t", 0, b"cut", "").wrote_offset;
-    put(&store, "t", 0, b"last", "");
-    remove(&store);
-    crash(store);
-    let removed = std::fs::read(list(root.path())).unwrap();
-    patch(&log_file(root.path(), 0), cut + BODY_AT, |body| body[0] ^= 1);
-    let cutting = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
-    let store = open_with(cutting);
-    let next = "next ".repeat(60);
-    assert_eq!(put(&store, "t", 0, next.as_bytes(), "").wrote_offset, cut);
-    crash(store);
-    std::fs::write(list(root.path()), removed).unwrap();
-    check(root.path(), &[kept, vec![next]].concat());
+    for is_damaged_before in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        let kept = puts(&store, "old", 3);
+        let early = put(&store, "other", 0, b"early", "").wrote_offset;
+        put(&store, "other", 0, b"stays", "");
+        let cut = put(&store, "t", 0, b"cut", "").wrote_offset;
+        put(&store, "t", 0, b"last", "");
+        remove(&store);
+        crash(store);
+        let removed = std::fs::read(list(root.path())).unwrap();
+        patch(&log_file(root.path(), 0), cut + BODY_AT, |body| body[0] ^= 1);
+        let cutting = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+        let store = open_with(cutting);
+        let next = "next ".repeat(60);
+        assert_eq!(put(&store, "t", 0, next.as_bytes(), "").wrote_offset, cut);
+        crash(store);
+        std::fs::write(list(root.path()), removed).unwrap();
+        let expected = [kept, vec![next]].concat();
+        if is_damaged_before {
+            patch(&log_file(root.path(), 0), early, |bytes| bytes[..8].fill(1));
+            std::fs::remove_dir_all(root.path().join("consumequeue")).unwrap();
+            let reader = read(root.path());
+            assert_eq!((reader.gaps().len(), bodies(&reader, "t", 0)), (1, expected));
+        } else {
+            check(root.path(), &expected);
+        }
+    }
 }
 
 /// Puts of a size to the queue until there is room for no other in the file; where they stand.
