@@ -92,9 +92,8 @@ impl LogView {
         config.validate()?;
         let config = Arc::new(StoreConfig { removed_queues: Arc::default(), ..config });
         let root = &config.store_path_root_dir;
-        let missing = |reason: &str| Error::NotFound { path: root.clone(), reason: reason.into() };
         if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
-            return Err(missing("the folder does not exist"));
+            return Err(Error::NotFound { path: root.clone(), reason: "the folder does not exist".into() });
         }
         let folders: BTreeSet<_> =
             config.store_path_commit_log.iter().chain(&config.read_only_commit_log_store_paths).collect();
@@ -103,7 +102,7 @@ impl LogView {
             exists |= fs.metadata(folder).map_err(Error::io("look at", *folder))?.is_some();
         }
         if !exists {
-            return Err(missing("there is no folder commitlog in it"));
+            return Err(config.no_commit_log());
         }
         let take_lock = || StoreLock::take(&*fs, &config.lock_file(), &config.own_dir());
         let lock = Mutex::new(is_locked.then(take_lock).transpose()?.map(Arc::new));

@@ -88,14 +88,10 @@ pub(super) fn load_to_read(
 
 fn check_exists(fs: &dyn FileSystem, config: &StoreConfig, layout: &Layout) -> Result<()> {
     let root = &config.store_path_root_dir;
-    let reason = if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
-        "the folder does not exist"
-    } else if !layout.exists {
-        "there is no folder commitlog in it"
-    } else {
-        return Ok(());
-    };
-    Err(Error::NotFound { path: root.clone(), reason: reason.into() })
+    if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
+        return Err(Error::NotFound { path: root.clone(), reason: "the folder does not exist".into() });
+    }
+    if layout.exists { Ok(()) } else { Err(config.no_commit_log()) }
 }
 
 pub(super) fn recovered<'a>(

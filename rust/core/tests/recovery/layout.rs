@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use mqstore_core::config::StoreConfig;
 use mqstore_core::error::Error;
 use mqstore_core::store::Mode;
 
@@ -73,6 +74,26 @@ fn a_folder_of_something_else() {
     let file = root.path().join("holiday.jpg");
     assert!(try_open(config(&file), Mode::ReadWrite).is_err());
     assert_eq!(std::fs::read(&file).unwrap(), b"mine");
+}
+
+#[test]
+fn a_log_that_is_not_where_the_options_say() {
+    let root = tempfile::tempdir().unwrap();
+    closed(root.path());
+    let told = |paths: &[&str]| {
+        let paths = paths.iter().map(|path| root.path().join(path)).collect();
+        let elsewhere = StoreConfig { store_path_commit_log: paths, ..config(root.path()) };
+        let error = try_open(elsewhere, Mode::Read).map(|_| ()).unwrap_err();
+        assert!(matches!(error, Error::NotFound { .. }), "{error}");
+        error.to_string()
+    };
+    let text = told(&["one", "another"]);
+    assert!(
+        ["/one or ", "/another, where storePathCommitLog"].iter().all(|part| text.contains(part)),
+        "{text}"
+    );
+    std::fs::remove_dir_all(root.path().join("commitlog")).unwrap();
+    assert!(told(&["commitlog"]).ends_with("there is no folder commitlog in it"));
 }
 
 #[test]
