@@ -43,6 +43,18 @@ def test_a_slave_becomes_its_masters_copy(pair: Pair) -> None:
     pair.check_equal("master", "slave")
 
 
+def test_a_slave_has_what_was_not_committed_yet_too(pair: Pair) -> None:
+    master = pair.open(
+        "master", transientStorePoolEnable=True, transientStorePoolSize=2, commitIntervalCommitLog=3_600_000
+    )
+    slave = pair.slave_of(master)
+    put_some(master, 3)
+    last = master.put("topic-1", b"last")
+    assert master.replication.wait_for_slave(timeout=60)
+    assert last.wrote_offset is not None
+    assert slave.get_max_phy_offset() == last.wrote_offset + last.wrote_bytes
+
+
 def test_a_slave_takes_no_messages(pair: Pair) -> None:
     slave = pair.slave_of(pair.open("master"))
     with pytest.raises(mqstore.ServiceNotAvailableError, match="master alone"):

@@ -87,6 +87,10 @@ class Replication:
             ValueError: the offset is none.
         """
         check_timeout(timeout)
-        end = self._store.get_max_phy_offset() if offset is None else checked_integer("offset", offset)
+        if offset is None:
+            self._store._engine.commit(0)  # with transientStorePoolEnable the log ends where puts are committed
+            end = self._store.get_max_phy_offset()
+        else:
+            end = checked_integer("offset", offset)
         seconds = threading.TIMEOUT_MAX if timeout is None else min(max(timeout, 0), threading.TIMEOUT_MAX)
         return self._store._wait_transferred(end, round(seconds * 1000))

@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 use crate::num;
 use crate::sync::Ordering;
 
+/// What [`CommitLog`] says of a log that did not begin anew.
+pub(super) const NOWHERE: u64 = u64::MAX;
+
 impl CommitLog {
     /// Whether it has no byte: it can begin at any file's begin.
     #[must_use]
@@ -70,11 +73,21 @@ impl CommitLog {
         Ok(active)
     }
 
+    /// Where the log has begun anew since this was asked last: what was known of it from before does not hold there.
+    pub(crate) fn take_begun_at(&self) -> Option<u64> {
+        match self.begun_at.swap(NOWHERE, Ordering::AcqRel) {
+            NOWHERE => None,
+            begun_at => Some(begun_at),
+        }
+    }
+
     /// Lets an empty log begin at a file's begin other than the one that it would.
     fn begin_at(&self, appender: &mut Appender, start: u64) -> Result<()> {
         appender.active = None;
         self.discard_prepared_file()?;
         self.files.delete(&self.files.files())?;
+        // Before the positions are: who sees those finds it.
+        self.begun_at.store(start, Ordering::Release);
         for position in [&self.positions.wrote, &self.positions.committed, &self.positions.flushed] {
             position.store(start, Ordering::Release);
         }

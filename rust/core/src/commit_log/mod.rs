@@ -38,6 +38,8 @@ pub struct CommitLog {
     clock: Arc<dyn Clock>,
     files: FileQueue,
     positions: Positions,
+    /// See [`CommitLog::take_begun_at`].
+    begun_at: AtomicU64,
     appender: Mutex<append::Appender>,
     allocator: allocate::Allocator,
     flusher: flush::Flusher,
@@ -85,6 +87,7 @@ impl CommitLog {
             clock,
             files,
             positions: Positions::default(),
+            begun_at: AtomicU64::new(append_data::NOWHERE),
             appender: Mutex::default(),
             allocator: allocate::Allocator::default(),
             flusher: flush::Flusher::default(),

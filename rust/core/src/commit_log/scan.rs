@@ -32,7 +32,7 @@ const READ_AHEAD: u64 = 8 << 20;
 const FIRST_READ: u64 = 64 << 10;
 const READS_GROW_BY: u64 = 16;
 /// A bad record is not taken to be larger than this.
-const MAX_BAD_SIZE: u64 = 8 << 20;
+pub const MAX_BAD_SIZE: u64 = 8 << 20;
 
 /// Most bytes of a folder's name.
 const MAX_NAME_LENGTH: usize = 255;
@@ -242,11 +242,27 @@ pub fn next_record(files: &FileQueue, from: u64, to: u64) -> Result<Option<u64>>
 /// # Errors
 /// Where a file can't be read.
 pub fn next_valid(files: &FileQueue, bad: u64, fault: Option<RecordFault>, to: u64) -> Result<Option<u64>> {
+    next_valid_in_more(files, bad, fault, 0, to)
+}
+
+/// As [`next_valid`], where none was found when the log ended at `searched_to`.
+///
+/// # Errors
+/// Where a file can't be read.
+pub fn next_valid_in_more(
+    files: &FileQueue,
+    bad: u64,
+    fault: Option<RecordFault>,
+    searched_to: u64,
+    to: u64,
+) -> Result<Option<u64>> {
     let size = match (fault, files.find(bad)) {
         (Some(_), Some(file)) => size_of_bad(&file, bad)?,
         _ => None,
     };
-    next_record(files, bad + size.unwrap_or(1), to)
+    // Its begin may have been there then.
+    let from = (bad + size.unwrap_or(1)).max(searched_to.saturating_sub(MAX_BAD_SIZE));
+    next_record(files, from, to)
 }
 
 fn size_of_bad(file: &Arc<MappedFile>, bad: u64) -> Result<Option<u64>> {

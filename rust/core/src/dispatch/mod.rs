@@ -112,6 +112,14 @@ pub struct Dispatcher {
     gaps: Mutex<Vec<Gap>>,
     /// Where records stand that do not belong where they say, in order.
     strangers: Vec<u64>,
+    searched: Mutex<Searched>,
+}
+
+/// Up to where a slave's log was searched for what follows a bad place.
+#[derive(Debug, Default)]
+struct Searched {
+    from: u64,
+    to: u64,
 }
 
 /// The queues that the last records went to, by their lowest bits: those of a topic take turns.
@@ -218,7 +226,8 @@ impl Dispatcher {
         // before that file is missing nowhere.
         let end = self.limit(targets);
         let Some(min) = targets.log.min_offset() else { return Ok(0) };
-        if position < min {
+        let begun_at = targets.log.take_begun_at().filter(|&begun_at| begun_at < position);
+        if position < min || begun_at.is_some() {
             position = min;
             self.set_reput_from_offset(position);
         }
@@ -290,7 +299,7 @@ impl Dispatcher {
                     self.reached(record.next_offset(offset), record.store_timestamp);
                     Ok(ControlFlow::Continue(()))
                 })?;
-            position = match reached {
+            let next = match reached {
                 // The blank that ends a file, as far as the master has sent it.
                 ScanEnd::Reached(offset) if offset > log_end => return Ok(()),
                 ScanEnd::Reached(offset) | ScanEnd::Stopped(offset) => {
@@ -303,18 +312,33 @@ impl Dispatcher {
                 ScanEnd::Fault { offset, fault } => self.pass_over(targets, offset, Some(fault))?,
                 ScanEnd::Missing(offset) => self.pass_over(targets, offset, None)?,
             };
+            let Some(next) = next else { return Ok(()) };
+            position = next;
         }
         Ok(())
     }
 
     /// 4.9.3 passes over everything to the end of the file or of the log; here dispatch goes on with
-    /// the next record that checks out.
-    fn pass_over(&self, targets: DispatchTargets<'_>, from: u64, fault: Option<RecordFault>) -> Result<u64> {
+    /// the next record that checks out. `None` where a slave has none yet: its log ends inside of one.
+    fn pass_over(
+        &self,
+        targets: DispatchTargets<'_>,
+        from: u64,
+        fault: Option<RecordFault>,
+    ) -> Result<Option<u64>> {
         let end = targets.log.max_offset();
-        let to = scan::next_valid(targets.log.files(), from, fault, end)?.unwrap_or(end);
+        let mut searched = self.searched.lock();
+        let searched_to = if searched.from == from { searched.to } else { 0 };
+        let next = scan::next_valid_in_more(targets.log.files(), from, fault, searched_to, end)?;
+        if next.is_none() && targets.config.is_slave {
+            *searched = Searched { from, to: end };
+            self.set_reput_from_offset(from);
+            return Ok(None);
+        }
+        let to = next.unwrap_or(end);
         self.gaps.lock().push(Gap { from, to, fault });
         self.set_reput_from_offset(to);
-        Ok(to)
+        Ok(Some(to))
     }
 
     fn dispatch(
@@ -406,12 +430,13 @@ impl Derived for ToStoreNext<'_> {
 fn is_under_way(targets: DispatchTargets<'_>, offset: u64, fault: RecordFault, log_end: u64) -> Result<bool> {
     let RecordFault::TooShort { needed, .. } = fault else { return Ok(false) };
     let end = offset.saturating_add(needed);
+    // A larger one is taken for damage, or a slave would wait for the end of the file.
+    let may_be_whole_later = targets.config.is_slave && needed <= scan::MAX_BAD_SIZE;
     let fits_file = targets.log.files().find(offset).is_some_and(|file| end <= file.end_offset());
     if end <= log_end || !fits_file {
         return Ok(false);
     }
-    Ok(targets.config.is_slave
-        || scan::next_valid(targets.log.files(), offset, Some(fault), log_end)?.is_none())
+    Ok(may_be_whole_later || scan::next_valid(targets.log.files(), offset, Some(fault), log_end)?.is_none())
 }
 
 impl LastQueues {

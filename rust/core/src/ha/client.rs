@@ -23,8 +23,6 @@ const MIN_RETRY: Duration = Duration::from_millis(50);
 const MAX_RETRY: Duration = Duration::from_secs(5);
 /// How long a pass goes on while the master sends without a pause.
 const TURN: Duration = Duration::from_millis(50);
-/// Bytes before the log's end that a slave asks for again: they tell whether the master's log is the same.
-const COMPARED_SIZE: u64 = 4096;
 
 /// What a slave goes by.
 #[derive(Debug, Clone)]
@@ -117,11 +115,18 @@ impl Client {
     }
 
     /// One pass: connects where there is no connection, waits at most `max_wait` for the master, and
-    /// appends what came. Gives what happened. At `dispatched_to` a record of the log begins.
+    /// appends what came. Gives what happened. A new connection asks for the log from what `compared_from` gives, to hold
+    /// what the slave has from there on against it. At `dispatched_to` a record of the log begins.
     ///
     /// # Errors
     /// Where waiting itself fails.
-    pub fn pass(&self, log: &CommitLog, dispatched_to: u64, max_wait: Duration) -> Result<Vec<Event>> {
+    pub fn pass(
+        &self,
+        log: &CommitLog,
+        compared_from: impl FnOnce() -> Result<u64>,
+        dispatched_to: u64,
+        max_wait: Duration,
+    ) -> Result<Vec<Event>> {
         let mut following = self.following.lock();
         let mut events = Vec::new();
         let wanted = self.status.lock().master_address.clone();
@@ -141,7 +146,8 @@ impl Client {
             }
             None => match wanted.filter(|_| following.may_connect()) {
                 Some(address) => {
-                    following.connect(address, log, dispatched_to, &mut events);
+                    let boundaries = Boundaries::from(dispatched_to, log.files().file_size());
+                    following.connect(address, compared_from, boundaries, &mut events);
                     Ok(())
                 }
                 None => {
@@ -180,13 +186,19 @@ impl Following {
         Some(self.retry_from.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
 
-    fn connect(&mut self, address: String, log: &CommitLog, dispatched_to: u64, events: &mut Vec<Event>) {
-        match Link::connect(address.clone(), log, dispatched_to) {
+    fn connect(
+        &mut self,
+        address: String,
+        compared_from: impl FnOnce() -> Result<u64>,
+        boundaries: Boundaries,
+        events: &mut Vec<Event>,
+    ) {
+        match Link::connect(address.clone(), compared_from, boundaries) {
             Ok(link) => {
                 events.push(Event::MasterConnected { address, from: link.known_to });
                 self.link = Some(link);
             }
-            Err(error) => self.pause(address, error.into(), events),
+            Err(reason) => self.pause(address, reason, events),
         }
     }
 
@@ -205,7 +217,11 @@ impl Following {
 }
 
 impl Link {
-    fn connect(address: String, log: &CommitLog, dispatched_to: u64) -> io::Result<Self> {
+    fn connect(
+        address: String,
+        compared_from: impl FnOnce() -> Result<u64>,
+        boundaries: Boundaries,
+    ) -> Result<Self, Ended> {
         let mut outcome = Err(io::Error::new(ErrorKind::NotFound, "the name has no address"));
         for found in address.to_socket_addrs()? {
             outcome = TcpStream::connect_timeout(&found, CONNECT_TIMEOUT);
@@ -222,9 +238,9 @@ impl Link {
             address,
             buffer: vec![0; MAX_FRAME_SIZE],
             filled: 0,
-            known_to: compared_from(log),
+            known_to: compared_from()?,
             is_at_end: false,
-            boundaries: Boundaries::from(dispatched_to, log.files().file_size()),
+            boundaries,
             report: ([0; REPORT_SIZE], REPORT_SIZE),
             reported_offset: None,
             last_report: now,
@@ -296,7 +312,7 @@ impl Link {
     /// At a heartbeat: a master that has nothing more does not have all that its slave has. 4.9.3 may send the first one
     /// though it has more, but looks what it has right behind it.
     fn check_not_ahead(&mut self, log: &CommitLog) -> Result<(), WireFault> {
-        let found = log.max_offset();
+        let found = own_end(log);
         if found > self.known_to && self.is_at_end {
             return Err(WireFault::AheadOfMaster { found, max: self.known_to });
         }
@@ -312,7 +328,7 @@ impl Link {
             if sent == REPORT_SIZE {
                 let is_news = self.reported_offset != Some(self.known_to)
                     || self.last_report.elapsed() >= options.send_heartbeat_interval;
-                let is_compared = self.known_to >= log.max_offset();
+                let is_compared = self.known_to >= own_end(log);
                 if self.reported_offset.is_some() && !(is_news && is_compared) {
                     return Ok(());
                 }
@@ -332,23 +348,23 @@ impl Link {
     }
 }
 
-/// From where a slave asks for its master's log: from a little before its own end, in the same file, which its master
-/// may have begun with. A log that ends differently is another one, however long both are. 0 asks for the newest file.
-fn compared_from(log: &CommitLog) -> u64 {
-    let end = log.max_offset();
-    if log.is_empty() {
-        return 0;
-    }
-    let file_from = end - end % log.files().file_size();
-    end.saturating_sub(COMPARED_SIZE).max(file_from).max(1).min(end)
+/// Up to where a slave has something: an empty log can have a file anywhere.
+fn own_end(log: &CommitLog) -> u64 {
+    if log.is_empty() { 0 } else { log.max_offset() }
 }
 
-/// What a master sends follows what was asked for; the first that an empty slave gets may stand anywhere.
+/// What a master sends follows what was asked for; the first that an empty slave gets may stand at any file's begin.
 fn check_follows(header: &Header, known_to: u64, log: &CommitLog) -> Result<(), WireFault> {
-    if header.phy_offset == known_to || log.is_empty() {
-        return Ok(());
+    let (offset, file_size) = (header.phy_offset, log.files().file_size());
+    if !log.is_empty() {
+        let end = known_to;
+        return if offset == end { Ok(()) } else { Err(WireFault::NotAtEnd { found: offset, end }) };
     }
-    Err(WireFault::NotAtEnd { found: header.phy_offset, end: known_to })
+    if header.body_size > 0 && !offset.is_multiple_of(file_size) {
+        return Err(WireFault::FileSize { offset, file_size });
+    }
+    let found = num::java_long(offset);
+    found.checked_add(num::java_long(file_size)).map(|_| ()).ok_or(WireFault::Offset { found })
 }
 
 /// What of a frame's body stands behind the slave's end; what stands before it has to be the same as the slave has.

@@ -72,7 +72,7 @@ pub enum WireFault {
     /// A slave needs what its master no longer has.
     #[error("the slave needs the log from {found}, the master's begins at {min}")]
     BeforeMaster {
-        /// Where the slave's log ends.
+        /// From where the slave asks for it.
         found: u64,
         /// Where the master's begins.
         min: u64,

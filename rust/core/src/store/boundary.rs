@@ -4,10 +4,12 @@
 //! there is shorter than the one from the begin of the file.
 
 use std::cmp::Reverse;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::Store;
 use crate::commit_log::boundary;
+use crate::commit_log::scan::{self, ScanEnd};
 use crate::consume_queue::ConsumeQueue;
 use crate::error::Result;
 use crate::format::message::{self, Check, Decoded};
@@ -30,6 +32,31 @@ impl Store {
         let log = self.first_offset()..self.log.max_offset();
         let known = |file_from| self.known_boundary(file_from, offset);
         boundary::boundary_at(self.log.files(), log, offset, known)
+    }
+
+    /// The last record of a file that begins at or before an offset, or at the least the file's first; the file's begin
+    /// where none is there.
+    ///
+    /// # Errors
+    /// Where queue or log can't be read.
+    pub(super) fn record_at_or_before(&self, file_from: u64, offset: u64) -> Result<u64> {
+        let (files, end) = (self.log.files(), self.log.max_offset());
+        let mut position = self.known_boundary(file_from, offset.max(file_from))?;
+        let mut last = position;
+        loop {
+            let reached = scan::scan(files, position, end, Check::Structure, |found, _, _| {
+                if found > offset {
+                    return Ok(ControlFlow::Break(()));
+                }
+                last = found;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            let ScanEnd::Fault { offset: bad, fault } = reached else { return Ok(last) };
+            match scan::next_valid(files, bad, Some(fault), end)?.filter(|&next| next <= offset) {
+                Some(next) => position = next,
+                None => return Ok(last),
+            }
+        }
     }
 
     /// The last boundary before an offset that queues know of, else the begin of its file.

@@ -9,6 +9,10 @@ use crate::error::{Error, Result};
 use crate::ha::{Awaited, Client, ClientOptions, Event, Master, MasterOptions, Transferred};
 use crate::status::PutMessageStatus;
 
+/// Bytes before its log's end that a slave asks for again, and so many at the most to have a whole record among them.
+const COMPARED_SIZE: u64 = 4096;
+const MAX_COMPARED_SIZE: u64 = 16 << 20;
+
 /// The parts of replication; none runs unless asked for.
 #[derive(Debug, Default)]
 pub(super) struct Replication {
@@ -86,7 +90,18 @@ impl Store {
     /// As for [`Client::pass`].
     pub fn receive_log(&self, max_wait: Duration) -> Result<Vec<Event>> {
         let Some(client) = self.ha_client() else { return Ok(Vec::new()) };
-        client.pass(&self.log, self.dispatcher.reput_from_offset(), max_wait)
+        client.pass(&self.log, || self.compared_from(), self.dispatcher.reput_from_offset(), max_wait)
+    }
+
+    /// From where a slave asks for its master's log: from the begin of a record a little before its own end, in the file with
+    /// its last byte, which its master may have begun with. A log that ends differently is another one, however long both
+    /// are; what tells two records apart that were put twice stands in their heads. 0 asks for the newest file.
+    fn compared_from(&self) -> Result<u64> {
+        let (log, end) = (&self.log, self.log.max_offset());
+        let Some(last) = end.checked_sub(1).filter(|_| !log.is_empty()) else { return Ok(0) };
+        let file_from = last - last % log.files().file_size();
+        let from = self.record_at_or_before(file_from, end.saturating_sub(COMPARED_SIZE))?;
+        Ok(from.max(end.saturating_sub(MAX_COMPARED_SIZE)).max(1))
     }
 
     /// Appends bytes of the master's log as they are. Source: `appendToCommitLog`.

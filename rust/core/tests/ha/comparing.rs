@@ -5,12 +5,17 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
+use mqstore_core::commit_log::Wait;
+use mqstore_core::config::StoreConfig;
 use mqstore_core::format::message;
 use mqstore_core::ha::wire::{Header, REPORT_SIZE};
 use mqstore_core::ha::{ClientOptions, Event};
+use mqstore_core::store::Store;
 
-use crate::stores::{LOG_FILE_SIZE, Opened, config, fields, fill, open, open_with, record_bytes};
+use crate::stores::{LOG_FILE_SIZE, Opened, config, fields, fill, open_with, put, record_bytes};
 
+/// Where a record has the time at which it was stored.
+const STORE_TIMESTAMP_AT: usize = 56;
 const LONG: Duration = Duration::from_secs(60);
 
 /// A slave, and its master in the test's hand.
@@ -29,17 +34,21 @@ struct Following {
 
 /// A slave with the log of some messages, which reports in each pass that it may.
 fn follow() -> Following {
+    follow_with(LOG_FILE_SIZE, |store| fill(store, 0..8))
+}
+
+/// As that, with files of a size and what is put into them.
+fn follow_with(file_size: u64, put: impl FnOnce(&Store)) -> Following {
     let root = tempfile::tempdir().unwrap();
-    let store = open(root.path());
-    fill(&store, 0..8);
+    let config = || StoreConfig { mapped_file_size_commit_log: file_size, ..config(root.path()) };
+    let store = open_with(config());
+    put(&store);
     let own_end = store.max_phy_offset();
-    let own_log = store.log().get_bytes(0, own_end).unwrap().unwrap().to_vec();
+    let own_log = log_of(&store);
     assert_eq!(own_log.len() as u64, own_end);
     store.close().unwrap();
     drop(store);
-    let mut of_slave = config(root.path());
-    of_slave.is_slave = true;
-    let slave = open_with(of_slave);
+    let slave = open_with(StoreConfig { is_slave: true, ..config() });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let options = ClientOptions { send_heartbeat_interval: Duration::ZERO, housekeeping_interval: LONG };
     slave.follow_master(options, Some(listener.local_addr().unwrap().to_string())).unwrap();
@@ -49,6 +58,16 @@ fn follow() -> Following {
         Following { slave, listener, master, partial: Vec::new(), asked: 0, own_end, own_log, _root: root };
     following.take_request();
     following
+}
+
+fn log_of(store: &Store) -> Vec<u8> {
+    let (mut log, end) = (Vec::new(), store.max_phy_offset());
+    while (log.len() as u64) < end {
+        let from = log.len() as u64;
+        let file_end = from - from % store.log().files().file_size() + store.log().files().file_size();
+        log.extend_from_slice(&store.log().get_bytes(from, end.min(file_end) - from).unwrap().unwrap());
+    }
+    log
 }
 
 fn accepted(listener: &TcpListener) -> TcpStream {
@@ -132,6 +151,43 @@ fn nothing_is_reported_before_all_is_compared() {
         }
         assert_eq!(reports.iter().find(|&&report| report != end), None);
     }
+}
+
+/// What was put twice, by a producer that tried again, is the same behind the head, which alone has when it was stored.
+#[test]
+fn the_head_of_a_large_record_is_compared_too() {
+    let mut last = 0;
+    let mut following = follow_with(1 << 20, |store| {
+        fill(store, 0..3);
+        last = put(store, "t", 0, &[b'x'; 100_000], "").wrote_offset;
+    });
+    assert_eq!(following.asked, last);
+    let (from, end) = (following.asked, following.own_end);
+    following.own_log[last as usize + STORE_TIMESTAMP_AT + 7] ^= 1;
+    following.send_own(from, end);
+    let mut ended = None;
+    while ended.is_none() {
+        ended = following.pass();
+    }
+    assert!(ended.as_ref().unwrap().contains("it is another log"), "{ended:?}");
+}
+
+/// Behind a roll a kill can leave nothing of the next file's first record.
+#[test]
+fn a_log_that_ends_with_a_file_is_compared_there() {
+    let mut following = follow_with(LOG_FILE_SIZE, |store| {
+        put(store, "t", 0, &[b'x'; 3000], "");
+        store.log().end_file(Wait::Block).unwrap();
+    });
+    let (from, end) = (following.asked, following.own_end);
+    assert_eq!((from, end), (1, LOG_FILE_SIZE));
+    following.own_log[200] ^= 1;
+    following.send_own(from, end);
+    let mut ended = None;
+    while ended.is_none() {
+        ended = following.pass();
+    }
+    assert!(ended.as_ref().unwrap().contains("it is another log"), "{ended:?}");
 }
 
 #[test]

@@ -9,3 +9,4 @@ mod stores;
 mod comparing;
 mod hostile_master;
 mod hostile_slave;
+mod slave_log;

@@ -1,0 +1,80 @@
+//! What a slave makes of its master's log as it comes in.
+
+use std::path::Path;
+
+use mqstore_core::config::StoreConfig;
+
+use crate::stores::{Opened, bodies, config, crash, open_with, put, read};
+
+/// Larger than all that is sent.
+const FILE_SIZE: u64 = 64 << 20;
+
+fn open(root: &Path, is_slave: bool) -> Opened {
+    open_with(StoreConfig { is_slave, mapped_file_size_commit_log: FILE_SIZE, ..config(root) })
+}
+
+/// The log of a master with records of so many bytes, and where they begin.
+fn master_log(count: usize, size: usize) -> (Vec<u8>, Vec<usize>) {
+    let root = tempfile::tempdir().unwrap();
+    let master = open(root.path(), false);
+    let put = |number: usize| {
+        let body = format!("{number:>size$}");
+        put(&master, "t", 0, body.as_bytes(), "").wrote_offset as usize
+    };
+    let places = (0..count).map(put).collect();
+    (master.log().get_bytes(0, master.max_phy_offset()).unwrap().unwrap().to_vec(), places)
+}
+
+fn numbers(store: &Opened) -> Vec<usize> {
+    bodies(store, "t", 0).iter().map(|body| body.trim().parse().unwrap()).collect()
+}
+
+/// Its frames end anywhere, and it dispatches what has come in between two of them.
+#[test]
+fn what_stands_behind_damage_in_the_masters_log_is_dispatched() {
+    let (log, places) = master_log(12, 5000);
+    // Magic code; a size that is some KiB larger, more than a record has in the file, or more than the file.
+    for (at, bits) in [(4, 1), (2, 0x10), (0, 1), (0, 0x10)] {
+        for frame_size in [700, 5000, 12_345] {
+            let root = tempfile::tempdir().unwrap();
+            let slave = open(root.path(), true);
+            let mut log = log.clone();
+            log[places[5] + at] ^= bits;
+            let mut sent = 0;
+            for frame in log.chunks(frame_size) {
+                slave.append_to_commit_log(sent, frame).unwrap();
+                sent += frame.len() as u64;
+                slave.reput().unwrap();
+            }
+            let expected: Vec<_> = (0..12).filter(|&number| number != 5).collect();
+            assert_eq!(numbers(&slave), expected, "{bits} at {at} in frames of {frame_size}");
+            assert_eq!(slave.gaps().len(), 1);
+            slave.close().unwrap();
+            drop(slave);
+            assert_eq!(numbers(&read(root.path())), expected, "whoever reads it");
+        }
+    }
+}
+
+/// It was cut inside of the first record that it got, and the next master has an earlier file.
+#[test]
+fn a_log_that_begins_anew_further_back_is_dispatched_from_there() {
+    let (log, _) = master_log(5, 100);
+    for killed in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let slave = open(root.path(), true);
+        slave.append_to_commit_log(3 * FILE_SIZE, &log[..150]).unwrap();
+        slave.reput().unwrap();
+        if killed {
+            crash(slave);
+        } else {
+            slave.close().unwrap();
+        }
+        let slave = open(root.path(), true);
+        slave.reput().unwrap();
+        assert_eq!(slave.dispatch_behind_bytes(), 0);
+        slave.append_to_commit_log(0, &log).unwrap();
+        slave.reput().unwrap();
+        assert_eq!(numbers(&slave), [0, 1, 2, 3, 4]);
+    }
+}
