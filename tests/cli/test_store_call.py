@@ -1,5 +1,6 @@
 """What ``-o`` takes: RocketMQ's options, and what of ``mqstore.open`` can be said as text."""
 
+import shutil
 from pathlib import Path
 
 import click
@@ -114,6 +115,22 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, command: str) -> Non
         1,
         f"Error: option conf={tmp_path}/absent.conf: No such file or directory\n",
     )
+
+
+@pytest.mark.parametrize("command", ["verify", "repair", "recover", "ls"])
+def test_the_log_of_the_original_is_not_taken_for_a_copys(tmp_path: Path, command: str) -> None:
+    with StoreCall.parse(str(tmp_path / "original"), SMALL[1::2]).open("rw") as store:
+        store.put("t", b"")
+    shutil.copytree(tmp_path / "original", tmp_path / "copy")
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"storePathCommitLog={tmp_path}/original/commitlog\n")
+    how = ["--in-place"] if command == "repair" else []
+    result = run(command, tmp_path / "copy", "-c", conf, *how, *SMALL)
+    assert result.exit_code == 1
+    assert f"option storePathCommitLog={tmp_path}/original/commitlog: by {conf} it lies elsewhere" in result.stderr
+    own = f"storePathCommitLog={tmp_path}/copy/commitlog"
+    assert run(command, tmp_path / "copy", "-c", conf, *how, *SMALL, "-o", own).exit_code == 0
+    assert run(command, tmp_path / "original", "-c", conf, *how, *SMALL).exit_code == 0
 
 
 def test_a_check_goes_by_the_brokers_delay_levels(tmp_path: Path) -> None:

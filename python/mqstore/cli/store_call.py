@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +13,7 @@ import click
 import mqstore
 from mqstore.cli.shown import one_line
 from mqstore.errors import MQStoreError
+from mqstore.option_error import bad_option
 from mqstore.options import StoreOptions, parse_conf, snake_case, unknown_option
 
 __all__ = [
@@ -89,6 +91,9 @@ class StoreCall:
                     options[broker_option] = value
             else:
                 options[name] = _option(name, value)
+        said = {snake_case(argument.partition("=")[0]) for argument in given}
+        if conf is not None and "store_path_commit_log" not in said:
+            _check_log_of_conf(directory, conf, options)
         return cls(directory=directory, options=options, bench=bench, **switches)
 
     def open(self, mode: str) -> mqstore.MessageStore:
@@ -104,6 +109,17 @@ def _options_of_conf(path: str) -> dict[str, str | bool]:
     """A broker's options that are its store's. Where the store is the command line says."""
     wanted = _STORE_OPTIONS - {"store_path_root_dir"}
     return {name: value for name, value in parse_conf(path).items() if snake_case(name) in wanted}
+
+
+def _check_log_of_conf(directory: str, conf: str, options: Mapping[str, str | bool]) -> None:
+    """Of a copy the broker's options still say where the broker has its log."""
+    own = Path(directory, "commitlog")
+    if "://" in directory or not own.is_dir():
+        return
+    paths = str(options.get("storePathCommitLog", own)).split(",")
+    if all(not Path(path).resolve().is_relative_to(Path(directory).resolve()) for path in paths):
+        reason = f"by {conf} it lies elsewhere, and {own} is there too: say with -o storePathCommitLog=... which is meant"
+        raise bad_option("storePathCommitLog", ",".join(paths), reason)
 
 
 def _option(name: str, value: str) -> str | bool:

@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -102,6 +102,10 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     fn sync_all(&self, path: &Path) -> io::Result<()>;
     /// Space where a path lies.
     fn space(&self, path: &Path) -> io::Result<Space>;
+    /// The path without links.
+    fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.into())
+    }
     /// Whether each read costs a round trip to another machine, so that little is to be read at a time.
     fn is_remote(&self) -> bool {
         false
@@ -240,6 +244,10 @@ impl FileSystem for OsFileSystem {
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         std::fs::remove_file(path)
+    }
+
+    fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
+        std::fs::canonicalize(path)
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {

@@ -3,8 +3,11 @@
 //! RocketMQ takes a POSIX lock on the first byte of `lock`. It is taken here as a lock of the open
 //! file description, which excludes Java's and that of another opener in this process as well.
 
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::fs::{FileSystem, LockOutcome, open_if_there};
 use crate::lock_files::LockFile;
@@ -21,9 +24,31 @@ pub struct StoreLock {
     path: PathBuf,
     file: LockFile,
     created: bool,
+    /// Of the stores in whose folders the log lies, where that is not this one's.
+    of_logs: Vec<Self>,
 }
 
 impl StoreLock {
+    /// Takes the lock of a store, and where its log lies in another store's folder, by an option or a link, that one's: a copy
+    /// with the options of the store that it was made of would have two write one log.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] where somebody has one of them.
+    pub fn take_all(fs: &dyn FileSystem, config: &StoreConfig) -> Result<Self> {
+        let mut lock = Self::take(fs, &config.lock_file(), &config.own_dir())?;
+        let of_logs = other_stores_of(fs, config).and_then(|stores| {
+            stores.iter().map(|store| Self::take(fs, &store.join("lock"), &store.join("mqstore"))).collect()
+        });
+        match of_logs {
+            Ok(of_logs) => lock.of_logs = of_logs,
+            Err(error) => {
+                lock.undo(fs);
+                return Err(error);
+            }
+        }
+        Ok(lock)
+    }
+
     /// Takes the lock, making the file where there is none.
     ///
     /// # Errors
@@ -45,7 +70,7 @@ impl StoreLock {
         if let LockOutcome::Held(pid) = outcome {
             return Err(Error::Locked { path: path.into(), holder: holder(fs, own_dir, pid) });
         }
-        Ok(Self { path: path.into(), file, created })
+        Ok(Self { path: path.into(), file, created, of_logs: Vec::new() })
     }
 
     /// Whether the path still names the file that is locked: one whose opening failed may have removed it
@@ -69,6 +94,30 @@ impl StoreLock {
         if self.created {
             let _opening_fails_with_its_own_error = fs.remove_file(&self.path);
         }
+    }
+}
+
+/// The folders of other stores, which have a lock, that the log lies in.
+fn other_stores_of(fs: &dyn FileSystem, config: &StoreConfig) -> Result<BTreeSet<PathBuf>> {
+    let mut stores = BTreeSet::new();
+    let own = real_path(fs, &config.store_path_root_dir)?;
+    for folder in &config.store_path_commit_log {
+        let store = real_path(fs, folder)?.and_then(|real| real.parent().map(Path::to_path_buf));
+        let Some(store) = store.filter(|store| Some(store) != own.as_ref()) else { continue };
+        let lock = store.join("lock");
+        if fs.metadata(&lock).map_err(Error::io("look at", &lock))?.is_some() {
+            stores.insert(store);
+        }
+    }
+    Ok(stores)
+}
+
+/// A path without links; `None` where nothing is there yet.
+fn real_path(fs: &dyn FileSystem, path: &Path) -> Result<Option<PathBuf>> {
+    match fs.real_path(path) {
+        Ok(real) => Ok(Some(real)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("look at", path)(error)),
     }
 }
 

@@ -104,7 +104,7 @@ impl LogView {
         if !exists {
             return Err(config.no_commit_log());
         }
-        let take_lock = || StoreLock::take(&*fs, &config.lock_file(), &config.own_dir());
+        let take_lock = || StoreLock::take_all(&*fs, &config);
         let lock = Mutex::new(is_locked.then(take_lock).transpose()?.map(Arc::new));
         let listing = Listing::read(&*fs, folders)?;
         let access = if config.pread { Access::Read } else { Access::MapRead };

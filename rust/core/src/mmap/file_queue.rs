@@ -134,12 +134,14 @@ impl Listing {
     }
 
     /// The size that the files have; `None` where there is none. It is what most of them have, where
-    /// all names are multiples of it: a copy can have left any of them short. Otherwise names next to each other tell.
+    /// most names are multiples of it: a copy can have left any of them short, and others' files stand among them. Otherwise
+    /// names next to each other tell.
     #[must_use]
     pub fn file_size(&self) -> Option<u64> {
-        let most =
-            most_common(self.files.iter().filter(|(_, len, _)| *len > 0).map(|(_, len, _)| (*len, 1)))?;
-        if self.files.iter().all(|(offset, _, _)| offset.is_multiple_of(most)) {
+        let made = || self.files.iter().filter(|(_, len, _)| *len > 0);
+        let most = most_common(made().map(|(_, len, _)| (*len, 1)))?;
+        let fitting_count = made().filter(|(offset, _, _)| offset.is_multiple_of(most)).count();
+        if 2 * fitting_count > made().count() {
             return Some(most);
         }
         let steps = self.files.windows(2).filter_map(|pair| match pair {
@@ -184,7 +186,9 @@ impl FileQueue {
     /// A queue of the files of a listing.
     #[must_use]
     pub fn new(fs: Arc<dyn FileSystem>, options: FileQueueOptions, listing: &Listing) -> Self {
-        let files = listing.files.iter().filter(|(_, len, _)| *len > 0).map(|(offset, len, path)| {
+        let is_of_queue =
+            |(offset, len, _): &&(u64, u64, PathBuf)| *len > 0 && offset.is_multiple_of(options.file_size);
+        let files = listing.files.iter().filter(is_of_queue).map(|(offset, len, path)| {
             MappedFile::new(
                 Arc::clone(&fs),
                 path.clone(),

@@ -282,7 +282,7 @@ fn open_for_writing(
     let is_held = held.is_some();
     let lock = match held {
         Some(lock) => lock,
-        None => Arc::new(StoreLock::take(&*fs, &config.lock_file(), &own_dir)?),
+        None => Arc::new(StoreLock::take_all(&*fs, &config)?),
     };
     // Only with the lock is certain that nobody writes: what was looked at before is looked at again.
     let find_out = |positions| {

@@ -4,9 +4,12 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use mqstore_core::clock::ManualClock;
+use mqstore_core::config::StoreConfig;
 use mqstore_core::error::Error;
 use mqstore_core::fs::{DirEntry, FileHandle, FileSystem, Metadata, OpenMode, OsFileSystem, Space};
 use mqstore_core::lock::{StoreLock, writer};
+use mqstore_core::log_view::LogView;
 use mqstore_core::published::Progress;
 use mqstore_core::store::Mode;
 
@@ -29,6 +32,39 @@ fn a_second_writer_is_told_who_has_the_store() {
     first.close().unwrap();
     let second = open(root.path());
     assert_eq!(numbers(&second), [0]);
+}
+
+/// By the options of the store that it was made of, or by a link.
+#[test]
+fn a_copy_whose_log_is_the_original_s_is_no_second_writer() {
+    let (original, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let log = original.path().join("commitlog");
+    let by_option = StoreConfig { store_path_commit_log: vec![log.clone()], ..config(copy.path()) };
+    let writer = open(original.path());
+    put(&writer, "t", 0, b"0", "");
+    let refused = |config: &StoreConfig| {
+        for opened in [
+            try_open(config.clone(), Mode::ReadWrite).map(|_| ()),
+            LogView::open_locked(config.clone(), fs(), Arc::new(ManualClock::at(0))).map(|_| ()),
+        ] {
+            let error = opened.unwrap_err();
+            assert!(
+                matches!(&error, Error::Locked { path, .. } if *path == log.with_file_name("lock")),
+                "{error}"
+            );
+        }
+        assert!(!copy.path().join("lock").exists());
+    };
+    refused(&by_option);
+    std::os::unix::fs::symlink(&log, copy.path().join("commitlog")).unwrap();
+    refused(&config(copy.path()));
+    writer.close().unwrap();
+    drop(writer);
+    // And the other way round.
+    let writer = try_open(by_option, Mode::ReadWrite).unwrap();
+    assert!(matches!(try_open(config(original.path()), Mode::ReadWrite), Err(Error::Locked { .. })));
+    drop(writer);
+    open(original.path());
 }
 
 #[test]

@@ -64,6 +64,22 @@ fn a_file_that_is_missing_in_the_middle() {
     assert_eq!((store.gaps()[0].from, store.gaps()[0].to), (4096, 8192));
 }
 
+/// It says nothing of the sizes of the others, and holds none of their records.
+#[test]
+fn a_file_with_another_number_among_those_of_the_log() {
+    for (number, size) in [(2048, 0), (6000, 0), (6000, 100), (10_000, 4096)] {
+        let root = tempfile::tempdir().unwrap();
+        closed(root.path());
+        let stray = root.path().join(format!("commitlog/{number:020}"));
+        std::fs::write(stray, vec![1; size]).unwrap();
+        let text = refused(root.path(), &[&format!("{number:020}")]).to_string();
+        assert!(text.contains("4096"), "{text}");
+        let reader = read(root.path());
+        assert_eq!(numbers(&reader), (0..60).collect::<Vec<_>>(), "{size} bytes at {number}");
+        assert_eq!(reader.gaps(), []);
+    }
+}
+
 #[test]
 fn a_folder_of_something_else() {
     let root = tempfile::tempdir().unwrap();
