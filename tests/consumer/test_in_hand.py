@@ -236,7 +236,42 @@ def test_a_message_costs_the_same_whatever_else_is_in_hand(messages: list[mqstor
     assert cost(400) == cost(40)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["pull", "take", "done", "now", "later", "anew"]), st.integers(0, 9))))
+def test_what_went_back_of_a_dropped_queue_is_not_passed_over_for_what_is_in_hand(
+    messages: list[mqstore.Message],
+) -> None:
+    queue = ProcessQueue(Subscription("t"), 0, ReadOffset(0), None)
+    queue.put(messages[:3], 3)
+    for place in [taken[0] for _ in range(2) if (taken := queue.take(orderly=False)) is not None]:
+        if place == (0, 0):
+            queue.give_again(place, 3600, orderly=False)
+    queue.drop()
+    assert queue.take(orderly=False) is None
+    assert queue.consume_offset == 0
+    queue.give_again((0, 1), 3600, orderly=False)
+    assert queue.consume_offset == 0
+
+
+def test_the_next_member_is_given_what_waited_when_the_queue_was_taken_away(tmp_path: Path) -> None:
+    with open_rw(tmp_path / "s") as store:
+        store.put_many("t", [b"0", b"1"], queue_id=0)
+        with mqstore.open(tmp_path / "s", **SMALL) as reader:
+            one = reader.consumer("g", "t", from_where="first", consumer_id="b")
+            first, second = one.poll(30), one.poll(30)
+            assert first is not None
+            assert second is not None
+            one.reconsume_later(first)
+            other = reader.consumer("g", "t", from_where="first", consumer_id="a")
+            other.poll(0)
+            wait_until(lambda: one.poll(0) is None and ("t", 0) not in one.queues)
+            one.reconsume_later(second)
+            found = other.poll(30)
+            assert found is not None
+            assert bytes(found.body) == b"0"
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["pull", "take", "done", "now", "later", "anew", "drop"]), st.integers(0, 9)))
+)
 def test_a_queue_goes_on_at_the_first_message_that_is_not_done(
     messages: list[mqstore.Message], steps: list[tuple[str, int]]
 ) -> None:
@@ -245,15 +280,22 @@ def test_a_queue_goes_on_at_the_first_message_that_is_not_done(
     pulled: list[Place] = []
     in_hand: list[Place] = []
     again: dict[Place, bool] = {}
+    gone_back: list[Place] = []
+    pulled_to = 0
     for step, number in steps:
         if step == "pull" and queue.wants_pull:
             begin, end = queue.next_offset, min(queue.next_offset + number, len(messages))
             queue.put(messages[begin:end], end)
-            pulled = [(which, offset) for offset in range(begin, end)]
+            pulled, pulled_to = [(which, offset) for offset in range(begin, end)], end
         elif step == "anew" and queue.wants_pull:
-            which += 1
+            which, pulled_to = which + 1, 0
             queue.begin_anew(0)
-        elif step == "take":
+        elif step == "drop" and not queue.is_dropped:
+            queue.drop()
+            gone_back = [*pulled, *again]
+            pulled.clear()
+            again.clear()
+        elif step == "take" and not queue.is_dropped:
             due = [place for place, is_due in again.items() if is_due]
             expected = min(due) if due else pulled.pop(0) if pulled else None
             taken = queue.take(orderly=False)
@@ -268,11 +310,11 @@ def test_a_queue_goes_on_at_the_first_message_that_is_not_done(
             else:
                 queue.give_again(place, 0 if step == "now" else 3600, orderly=False)
                 again[place] = step == "now"
-        waiting = [offset for of, offset in [*pulled, *in_hand, *again] if of == which]
-        assert queue.consume_offset == min(waiting, default=queue.next_offset)
+        waiting = [offset for of, offset in [*pulled, *in_hand, *again, *gone_back] if of == which]
+        assert queue.consume_offset == min(waiting, default=pulled_to)
         until = queue.seconds_until_again()
-        assert (until is None) == (not again)
-        assert (until == 0) == any(again.values())
+        assert (until is None) == (queue.is_dropped or not again)
+        assert (until == 0) == (not queue.is_dropped and any(again.values()))
 
 
 @pytest.fixture

@@ -80,7 +80,9 @@ class ProcessQueue:
         first = self._given[:1]
         if self._pulled:
             first.append(self._pulled[0][0])
-        return self._first_of(first)
+        open_at = self._first_of(first)
+        # What a dropped queue had and the user does not may stand before what he has.
+        return min(open_at, self.next_offset) if self.is_dropped else open_at
 
     def _is_open(self, place: Place) -> bool:
         """Whether a place that was given is one of this queue, and not done."""
