@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -142,6 +143,42 @@ def test_beside_a_writer_offsets_are_kept_apart(open_store: Opener) -> None:
     reader = open_store(mode="r")
     assert bodies(list(reader.consumer("new", "orders", timeout=SOON))) == []
     assert reader.consumers.group_names() == ["g", "new"]
+
+
+def changes_of(store: mqstore.MessageStore) -> dict[str, Callable[[], object]]:
+    """What changes a file of a store's configuration."""
+    consumers = store.consumers
+    return {
+        "check": lambda: store.check_transactions(lambda _message: mqstore.LocalTransactionState.UNKNOW),
+        "group": lambda: consumers.groups.get_or_add("new"),
+        "filter": lambda: consumers.register_filter("orders", "g", "a = 1", 1),
+        "own filter": consumers.filters.persist,
+        "offsets": consumers.offsets.persist,
+    }
+
+
+@pytest.mark.parametrize("name", ["check", "group", "filter", "own filter", "offsets"])
+def test_who_reads_beside_a_writer_changes_none_of_its_files(open_store: Opener, name: str) -> None:
+    writer = open_store()
+    with writer.transaction() as transaction:
+        transaction.put("orders", b"", queue_id=0)
+    writer.consumers.groups.get_or_add("g")
+    assert len(list(writer.consumer("g", "orders", timeout=SOON))) == 1
+    reader = open_store(mode="r")
+    assert reader.consumers.offsets.query_offset("g", "orders", 0) == 1
+    writer.put_many("orders", [b"", b""], queue_id=0)
+    assert len(list(writer.consumer("g", "orders", timeout=SOON))) == 2
+    writer.consumers.offsets.persist()
+    # One that is damaged, with its predecessor beside it, is the writer's as well.
+    (writer.path / "config" / "consumerFilter.json").write_text("{")
+    (writer.path / "config" / "consumerFilter.json.bak").write_text("{}")
+    before = {path: path.read_bytes() for path in (writer.path / "config").iterdir()}
+    with pytest.raises(mqstore.ReadOnlyError):
+        changes_of(reader)[name]()
+    assert {path: path.read_bytes() for path in (writer.path / "config").iterdir()} == before
+    reader.close()
+    with pytest.raises(mqstore.StoreClosedError):
+        changes_of(reader)["check"]()
 
 
 def test_what_a_reader_gives_back_comes_again_to_it(open_store: Opener) -> None:

@@ -117,8 +117,13 @@ class ConsumerManager:
         return of_closed_store if self._has_ended else self._engine.replace_config
 
     @property
+    def _write_own(self) -> Write:
+        """What replaces a file that the store's writer alone writes: who reads beside it would undo what that did."""
+        return read_only if self._mode == "r" else self._write
+
+    @property
     def _write_offsets(self) -> Write:
-        """What replaces a file of offsets."""
+        """What replaces a file of offsets that processes share, or that is this store's own."""
         return self._write if self._has_ended else write_behind_log(self._engine, is_writer=self._mode == "rw")
 
     def _config(self, name: str) -> Path:
@@ -136,23 +141,29 @@ class ConsumerManager:
 
     @property
     def groups(self) -> SubscriptionGroupManager:
-        """The groups, ``config/subscriptionGroup.json``."""
+        """The groups, ``config/subscriptionGroup.json``, which a store that is open for writing alone changes."""
         path, now = self._config("subscriptionGroup.json"), self._engine.now
-        found: SubscriptionGroupManager = self._once("groups", lambda: SubscriptionGroupManager(path, self._write, now))
+        found: SubscriptionGroupManager = self._once(
+            "groups", lambda: SubscriptionGroupManager(path, self._write_own, now)
+        )
         return found
 
     @property
     def filters(self) -> ConsumerFilterManager:
-        """The filters, ``config/consumerFilter.json``."""
+        """The filters, ``config/consumerFilter.json``, which a store that is open for writing alone changes."""
         path, now = self._config("consumerFilter.json"), self._engine.now
-        found: ConsumerFilterManager = self._once("filters", lambda: ConsumerFilterManager(path, self._write, now))
+        found: ConsumerFilterManager = self._once("filters", lambda: ConsumerFilterManager(path, self._write_own, now))
         return found
 
     @property
     def offsets(self) -> ConsumerOffsetManager:
-        """The offsets of a store that is open for writing, ``config/consumerOffset.json``."""
+        """The offsets of a store that is open for writing, ``config/consumerOffset.json``.
+
+        Of one that is read they are what the file had when they were asked for first, and are not written.
+        """
         path = self._config("consumerOffset.json")
-        found: ConsumerOffsetManager = self._once("offsets", lambda: ConsumerOffsetManager(path, self._write_offsets))
+        write = read_only if self._mode == "r" else self._write_offsets
+        found: ConsumerOffsetManager = self._once("offsets", lambda: ConsumerOffsetManager(path, write))
         return found
 
     @property
@@ -237,7 +248,10 @@ class ConsumerManager:
 
         Raises:
             StoreIOError: the file could not be written.
+            ReadOnlyError: the store was opened to read.
         """
+        if self._mode == "r":
+            read_only(self._config("consumerFilter.json"), b"")
         self.filters.register(topic, group, expression, client_version, self._mark_by)
         self.filters.persist()
 

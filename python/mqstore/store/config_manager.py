@@ -89,12 +89,14 @@ class ConfigManager:
         Raises:
             StoreIOError: it cannot be written; it has its old content then.
             StoreClosedError: the store is closed.
+            ReadOnlyError: the file is another process's to write.
         """
         with self._lock:
             content = self._content | self.encode()
             encoded = config_json.dumps(content).encode(errors="replace")
             if encoded != self._written:
-                if self._has_given_way:
+                # Beside a writer the damaged file is left to it as well.
+                if self._has_given_way and self._write is not read_only:
                     self._set_aside()
                 self._write(self._path, encoded)
                 self._content, self._written, self._is_there = content, encoded, True

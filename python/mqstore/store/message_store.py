@@ -243,10 +243,13 @@ class MessageStore(StoreOperations):
 
         Raises:
             PutError: the store takes no messages.
+            ReadOnlyError: the store was opened to read.
             StoreClosedError: the store was closed.
             MQStoreError: the listener, or a signal's handler, asks for it while this thread is at it.
         """
         self._check_open()
+        if self.mode != "rw":
+            raise ReadOnlyError(f"{self.options.store_path_root_dir} was opened to read")
         return self._transactions.check(listener)
 
     # ---- reading ----------------------------------------------------------------------------
