@@ -32,6 +32,7 @@ __all__ = [
     "HALF_TOPIC",
     "OP_TOPIC",
     "TRANSACTION_TYPE",
+    "DecidedOtherwiseError",
     "LocalTransactionState",
     "check_confirmed",
     "final_message",
@@ -69,6 +70,10 @@ class LocalTransactionState(StrEnum):
     """It was not: nobody ever sees the message."""
     UNKNOW = "UNKNOW"
     """That cannot be said yet: it is asked for again."""
+
+
+class DecidedOtherwiseError(MQStoreError):
+    """A message is to end as it has not: it is seen, or never will be."""
 
 
 def final_message(store: "MessageStore", half: Message) -> MessageExtBrokerInner:

@@ -20,6 +20,7 @@ from mqstore.store.half_messages import (
     FIRST_OFFSET,
     HALF_TOPIC,
     TRANSACTION_TYPE,
+    DecidedOtherwiseError,
     illegal,
     stored_message,
 )
@@ -132,12 +133,16 @@ class Transaction:
         largest = min(self._store.options.max_message_size, self._store._log_file_size - _END_OF_FILE_SIZE)
         if size > largest:
             self._store._transactions.end_prepared(half.commit_log_offset, commit=False)
+            self._store._transactions.forget(half.commit_log_offset)
             raise illegal(f"the message has {size} bytes when it is committed, {largest} can be stored")
 
     def commit(self) -> None:
         """Lets the messages be seen, in the order in which they were put.
 
+        Broken off by Ctrl-C, it is taken up by the next call where it was.
+
         Raises:
+            MQStoreError: a check has rolled one back, which is never seen; all others are committed.
             PutError: one could not be put to its topic. It and those behind it stay prepared: commit again, roll
                 back, or leave them to the check.
             FlushDiskTimeoutError: all are committed; the disk did not confirm one in time.
@@ -150,22 +155,32 @@ class Transaction:
         """Lets the messages never be seen.
 
         Raises:
+            MQStoreError: a check has committed one, or a commit that was broken off, and it is seen; all others are
+                rolled back.
             PutError: that could not be written for one. It and those behind it stay prepared.
         """
         self._end(commit=False)
 
     def _end(self, *, commit: bool) -> None:
         self._has_ended = True
+        transactions = self._store._transactions
         unconfirmed: MQStoreError | None = None
+        otherwise: MQStoreError | None = None
         while self._prepared:
+            half = self._prepared[0]
+            # In either case this one has ended, and the others are to end as well.
             try:
-                self._store._transactions.end_prepared(self._prepared[0].commit_log_offset, commit=commit)
+                transactions.end_prepared(half.commit_log_offset, commit=commit)
+            except DecidedOtherwiseError as error:
+                otherwise = otherwise or error
             except (FlushDiskTimeoutError, FlushSlaveTimeoutError, SlaveNotAvailableError) as error:
-                # This one has ended, and the others are to end as well.
                 unconfirmed = unconfirmed or error
+            # Until it is gone from here it is known that it has ended: Ctrl-C can come between any two steps.
             self._prepared.pop(0)
-        if unconfirmed is not None:
-            raise unconfirmed
+            transactions.forget(half.commit_log_offset)
+        error_of_all = otherwise or unconfirmed
+        if error_of_all is not None:
+            raise error_of_all
 
     def __enter__(self) -> Self:
         """The transaction itself."""
@@ -181,4 +196,5 @@ class Transaction:
         try:
             self.rollback()
         except MQStoreError as failed:
-            error.add_note(f"what was prepared stays in doubt: {failed}")
+            still = "stays in doubt" if self._prepared else "was not all rolled back"
+            error.add_note(f"what was prepared {still}: {failed}")

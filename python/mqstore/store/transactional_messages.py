@@ -17,6 +17,7 @@ from mqstore.store.half_check import HalfCheck
 from mqstore.store.half_messages import (
     HALF_TOPIC,
     OP_TOPIC,
+    DecidedOtherwiseError,
     LocalTransactionState,
     check_confirmed,
     final_message,
@@ -59,6 +60,9 @@ class TransactionalMessages:
         """Held while a half ends or is put back."""
         self._live = HalfPlaces()
         """Of the halves of transactions of this process."""
+        self._begun: dict[int, tuple[int, int]] = {}
+        """Of halves whose commit has begun: where they stood then, and where the log ended. Ctrl-C can come while the
+        put waits for the disk, and the store can refuse what says that the half is done with."""
         self._preparing: dict[int, HalfPlaces] = {}
         """Of the halves that were moved while one was being prepared, for each that is."""
         self._collected: deque[list[PreparedMessage]] = deque()
@@ -107,30 +111,39 @@ class TransactionalMessages:
     def end_prepared(self, commit_log_offset: int, *, commit: bool) -> None:
         """Ends a message of a transaction of this process, wherever checks have put its half meanwhile.
 
+        Called again for one that has ended it does nothing, until :meth:`forget`.
+
         Raises:
-            MQStoreError: a check has decided otherwise.
+            DecidedOtherwiseError: a check has decided otherwise, or a commit that was broken off.
             PutError: the message or its end could not be put.
             FlushDiskTimeoutError: it has ended; the disk did not confirm the message.
             FlushSlaveTimeoutError: it has ended; no slave confirmed the message.
             SlaveNotAvailableError: it has ended; no slave is near enough to confirm the message.
         """
         with self._store._holding(self.ending):
-            now_at = self._live.now(commit_log_offset)
-            if isinstance(now_at, LocalTransactionState):
-                self._live.forget(commit_log_offset)
-                was_committed = now_at is LocalTransactionState.COMMIT_MESSAGE
-                if was_committed != commit:
-                    done = "committed" if was_committed else "rolled back"
-                    raise MQStoreError(f"the message prepared at {commit_log_offset} was {done} by a check already")
-                return
-            committed = self.end(now_at, commit=commit)
+            now_at, result, by = self._live.now(commit_log_offset), None, "a check"
+            if not isinstance(now_at, LocalTransactionState):
+                is_commit = commit or self._was_put(now_at)
+                result, by = self.end(now_at, commit=is_commit), "a commit that was broken off"
+                now_at = _state(commit=is_commit)
+        if now_at is not _state(commit=commit):
+            done = "rolled back" if commit else "committed"
+            raise DecidedOtherwiseError(f"the message prepared at {commit_log_offset} was {done} by {by} already")
+        if result is not None:
+            check_confirmed(self._store, result)
+
+    def forget(self, commit_log_offset: int) -> None:
+        """Nobody asks any more for a message of a transaction of this process."""
+        with self._store._holding(self.ending):
             self._live.forget(commit_log_offset)
-        if committed is not None:
-            check_confirmed(self._store, committed)
 
     def _moved(self, before: int, after: Place) -> None:
         """A check has put a half back, or has ended it."""
         self._forget_collected()
+        begun = self._begun.get(before)
+        if begun is not None and not isinstance(after, LocalTransactionState):
+            self._begun[after] = begun
+            del self._begun[before]
         prepared_at = self._live.prepared_at(before)
         if prepared_at is not None:
             self._live.set(prepared_at, after)
@@ -143,7 +156,7 @@ class TransactionalMessages:
         """Puts a half behind the others; ``None`` where it has ended meanwhile."""
         with self._store._holding(self.ending):
             self.check_goes_on()
-            if self._ended is not None and half.commit_log_offset in self._ended:
+            if self._has_ended(half):
                 return None
             result = stored(self._store.put_message(message))
             self._moved(half.commit_log_offset, stored_message(self._store, result).commit_log_offset)
@@ -153,7 +166,7 @@ class TransactionalMessages:
         """Puts a half that nobody could decide on where it can be found, unless it has ended meanwhile."""
         with self._store._holding(self.ending):
             self.check_goes_on()
-            if self._ended is None or half.commit_log_offset not in self._ended:
+            if not self._has_ended(half):
                 stored(self._store.put_message(dead))
                 if not self._store.compat:
                     # A check that comes to it again, since the offset of this one was lost, would put it there again.
@@ -165,12 +178,30 @@ class TransactionalMessages:
             self.check_goes_on()
             if state is LocalTransactionState.UNKNOW:
                 return
-            if self._ended is None or half.commit_log_offset not in self._ended:
+            if not self._has_ended(half):
                 self.end(half.commit_log_offset, commit=state is LocalTransactionState.COMMIT_MESSAGE)
-                self._moved(half.commit_log_offset, state)
+
+    def _has_ended(self, half: Message) -> bool:
+        """Whether a half has ended since the check began; one whose commit was broken off behind its put does now."""
+        if self._was_put(half.commit_log_offset):
+            self.end(half.commit_log_offset, commit=True)
+        return self._ended is not None and half.commit_log_offset in self._ended
+
+    def _was_put(self, commit_log_offset: int) -> bool:
+        """Whether the message of a half was put by a commit that did not come to its end."""
+        begun = self._begun.get(commit_log_offset)
+        if begun is None:
+            return False
+        stood_at, log_end = begun
+        # What a transient store pool holds is not read.
+        self._store._engine.commit(0)
+        since = self._store.select(phy_offsets=(log_end, None))
+        return any(found.prepared_transaction_offset == stood_at and found.topic != HALF_TOPIC for found in since)
 
     def end(self, commit_log_offset: int, *, commit: bool) -> PutMessageResult | None:
-        """Commits a half or rolls it back; gives what was put to the message's topic.
+        """Commits a half or rolls it back; gives the put that has to be confirmed where it is committed.
+
+        A commit that was broken off is taken up where it was: the message is not put twice.
 
         Raises:
             MQStoreError: there is no half.
@@ -180,16 +211,28 @@ class TransactionalMessages:
         if half is None or half.topic != HALF_TOPIC:
             raise MQStoreError(f"expected a prepared message at {commit_log_offset} in the log, found {half!r}")
         with self._store._holding(self.ending):
-            committed = stored(self._store.put_message(final_message(self._store, half))) if commit else None
-            self._delete_prepared(half)
+            committed = self._put_final(half) if commit and not self._was_put(commit_log_offset) else None
+            op = self._delete_prepared(half)
             if self._ended is not None:
                 self._ended.add(commit_log_offset)
-            return committed
+            self._moved(commit_log_offset, _state(commit=commit))
+            self._begun.pop(commit_log_offset, None)
+            # Behind the message, where that was put before: what has the one has the other.
+            return committed or (op if commit else None)
 
-    def _delete_prepared(self, half: Message) -> None:
+    def _put_final(self, half: Message) -> PutMessageResult:
+        """Puts a half's message to its topic."""
+        place = half.commit_log_offset
+        self._begun[place] = place, self._store.get_max_phy_offset()
+        result = self._store.put_message(final_message(self._store, half))
+        if result.wrote_offset is None:
+            del self._begun[place]
+        return stored(result)
+
+    def _delete_prepared(self, half: Message) -> PutMessageResult:
         """Says that a half is done with. Source: ``addRemoveTagInTransactionOp``, ``makeOpMessageInner``."""
         host = self._store.store_host
-        stored(
+        return stored(
             self._store.put_message(
                 MessageExtBrokerInner(
                     topic=OP_TOPIC,
@@ -257,3 +300,7 @@ class TransactionalMessages:
             self._is_broken_off = True
             if self._check is not None:
                 self._check.note_offsets()
+
+
+def _state(*, commit: bool) -> LocalTransactionState:
+    return LocalTransactionState.COMMIT_MESSAGE if commit else LocalTransactionState.ROLLBACK_MESSAGE
