@@ -102,6 +102,21 @@ def test_a_loop_of_which_nobody_knew_asks_how_far_the_disk_is() -> None:
     assert changes == ["changed"]
 
 
+def test_a_loop_that_was_closed_before_it_looked_is_let_go() -> None:
+    waiters = OffsetWaiters(60_000, lambda: 0)
+
+    async def main() -> None:
+        waiters.wait(10)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(main())
+    waiters.reached(5)
+    loop.close()
+    assert len(waiters.bells()) == 1
+    waiters.reached(6)
+    assert waiters.bells() == []
+
+
 def test_put_many_awaits_the_disk(open_store: Opener) -> None:
     store = open_store(flushDiskType="SYNC_FLUSH")
     result = asyncio.run(store.aio.put_many("t", [b"a", b"b"], queue_id=0))

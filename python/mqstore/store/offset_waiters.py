@@ -175,7 +175,12 @@ class OffsetWaiters:
             self._call_in(loop, of_loop, of_loop.failed, None)
 
     def _told(self) -> list[tuple[asyncio.AbstractEventLoop, _OfLoop]]:
-        return list(self._loops.items())
+        """Those who are to be told; a loop that was closed, with what it was told last, is let go."""
+        loops = list(self._loops.items())
+        for loop, of_loop in loops:
+            if loop.is_closed():
+                self.drop(loop, of_loop)
+        return [(loop, of_loop) for loop, of_loop in loops if not loop.is_closed()]
 
     def _call_in(
         self, loop: asyncio.AbstractEventLoop, of_loop: _OfLoop, call: Callable[..., None], *given: object
