@@ -274,6 +274,7 @@ def test_several_topics_take_turns(store: mqstore.MessageStore) -> None:
         ({"allocate": 5}, "allocate"),
         ({"consumer_id": 5}, "consumer_id"),
         ({"max_reconsume_times": "3"}, "max_reconsume_times"),
+        ({"max_reconsume_times": -2}, "max_reconsume_times"),
         ({"suspend_current_queue_time_ms": -1}, "suspend_current_queue_time_ms"),
         ({"from_where": "timestamp", "from_time": "2026"}, "from_time"),
         ({"sql": "a ="}, "filter"),

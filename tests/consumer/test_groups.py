@@ -1,5 +1,6 @@
 """Several members of a group: in one process, in several, beside another process's store."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from unittest.mock import Mock
 import pytest
 
 import mqstore
+from mqstore.consumer import manager
 from mqstore.consumer.membership import FileLock, Membership
 from mqstore.errors import MQStoreError
 from tests.store.conftest import Opener
@@ -69,6 +71,15 @@ def test_no_two_members_have_one_id(store: mqstore.MessageStore) -> None:
     store.consumer("h", "orders", consumer_id="a").close()
     consumer.close()
     store.consumer("g", "orders", consumer_id="a").close()
+
+
+def test_processes_of_one_number_have_consumers_of_several_ids(
+    store: mqstore.MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As in two containers, whose processes share a store and nothing else.
+    monkeypatch.setattr(manager, "_numbers", itertools.repeat(0))
+    one, other = store.consumer("g", "t"), store.consumer("g", "t")
+    assert one.settings.consumer_id != other.settings.consumer_id
 
 
 def test_where_no_member_can_be_written_it_is_said(store: mqstore.MessageStore) -> None:

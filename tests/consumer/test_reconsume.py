@@ -123,6 +123,19 @@ def test_an_orderly_message_is_given_up_after_so_many_attempts(store: mqstore.Me
     assert [bytes(message.body) for message in store.topic("%DLQ%g")] == [b"0"]
 
 
+@pytest.mark.parametrize("orderly", [False, True])
+def test_no_number_of_attempts_is_minus_one_as_in_rocketmq(store: mqstore.MessageStore, *, orderly: bool) -> None:
+    store.put("orders", b"0", queue_id=0)
+    with store.consumer(
+        "g", "orders", orderly=orderly, suspend_current_queue_time_ms=1, max_reconsume_times=-1
+    ) as consumer:
+        first = consumer.poll(LATER)
+        assert first is not None
+        consumer.reconsume_later(first)
+        assert (consumer.poll(LATER if orderly else 0) is first) == orderly
+    assert store.topic("%DLQ%g").queue_ids == []
+
+
 def test_a_retry_that_cannot_be_put_comes_again_here(
     store: mqstore.MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -224,8 +224,8 @@ class ConsumerManager:
 
     @staticmethod
     def new_consumer_id() -> str:
-        """An id that no other consumer of this machine has."""
-        return f"{os.getpid()}@{next(_numbers)}"
+        """An id that no other consumer has: in two containers that share a store processes have the same numbers."""
+        return f"{os.getpid()}@{next(_numbers)}@{os.urandom(8).hex()}"
 
     def add(self, consumer: "Consumer") -> None:
         """A consumer was opened."""

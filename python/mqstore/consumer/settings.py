@@ -25,6 +25,8 @@ __all__ = [
 
 _LEGAL_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,255}")
 _LEGAL_ID = re.compile(r"[%|a-zA-Z0-9_.@-]{1,200}")
+_DEFAULT_RECONSUME_TIMES = -1
+"""How RocketMQ's consumers say that they were not told a number of attempts."""
 RETRY_GROUP_TOPIC_PREFIX = "%RETRY%"
 DLQ_GROUP_TOPIC_PREFIX = "%DLQ%"
 
@@ -138,6 +140,8 @@ class ConsumerSettings:
             OptionError: something does not work.
         """
         check_group(group)
+        if given.get("max_reconsume_times") == _DEFAULT_RECONSUME_TIMES:
+            given["max_reconsume_times"] = None
         settings = cls(group=group, subscriptions=_subscriptions(topics, tags, sql, compat=compat), **given)  # type: ignore[arg-type]
         consumer_id: object = settings.consumer_id
         if not isinstance(consumer_id, str) or not _LEGAL_ID.fullmatch(consumer_id) or consumer_id.startswith("."):
@@ -145,7 +149,7 @@ class ConsumerSettings:
         _check_number("pull_batch_size", settings.pull_batch_size, 1)
         _check_number("suspend_current_queue_time_ms", settings.suspend_current_queue_time_ms, 0)
         if settings.max_reconsume_times is not None:
-            _check_number("max_reconsume_times", settings.max_reconsume_times, -1)
+            _check_number("max_reconsume_times", settings.max_reconsume_times, _DEFAULT_RECONSUME_TIMES)
         if settings.consume_timestamp is not None:
             _check_number("from_time", settings.consume_timestamp, LONG_MIN, LONG_MAX)
         if not isinstance(settings.orderly, bool):

@@ -450,7 +450,7 @@ class MessageStore(StoreOperations):
             from_time: The time that goes with ``"timestamp"``.
             orderly: One message of a queue after the other, none while one before it is not consumed.
             max_reconsume_times: After how many attempts a message goes to the dead letters: the group's
-                ``retryMaxTimes`` by default, never where it is consumed orderly.
+                ``retryMaxTimes`` by default, which -1 stands for as in RocketMQ; never where it is consumed orderly.
             suspend_current_queue_time_ms: How long an orderly queue rests before a message is tried again.
             pull_batch_size: Most messages of a pull.
             allocate: Which queues a member gets.
