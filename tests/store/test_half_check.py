@@ -9,6 +9,7 @@ import pytest
 
 import mqstore
 from mqstore import LocalTransactionState, Message
+from mqstore.services import TransactionalMessageCheckService
 from mqstore.store.half_messages import CHECK_MAX_TIME_TOPIC, FIRST_OFFSET, HALF_TOPIC, OP_TOPIC
 from tests.store.conftest import Opener
 from tests.store.test_transaction import COMMIT, ROLLBACK, UNKNOW, Clock, answers, bodies, clock
@@ -213,6 +214,43 @@ def test_a_close_breaks_off_a_check_in_another_thread(open_store: Opener, clock:
     assert [type(error) for error in failed] == [mqstore.StoreClosedError]
     store = open_store(clock=clock, compat=compat)
     assert bodies(store) == BODIES[:3]
+    clock.now_ms += 6000
+    while store.check_transactions(lambda _message: COMMIT):
+        pass
+    assert sorted(bodies(store)) == BODIES
+
+
+def test_a_close_does_not_wait_for_the_listener_of_the_service(open_store: Opener, clock: Clock) -> None:
+    store = open_store(clock=clock)
+    for body in BODIES:
+        store.transaction().put("orders", body, queue_id=0)
+    store.close()
+    clock.now_ms += 6000
+    asked: list[bytes] = []
+    waits, is_closed = threading.Event(), threading.Event()
+
+    def slow(message: Message) -> LocalTransactionState:
+        asked.append(bytes(message.body))
+        if len(asked) == 2:
+            waits.set()
+            is_closed.wait()
+        return COMMIT
+
+    store = open_store(clock=clock, check_transactions=slow)
+    (service,) = (each for each in store._services if isinstance(each, TransactionalMessageCheckService))
+    waits.wait()
+    closing = threading.Thread(target=store.close)
+    closing.start()
+    closing.join(30)
+    is_over = not closing.is_alive()
+    is_closed.set()
+    closing.join()
+    service.join()
+    assert is_over
+    # What it said then is not done any more, and it is asked for the others by the next one.
+    assert len(asked) == 2
+    store = open_store(clock=clock)
+    assert bodies(store) == asked[:1]
     clock.now_ms += 6000
     while store.check_transactions(lambda _message: COMMIT):
         pass

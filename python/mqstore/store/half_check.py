@@ -1,6 +1,7 @@
 """Looking for prepared messages in doubt. Source: ``TransactionalMessageServiceImpl.check``."""
 
 import logging
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -220,11 +221,14 @@ class HalfCheck:
 
     def _ask(self, renewed: Message, listener: "CheckListener") -> None:
         """Lets the listener decide."""
+        self._messages.asking = threading.get_ident()
         try:
             state = LocalTransactionState(listener(renewed))
         except Exception:
             _log.exception("%s: the check of %r failed; it stays in doubt", self._store.path, renewed)
             return
+        finally:
+            self._messages.asking = None
         self._messages.decide(renewed, state)
 
     def _discard(self, half: Message, properties: Mapping[str, str]) -> None:

@@ -123,7 +123,6 @@ class LifeCycle(_native.Store):
                 for service in services:
                     closing.callback(service.closing)
                 closing.callback(self.consumers.close)
-                closing.callback(self._break_off_check)
         finally:
             _open_stores.discard(self)
             self._services = []
@@ -191,6 +190,8 @@ class LifeCycle(_native.Store):
             service.stop()
         self._engine.stop_passes()
         try:
+            # Before it is waited for: a service's check may be in its user's function too.
+            self._break_off_check()
             for service in services:
                 service.join_stopped()
         except BaseException:

@@ -70,6 +70,8 @@ class TransactionalMessages:
         time: nobody may wait for a lock there."""
         self._check: HalfCheck | None = None
         """The one that is under way."""
+        self.asking: int | None = None
+        """Which thread is inside the listener."""
         self._is_broken_off = False
         self._ended: set[int] | None = None
         """The halves that have ended since the check that is under way began."""
