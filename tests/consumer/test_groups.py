@@ -14,7 +14,7 @@ from unittest.mock import Mock
 import pytest
 
 import mqstore
-from mqstore.consumer import manager
+from mqstore.consumer import manager, rebalance
 from mqstore.consumer.membership import FileLock, Membership
 from mqstore.errors import MQStoreError
 from tests.store.conftest import Opener
@@ -132,6 +132,27 @@ def test_every_broadcasting_consumer_gets_everything(open_store: Opener) -> None
     store = open_store()
     assert read("b") == [20]
     assert not (store.path / "config" / "consumerOffset.json").exists()
+
+
+@pytest.mark.parametrize("compat", [False, True])
+def test_a_consumer_that_broadcasts_gets_all_of_a_queue_that_comes(
+    open_store: Opener, monkeypatch: pytest.MonkeyPatch, *, compat: bool
+) -> None:
+    monkeypatch.setattr(rebalance, "_CHECK_INTERVAL", 0)
+    store = open_store(compat=compat)
+    store.put("orders", b"0", queue_id=0)
+    assert store.topics() == ["orders"]
+    with store.consumer("g", ["orders", "others"], message_model="broadcasting", timeout=SOON) as consumer:
+        assert list(consumer) == []
+        store.put_many("orders", [b"1", b"2"], queue_id=20)
+        store.put("others", b"3", queue_id=0)
+        store.put("orders", b"4", queue_id=0)
+        # All of it is there when the consumer looks.
+        assert store.topics() == ["orders", "others"]
+        assert bodies(list(consumer)) == ([4] if compat else [1, 2, 3, 4])
+    # Who was not there before it begins where it is told to.
+    with store.consumer("g", "orders", message_model="broadcasting", consumer_id="new", timeout=SOON) as consumer:
+        assert list(consumer) == []
 
 
 def test_beside_a_writer_offsets_are_kept_apart(open_store: Opener) -> None:

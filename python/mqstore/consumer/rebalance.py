@@ -24,9 +24,15 @@ _CHECK_INTERVAL = 1.0
 
 
 def compute_pull_from_where(
-    store: "MessageStore", offsets: OffsetStore, settings: ConsumerSettings, topic: str, queue_id: int
+    store: "MessageStore",
+    offsets: OffsetStore,
+    settings: ConsumerSettings,
+    topic: str,
+    queue_id: int,
+    *,
+    is_new: bool = False,
 ) -> int:
-    """The offset at which a group begins with a queue."""
+    """The offset at which a group begins with a queue, which may be new to a consumer that was there before it."""
     last_offset = max(offset_in_queue(store, topic, queue_id, read) for read in offsets.read_offsets(topic, queue_id))
     if last_offset < 0 and settings.is_clustering and _has_its_beginning_in_memory(store, topic, queue_id):
         last_offset = 0
@@ -39,7 +45,7 @@ def compute_pull_from_where(
         return store.get_offset_in_queue_by_time(topic, queue_id, settings.consume_timestamp)
     if is_retry and settings.consume_from_where is ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET:
         return 0
-    return store.get_max_offset_in_queue(topic, queue_id)
+    return 0 if is_new else store.get_max_offset_in_queue(topic, queue_id)
 
 
 def _has_its_beginning_in_memory(store: "MessageStore", topic: str, queue_id: int) -> bool:
@@ -56,6 +62,8 @@ class Rebalance:
         """No queues yet."""
         self._store, self._settings, self._membership, self._offsets = store, settings, membership, offsets
         self._next_check = 0.0
+        self._there: set[tuple[str, int]] | None = None
+        """The queues that had had messages when it was looked last."""
         self.queues: dict[tuple[str, int], ProcessQueue] = {}
 
     def seconds_until_check(self) -> float:
@@ -70,6 +78,7 @@ class Rebalance:
         if self._store.mode == "r":
             self._store.refresh()
         is_clustering = self._settings.is_clustering
+        there = {(of.topic, queue_id) for of in subscriptions for queue_id in self._store._queue_ids(of.topic)}
         own = self._settings.consumer_id
         members = self._membership.consumer_ids() if is_clustering else [own]
         wanted = {
@@ -85,6 +94,15 @@ class Rebalance:
         for (topic, queue_id), subscription in wanted.items():
             if (topic, queue_id) not in self.queues:
                 self._take_over(subscription, queue_id)
+        self._there = there
+
+    def _is_new(self, topic: str, queue_id: int) -> bool:
+        """Whether a queue came since a consumer that broadcasts looked last, who is given all of it.
+
+        A group's members cannot tell: the one that was there before it may be another one.
+        """
+        is_asked = not self._settings.is_clustering and not self._store.compat
+        return is_asked and self._there is not None and (topic, queue_id) not in self._there
 
     def _take_over(self, subscription: Subscription, queue_id: int) -> None:
         topic, lock = subscription.topic, None
@@ -94,7 +112,8 @@ class Rebalance:
                 return
         try:
             openings = self._store._openings_seen()
-            offset = compute_pull_from_where(self._store, self._offsets, self._settings, topic, queue_id)
+            is_new = self._is_new(topic, queue_id)
+            offset = compute_pull_from_where(self._store, self._offsets, self._settings, topic, queue_id, is_new=is_new)
             if self._store.mode == "r" and offset > self._store.get_max_offset_in_queue(topic, queue_id):
                 # Who had the queue until now has come further than was seen here.
                 self._store.refresh()
