@@ -185,7 +185,7 @@ def test_what_was_consumed_in_vain_too_often_to_count_goes_to_the_dead_letters(s
 
 
 def test_a_retry_that_is_broken_off_comes_again(store: mqstore.MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_given: object) -> None:
+    def interrupted(*_given: object, **_named: object) -> None:
         raise KeyboardInterrupt
 
     store.put("orders", b"0", queue_id=0)
@@ -226,3 +226,51 @@ def test_what_comes_again_is_in_further_queues_once(open_store: Opener) -> None:
             consumer.reconsume_later(message)
     assert len(store.topic("%DLQ%g")) == 1
     assert [message.topic for message in store.topic("%LMQ%a").queue(0)] == ["orders"]
+
+
+def longest(store: mqstore.MessageStore, topic: str, properties: dict[str, str] | None = None) -> int:
+    """How long a body can be at most; messages of that topic are put."""
+    fits, too_long = 0, store.options.max_message_size
+    while too_long - fits > 1:
+        length = (fits + too_long) // 2
+        try:
+            store.put(topic, bytes(length), queue_id=0, properties=properties)
+            fits = length
+        except mqstore.MessageIllegalError:
+            too_long = length
+    return fits
+
+
+def test_a_message_as_long_as_one_can_be_is_given_up_in_the_end(open_store: Opener) -> None:
+    store = open_store(messageDelayLevel=AT_ONCE, maxMessageSize=2000)
+    group = "g" * 60
+    store.put("t", bytes(longest(store, "probe") + len("probe") - len("t")), queue_id=0)
+    store.put("t", b"behind", queue_id=0)
+    seen = []
+    with store.consumer(group, "t", max_reconsume_times=2, timeout=SOON) as consumer:
+        for message in consumer:
+            seen.append(len(message.body))
+            if len(message.body) > 10:
+                consumer.reconsume_later(message)
+    assert len(seen) == 4
+    assert seen.count(len(b"behind")) == 1
+    (stats,) = (each for each in store.consumers.consume_stats(group, ["t"]) if each.queue_id == 0)
+    assert stats.diff == 0
+    assert store.topic(f"%DLQ%{group}").queue_ids == []
+
+
+def test_a_message_without_room_for_what_a_retry_notes_is_put_without_it(open_store: Opener) -> None:
+    store = open_store(maxMessageSize=2000)
+    own = {"p": "1" * 300}
+    # The dead letters' name is shorter than the one and longer than the other.
+    for topic, other in (("t" * 100, "u" * 100), ("t", "u")):
+        store.put(topic, bytes(longest(store, other, own)), queue_id=0, properties=own)
+        with store.consumer("g", topic) as consumer:
+            message = consumer.poll(LATER)
+            assert message is not None
+            consumer.reconsume_later(message, -1)
+    with_own, without = store.topic("%DLQ%g").queue(0)
+    assert with_own.properties["p"] == own["p"]
+    assert "RETRY_TOPIC" not in with_own.properties
+    assert "p" not in without.properties
+    assert with_own.reconsume_times == without.reconsume_times == 1

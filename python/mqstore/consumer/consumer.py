@@ -18,9 +18,9 @@ from mqstore.consumer.membership import Membership
 from mqstore.consumer.process_queue import Place, ProcessQueue
 from mqstore.consumer.pull import Pulled, Puller
 from mqstore.consumer.rebalance import Rebalance
-from mqstore.consumer.send_back import send_message_back
+from mqstore.consumer.send_back import is_given_up, send_message_back
 from mqstore.consumer.settings import ConsumerSettings, Subscription, retry_topic
-from mqstore.errors import MQStoreError, PutError, StoreClosedError
+from mqstore.errors import MessageIllegalError, MQStoreError, PutError, StoreClosedError
 from mqstore.option_error import bad_argument
 from mqstore.options import parse_delay_levels
 from mqstore.store.arguments import check_timeout
@@ -458,12 +458,22 @@ class Consumer:
         return levels[min(level, len(levels)) - 1] / 1000 if levels else 0
 
     def _send_back(self, queue: ProcessQueue, place: Place, message: Message, delay_level: int) -> None:
-        level = -1 if self.settings.orderly else delay_level
+        # An orderly one has had its attempts here.
+        level, attempts = (-1, 0) if self.settings.orderly else (delay_level, queue.attempts(place))
+        most = self.settings.max_reconsume_times
         try:
-            send_message_back(self._store, self._group, message, level, self.settings.max_reconsume_times)
+            send_message_back(self._store, self._group, message, level, most, attempts=attempts)
+        except MessageIllegalError:
+            if not is_given_up(self._group, message, level, most, attempts):
+                _log.exception("%r: %s comes again here: there is no room for it elsewhere", self, message.msg_id)
+                queue.give_again(place, self._rest(queue, place, delay_level), orderly=False)
+                self._rebalance.release_if_free(queue)
+                return
+            # It would hold up what the group has read for ever; where it was put it can be read still.
+            _log.exception("%r: %s is passed over: there is no room for it in the dead letters", self, message.msg_id)
         except (PutError, MQStoreError):
             _log.exception("%r: %s comes again here", self, message.msg_id)
-            queue.give_again(place, _AGAIN_AFTER_FAILED_PUT, orderly=self.settings.orderly)
+            queue.give_again(place, _AGAIN_AFTER_FAILED_PUT, orderly=self.settings.orderly, is_attempt=False)
             self._rebalance.release_if_free(queue)
             return
         except BaseException:  # Ctrl-C: nobody has it any more who could ack it
