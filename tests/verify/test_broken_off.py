@@ -12,8 +12,10 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import mqstore
+from mqstore.cli.main import main
 from mqstore.verify import LostMessage, RepairResult, repair, verify
 from tests.command import mqstore_command
 from tests.compat.streams import SMALL_FILES
@@ -26,6 +28,8 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <_io.FileIO:pytest.PytestUnraisableExceptionWarning"
 )
 
+GO_ON = "what was changed is saved in it, repair it in place again to go on"
+OPTIONS = [part for name, value in SMALL_FILES.items() for part in ("-o", f"{name}={value}")]
 MESSAGES = 90
 LOST = {20, 21, MESSAGES - 1}
 TRIED = 25
@@ -75,8 +79,8 @@ def is_place(frame: FrameType, event: str) -> bool:
     return is_own and event in {"call", "c_call"}
 
 
-def places(run: Callable[[], object]) -> int:
-    """How many calls a repair makes by itself."""
+def places(store: Path, out: Path | None) -> int:
+    """How many calls a repair makes by itself, which gives a store that is whole."""
     count = 0
 
     def look(frame: FrameType, event: str, _arg: object) -> None:
@@ -85,9 +89,10 @@ def places(run: Callable[[], object]) -> int:
 
     sys.setprofile(look)
     try:
-        run()
+        done = repair(store, out, **SMALL_FILES)
     finally:
         sys.setprofile(None)
+    check_whole(done)
     return count
 
 
@@ -116,7 +121,7 @@ def chosen(count: int, seed: int) -> list[int]:
 
 
 def test_into_another_folder(damaged: Path, tmp_path: Path, seed: int) -> None:
-    count = places(lambda: check_whole(repair(damaged, tmp_path / "first", **SMALL_FILES)))
+    count = places(damaged, tmp_path / "first")
     before = log_contents(damaged), queue_contents(damaged)
     out = tmp_path / "out" / "whole"
     for place in chosen(count, seed):
@@ -130,7 +135,7 @@ def test_into_another_folder(damaged: Path, tmp_path: Path, seed: int) -> None:
 
 
 def test_in_place(damaged: Path, tmp_path: Path, seed: int) -> None:
-    count = places(lambda: check_whole(repair(copy_store(damaged, tmp_path / "first"), **SMALL_FILES)))
+    count = places(copy_store(damaged, tmp_path / "first"), None)
     queues, log = queue_contents(damaged), log_contents(damaged)
     again = 0
     for place in chosen(count, seed):
@@ -179,6 +184,52 @@ def test_what_was_put_since_it_was_broken_off_stays(damaged: Path, monkeypatch: 
     check_messages(damaged)
     with mqstore.open(damaged, **SMALL_FILES) as store:
         assert [message.commit_log_offset for message in store.select("new")] == new
+
+
+@pytest.fixture
+def broken_off(damaged: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, once a repair in place of it was broken off."""
+    with monkeypatch.context() as broken:
+        broken.setattr(sys.modules["mqstore.verify.repair"], "derive", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            repair(damaged, **SMALL_FILES)
+    return damaged
+
+
+def test_no_other_folder_is_filled_from_what_one_that_was_broken_off_left(broken_off: Path, tmp_path: Path) -> None:
+    """What is lost it would not know, nor where queues without messages go on."""
+    before = log_contents(broken_off)
+    with pytest.raises(mqstore.StoreLayoutError, match=rf"^{broken_off}/mqstore/repairing\.json: .*{GO_ON}$"):
+        repair(broken_off, tmp_path / "new" / "whole", **SMALL_FILES)
+    told = CliRunner().invoke(main, ["repair", str(broken_off), "--out", str(tmp_path / "new" / "whole")])
+    assert told.exit_code == 1
+    assert GO_ON in told.output
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+    assert log_contents(broken_off) == before
+    check_whole(repair(broken_off, **SMALL_FILES))
+
+
+def test_a_check_says_that_a_repair_was_broken_off(broken_off: Path) -> None:
+    audit, findings = verify(broken_off, **SMALL_FILES)
+    assert not audit.is_whole
+    (one,) = [finding for finding in findings if finding.kind == "repair_broken_off"]
+    assert one.path == str(broken_off / "mqstore" / "repairing.json")
+    told = CliRunner().invoke(main, ["verify", str(broken_off), *OPTIONS, "--table"])
+    assert told.exit_code == 1
+    assert "A repair in place that was broken off: 1\n" in told.stdout
+    # That is what there is to do, and nothing else: what is missing is set aside.
+    assert told.stdout.count("mqstore repair") == told.stdout.count("mqstore repair --in-place") == 1
+    assert "mqstore recover" not in told.output
+    assert next(line for line in told.stdout.splitlines()[1:] if line).startswith("A repair in place")
+    repair(broken_off, **SMALL_FILES)
+    assert "repair_broken_off" not in verify(broken_off, **SMALL_FILES)[0].counts
+
+
+def test_a_check_says_so_of_one_that_lies_elsewhere(broken_off: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("mqstore.store.byte_ranges.is_remote", lambda path: str(path).startswith("file://"))
+    (one,) = [each for each in verify(f"file://{broken_off}", **SMALL_FILES)[1] if each.kind == "repair_broken_off"]
+    assert one.path.endswith("/mqstore/repairing.json")
 
 
 def noted(**wrong: object) -> str:

@@ -8,8 +8,8 @@ import click
 
 from mqstore import _native
 from mqstore.cli.shown import printable
-from mqstore.verify.findings import Finding, StoreAudit
-from mqstore.verify.meanings import LOOK, MEANINGS, Meaning
+from mqstore.verify.findings import BROKEN_OFF, Finding, StoreAudit
+from mqstore.verify.meanings import meaning_beside
 
 __all__ = ["tell_findings", "tell_of_crash"]
 
@@ -19,7 +19,12 @@ _EXAMPLES = 5
 
 
 def tell_of_crash(audit: StoreAudit) -> None:
-    """Says on standard error that what is missing is made by the next opening, where the store was not closed."""
+    """Says on standard error that what is missing is made by the next opening, where the store was not closed.
+
+    Where a repair was broken off it is for that to make it: another opening knows less.
+    """
+    if BROKEN_OFF in audit.counts:
+        return
     store = Path(audit.store)
     was_left = (store / "abort").exists() and _native.locked_by(store / "lock", store / "mqstore") is None
     if was_left and not _MADE_WHEN_OPENED.isdisjoint(audit.counts):
@@ -37,8 +42,8 @@ def tell_findings(audit: StoreAudit, findings: Iterable[Finding]) -> None:
     by_kind: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
         by_kind[finding.kind].append(finding)
-    for kind, count in audit.counts.items():
-        meaning = MEANINGS.get(kind, Meaning(kind, "", LOOK))
+    for kind, count in sorted(audit.counts.items(), key=lambda each: each[0] != BROKEN_OFF):
+        meaning = meaning_beside(kind, audit.counts)
         click.echo(f"\n{meaning.title}: {count:,}")
         click.echo(f"  {meaning.means} {meaning.to_do}")
         for finding in by_kind[kind][:_EXAMPLES]:

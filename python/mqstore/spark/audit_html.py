@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from mqstore.store.times import to_ms
-from mqstore.verify.meanings import LOOK, MEANINGS, REBUILD, Meaning
+from mqstore.verify.meanings import LOOK, MEANINGS, REBUILD, Meaning, meaning_beside
 
 if TYPE_CHECKING:
     from mqstore.spark.audit import Audit
@@ -181,7 +181,7 @@ def _findings(store: "StoreAudit", findings: Sequence["Finding"]) -> str:
     kinds = sorted(store.counts, key=lambda kind: order.index(kind) if kind in order else len(order))
     rows = "".join(
         f'<tr><td><b>{escape(_meaning(kind).title)}</b></td><td class="number count">{store.counts[kind]:,}</td>'
-        f"<td>{escape(_meaning(kind).means)}</td><td>{escape(_meaning(kind).to_do)}</td></tr>"
+        f"<td>{escape(_meaning(kind).means)}</td><td>{escape(meaning_beside(kind, store.counts).to_do)}</td></tr>"
         for kind in kinds
     )
     head = '<tr><th>what is wrong</th><th class="number">findings</th><th>what it means</th><th>what to do</th></tr>'

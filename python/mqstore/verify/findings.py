@@ -4,10 +4,13 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["REMARKS", "Finding", "StoreAudit"]
+__all__ = ["BROKEN_OFF", "REMARKS", "Finding", "StoreAudit"]
 
 REMARKS = frozenset({"clock_set_back"})
 """Kinds of findings that are worth knowing, and nothing wrong."""
+
+BROKEN_OFF = "repair_broken_off"
+"""The kind of finding that decides what is to be done about all the others."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,11 @@
 """What the kinds of findings are to a person."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-__all__ = ["LOOK", "MEANINGS", "REBUILD", "Meaning"]
+from mqstore.verify.findings import BROKEN_OFF
+
+__all__ = ["LOOK", "MEANINGS", "REBUILD", "Meaning", "meaning_beside"]
 
 
 class Meaning(NamedTuple):
@@ -14,6 +16,7 @@ class Meaning(NamedTuple):
     to_do: str
 
 
+_REPAIR = "mqstore repair"
 REBUILD = "Rebuild queues and index from the log: mqstore repair."
 _REBUILD_AND_SEE = "Rebuild queues and index from the log: mqstore repair. It tells which messages are lost."
 _OR_OPTIONS = (
@@ -23,6 +26,11 @@ _OR_OPTIONS = (
 LOOK = "Look at the other findings at this place; the log itself is not changed by a rebuild."
 
 MEANINGS: Mapping[str, Meaning] = {
+    BROKEN_OFF: Meaning(
+        "A repair in place that was broken off",
+        "Or one that is at work now. Queues and index are set aside, and with them what tells of lost messages.",
+        "Go on with it before anything else opens the store for writing: mqstore repair --in-place.",
+    ),
     "bad_record": Meaning(
         "Parts of the log that are no record",
         "Messages that stood there cannot be read. The log goes on behind them.",
@@ -104,3 +112,14 @@ MEANINGS: Mapping[str, Meaning] = {
         "Move it out of the store, or restore it.",
     ),
 }
+
+
+def meaning_beside(kind: str, kinds: Collection[str]) -> Meaning:
+    """What a kind of finding is in a store that has findings of some kinds.
+
+    Where a repair was broken off that is to be ended, and what else there is to repair is seen behind that.
+    """
+    meaning = MEANINGS.get(kind, Meaning(kind, "", LOOK))
+    if kind != BROKEN_OFF and BROKEN_OFF in kinds and _REPAIR in meaning.to_do:
+        return meaning._replace(to_do="Check it again once the repair is done.")
+    return meaning

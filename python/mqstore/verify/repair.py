@@ -104,7 +104,7 @@ def repair(
         StoreLockedError: somebody has the store open for writing.
         StoreLayoutError: a whole log file is missing, something else is in the log's folder, or what is to be
             moved is a link or lies on another disk, and the repair is to be in place; or the note of one that was
-            broken off can't be read.
+            broken off can't be read, or ``out`` is given where there is such a note.
         StoreIOError: the operating system refused something.
     """
     refuse_remote("store", store)
@@ -119,6 +119,7 @@ def repair(
         raise error
     with _one_kind_of_error(source):
         if target is not None:
+            _refuse_broken_off(source)
             return _repair_into(target, source, of_source, given, step)
         return _repair_in_place(source, of_source, given, step)
 
@@ -168,6 +169,20 @@ def _repair_in_place(source: Path, of_source: StoreOptions, given: dict[str, Any
         state.append(_IS_DONE)
         unfinished.end(own)
     return result
+
+
+def _refuse_broken_off(source: Path) -> None:
+    """Refuses to fill a folder from a store that is half repaired: what tells of lost messages is set aside in it.
+
+    Raises:
+        StoreLayoutError: a repair in place of it was broken off.
+    """
+    note = unfinished.note_of(str(source))
+    if note is not None:
+        expected, found = "a store of which no repair in place was broken off", "the note of one"
+        error = StoreLayoutError(f"{note}: expected {expected}, found {found}: {GO_ON}")
+        error.path, error.expected, error.found = note, expected, found
+        raise error
 
 
 def _set_back(path: Path, ends: Mapping[tuple[str, int], int], derived: MadeAnew, saved: Path | None = None) -> int:

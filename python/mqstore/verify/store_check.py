@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from mqstore import _native
-from mqstore.verify.findings import Finding, StoreAudit
+from mqstore.verify.findings import BROKEN_OFF, Finding, StoreAudit
 from mqstore.verify.log_ranges import log_view, options_of, with_boundaries
+from mqstore.verify.unfinished import note_of
 
 __all__ = ["StoreCheck", "Task", "check_part"]
 
@@ -46,6 +47,7 @@ class StoreCheck:
         self._view = view
         self._index_files = view.index_file_names() if options.message_index_enable else None
         self._strays = view.strays()
+        self._broken_off = note_of(path)
         self._queues: set[tuple[str, int]] = set()
         self._begins: list[int] = []
         self._reached: dict[int, int] = {}
@@ -149,6 +151,8 @@ class StoreCheck:
 
     def findings(self) -> list[Finding]:
         """All that was found."""
+        if self._broken_off is not None:
+            self._tell(BROKEN_OFF, self._broken_off, "what was changed is saved beside it")
         for path, expected, found in self._strays:
             self._tell("stray", path, f"expected {expected}, found {found}")
         # A live writer makes its first file with the first keys that it dispatches.

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from mqstore import _native
-from mqstore.errors import StoreLayoutError
+from mqstore.errors import StoreIOError, StoreLayoutError
 from mqstore.store.arguments import INT_MAX
+from mqstore.store.byte_ranges import ranges_of
 from mqstore.verify.expired_queues import CQ_STORE_UNIT_SIZE, ExpiredQueue
 from mqstore.verify.file_sizes import FileSizes
 from mqstore.verify.lost_messages import Told
 from mqstore.verify.made_anew import Makes
 
-__all__ = ["Found", "begin", "end", "found", "is_begun"]
+__all__ = ["Found", "begin", "end", "found", "is_begun", "note_of"]
 
 _NOTE = "repairing.json"
 _SAVED = "repaired-"
@@ -121,6 +122,26 @@ def begin(own: Path, found: Found) -> None:
 def is_begun(own: Path) -> bool:
     """Whether a repair has changed the store and is not done."""
     return (own / _NOTE).exists()
+
+
+def note_of(store: str) -> str | None:
+    """The note of a repair in place that is not done, where a store has one.
+
+    Args:
+        store: Its path as :func:`mqstore.store.byte_ranges.resolved` gives it, on any file system.
+
+    Raises:
+        StoreIOError: it can't be looked for.
+    """
+    ranges = ranges_of(store)
+    if ranges is None:
+        path = Path(store, "mqstore", _NOTE)
+        return str(path) if os.path.lexists(path) else None
+    try:
+        names = [name for name, *_ in ranges.list_below("mqstore", recursive=False) or ()]
+    except OSError as error:
+        raise StoreIOError(f"list {ranges.name}/mqstore: {error}") from None
+    return f"{ranges.name}/mqstore/{_NOTE}" if _NOTE in names else None
 
 
 def end(own: Path) -> None:
