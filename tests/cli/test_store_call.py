@@ -22,7 +22,7 @@ def run(*arguments: str | Path) -> Result:
 @pytest.mark.parametrize("value", ["true", "False"])
 def test_a_service_is_asked_for_by_true_alone(tmp_path: Path, name: str, value: str) -> None:
     # A folder that is read has no services: they are refused where they are asked for.
-    assert run("recover", tmp_path / "s", *SMALL).exit_code == 0
+    StoreCall.parse(str(tmp_path / "s"), SMALL[1::2]).open("rw").close()
     result = run("dump", tmp_path / "s", *SMALL, "-o", f"{name}={value}")
     assert result.exit_code == (1 if value == "true" else 0), result.output
     with StoreCall.parse(str(tmp_path / "s"), [*SMALL[1::2], f"{name}={value}", "haListenPort=0"]).open("rw") as store:

@@ -18,6 +18,7 @@ def recover(call: StoreCall) -> None:
     This changes the store, as a broker's start does: a torn end of the log is cut, queues and index are completed.
     Nobody else may have it open for writing. To look at a store that crashed this is not needed.
     """
+    call.refuse_lack()
     begin = time.perf_counter()
     with call.open("rw") as store:
         opened = {"open_s": time.perf_counter() - begin, "maxPhyOffset": store.get_max_phy_offset()}

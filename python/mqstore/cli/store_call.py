@@ -12,9 +12,10 @@ import click
 
 import mqstore
 from mqstore.cli.shown import one_line
-from mqstore.errors import MQStoreError
+from mqstore.errors import MQStoreError, StoreNotFoundError
 from mqstore.option_error import bad_option
 from mqstore.options import StoreOptions, parse_conf, snake_case, unknown_option
+from mqstore.store.byte_ranges import is_remote, resolved
 
 __all__ = [
     "BAD_LINE",
@@ -32,6 +33,8 @@ _STORE_OPTIONS = {option.name for option in fields(StoreOptions)}
 _OPEN_SWITCHES = frozenset({"pread", "replication", "retention", "schedule_messages"})
 _OPEN_WORDS = frozenset({"born_host", "on_damage", "store_host"})
 """What else :func:`mqstore.open` takes that a command line can say; it checks the words itself."""
+_OF_THE_LOG = frozenset({"store_path_commit_log", "read_only_commit_log_store_paths"})
+"""Options that say where a log lies."""
 _DRIVERS_SWITCHES = MappingProxyType({"compat": True, "crash": False})
 
 
@@ -104,6 +107,30 @@ class StoreCall:
         """
         return mqstore.open(self.directory, mode, compat=self.compat, **self.options)
 
+    def refuse_lack(self) -> None:
+        """Refuses a folder without a store, which opening it for writing would make there.
+
+        Raises:
+            StoreNotFoundError: there is none, as for who reads it.
+            OptionError: what says where it lies does not work.
+        """
+        if is_remote(self.directory):  # it can't be written to in any case
+            return
+        root = resolved(self.directory)
+        of_log = {name: value for name, value in self.options.items() if snake_case(name) in _OF_THE_LOG}
+        options = StoreOptions.of(root, of_log)
+        paths = options.commit_log_paths()
+        if any(Path(path).is_dir() for path in (*paths, *options.read_only_commit_log_paths())):
+            return
+        problem = "there is no folder commitlog in it"
+        if not Path(root).exists():
+            problem = "the folder does not exist"
+        elif paths != [os.path.join(root, "commitlog")]:
+            problem = f"there is no folder {' or '.join(paths)}, where storePathCommitLog has its log"
+        error = StoreNotFoundError(f"no store at {root}: {problem}")
+        error.path = root
+        raise error
+
 
 def _options_of_conf(path: str) -> dict[str, str | bool]:
     """A broker's options that are its store's. Where the store is the command line says."""
@@ -114,7 +141,7 @@ def _options_of_conf(path: str) -> dict[str, str | bool]:
 def _check_log_of_conf(directory: str, conf: str, options: Mapping[str, str | bool]) -> None:
     """Of a copy the broker's options still say where the broker has its log."""
     own = Path(directory, "commitlog")
-    if "://" in directory or not own.is_dir():
+    if is_remote(directory) or not own.is_dir():
         return
     paths = str(options.get("storePathCommitLog", own)).split(",")
     if all(not Path(path).resolve().is_relative_to(Path(directory).resolve()) for path in paths):
