@@ -262,6 +262,7 @@ def noted(**wrong: object) -> str:
         noted(makes=[]),
         noted(makes=7),
         noted(told=[["\ud800", 0, 1, 2]]),
+        noted(cut=[7]),
         noted(expired=[["\ud800", 0, "0", 1]]),
         noted(expired=[["t" * 256, 0, "0", 1]]),
         noted(expired=[["t", 2**31, "0", 1]]),

@@ -27,7 +27,7 @@ def repair(call: ReaderCall, *, out: str | None, in_place: bool) -> None:
     Every record that checks out is kept where it stands; queues, index and checkpoint are made anew from the log.
     Look with verify first, and give the same options. The Java store opens the result without losing more.
 
-    Ends with 0 where nothing was lost, else with 1.
+    Ends with 0 where nothing was lost or cut, else with 1.
     """
     if (out is None) != in_place:
         raise click.UsageError("give either --out DIR or --in-place")
@@ -45,7 +45,7 @@ def repair(call: ReaderCall, *, out: str | None, in_place: bool) -> None:
             _tell(note)
         raise
     _show(call, done)
-    if done.lost or done.holes:
+    if done.lost or done.holes or done.cut:
         sys.exit(1)
 
 
@@ -65,6 +65,8 @@ def _show(call: ReaderCall, done: RepairResult) -> None:
     _tell(f"{done.path}: {done.message_count:,} messages, {len(done.lost):,} lost")
     for begin, behind, fault in done.holes:
         _tell(f"  from {begin} to {behind} the log held no record: {fault or 'a missing file'}")
+    for begin, behind in done.cut:
+        _tell(f"  from {begin} to {behind} the log's end was cut: it held no record")
     if done.set_back_count:
         of = f"{done.set_back_count:,} offsets of groups and delay levels"
         _tell(f"  {of} were behind the ends of their queues, and are there now")

@@ -25,6 +25,8 @@ class Told(NamedTuple):
     queue_offset: int
     phy_offset: int
     """Where it would be in the log."""
+    by_head_alone: bool = False
+    """Its head alone tells of its queue, and is damaged too unless the repaired store has that."""
 
 
 def gone(view: _native.LogView) -> Callable[[int], bool]:
@@ -58,8 +60,7 @@ def told(view: _native.LogView, is_gone: Callable[[int], bool]) -> frozenset[Tol
         if 0 < size < BLANK_SIZE and is_gone(offset) and _fits(view, offset, size)
     )
     queues = {(topic, queue_id) for topic, queue_id, _, _ in view.queue_files()}
-    # A head that tells of a queue without files is damaged too.
-    by_head = (Told(*message) for message in view.lost_by_head() if message[:2] in queues)
+    by_head = (Told(*message, message[:2] not in queues) for message in view.lost_by_head())
     # Of several units of a queue that lead to one place all but one are copies.
     found = {(one.topic, one.queue_id, one.phy_offset): one for one in sorted((*by_unit, *by_head), reverse=True)}
     return frozenset(found.values())
@@ -88,7 +89,7 @@ def lost(repaired: _native.Store, told: Iterable[Told], holes: Iterable[tuple[in
             unit = Told(topic, queue_id, at, offset)
             spans[topic, queue_id] = (spans.get((topic, queue_id), (unit,))[0], unit)
     by_queue: dict[tuple[str, int], list[Told]] = {}
-    for one in sorted(told):
+    for one in sorted(one for one in told if not one.by_head_alone or one[:2] in spans):
         by_queue.setdefault(one[:2], []).append(one)
     outside = (one[:3] for queue, ones in by_queue.items() for one in _outside(ones, spans.get(queue)))
     return frozenset((*blanks, *outside)), count

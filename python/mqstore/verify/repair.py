@@ -16,6 +16,7 @@ from mqstore.store.byte_ranges import folder_to_write, refuse_remote, resolved
 from mqstore.store.group_offsets import keep, set_back
 from mqstore.store.read_offset import ReadOffset
 from mqstore.verify import unfinished
+from mqstore.verify.cut_end import cut_end
 from mqstore.verify.expired_queues import ExpiredQueue, expired_queues, put_back
 from mqstore.verify.file_sizes import file_sizes
 from mqstore.verify.log_ranges import locked_log_view, log_view
@@ -61,6 +62,8 @@ class RepairResult:
     """Where the old files are, after a repair in place."""
     holes: tuple[tuple[int, int, str | None], ...]
     """Parts of the log that held no record: begin, end, what was wrong there."""
+    cut: tuple[tuple[int, int], ...]
+    """Parts of the log behind its end that held something, and no record: begin and end. Nothing is there now."""
     lost: tuple[LostMessage, ...]
     """Messages that are lost, as far as queues or offsets tell."""
     message_count: int
@@ -125,7 +128,7 @@ def repair(
 
 
 _Holes: TypeAlias = tuple[tuple[int, int, str | None], ...]
-
+_Cut: TypeAlias = tuple[tuple[int, int], ...]
 
 _GOING_OVER = "going over the log"
 _COPYING = "going over the log and copying it"
@@ -141,13 +144,14 @@ def _repair_into(
         step(_COPYING)
         view = log_view(str(source), of_source, compat=False)
         Makes.of(of_source).refuse_lack(view.further_queue())
+        cut = _cut(view, of_source)
         copied = _copy(view, source, made)
         sizes = file_sizes(view, of_source)
         options = StoreOptions.of(str(made), _without_paths(given) | sizes.options())
         step(_MAKING)
         derived = derive(options, copied.told, copied.holes, copied.end)
         ends = derived.ends | put_back(copied.expired, [source], made, sizes.queue)
-        return _result(target, None, copied.holes, derived, _set_back(made, ends, derived))
+        return _result(target, None, (copied.holes, cut), derived, _set_back(made, ends, derived))
 
     return _whole_or_not_at_all(target, fill)
 
@@ -165,7 +169,8 @@ def _repair_in_place(source: Path, of_source: StoreOptions, given: dict[str, Any
         step(_MAKING)
         derived = derive(options, found.told, found.holes, view.end, view)
         ends = derived.ends | put_back(found.expired, found.all_saved, source, found.sizes.queue)
-        result = _result(source, found.saved, found.holes, derived, _set_back(source, ends, derived, found.saved))
+        count = _set_back(source, ends, derived, found.saved)
+        result = _result(source, found.saved, (found.holes, found.cut), derived, count)
         state.append(_IS_DONE)
         unfinished.end(own)
     return result
@@ -196,11 +201,15 @@ def _set_back(path: Path, ends: Mapping[tuple[str, int], int], derived: MadeAnew
     return len(set_back(path, goes_on, _native.write_whole, saved))
 
 
-def _result(path: Path, saved: Path | None, holes: _Holes, derived: MadeAnew, set_back_count: int) -> RepairResult:
+def _result(
+    path: Path, saved: Path | None, damage: tuple[_Holes, _Cut], derived: MadeAnew, set_back_count: int
+) -> RepairResult:
+    holes, cut = damage
     return RepairResult(
         path=path,
         saved=saved,
         holes=holes,
+        cut=cut,
         lost=_in_order(derived.lost),
         message_count=derived.message_count,
         set_back_count=set_back_count,
@@ -274,6 +283,12 @@ def _whole_or_not_at_all(target: Path, fill: Callable[[Path], RepairResult]) -> 
     return result
 
 
+def _cut(view: _native.LogView, of_source: StoreOptions) -> _Cut:
+    """What will be cut: one part, or none."""
+    cut = cut_end(view, of_source)
+    return () if cut is None else (cut,)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Copied:
     """What was found while a store was copied."""
@@ -325,6 +340,7 @@ def _found(view: _native.LogView, source: Path, of_source: StoreOptions) -> unfi
         expired=expired_queues(view, is_gone),
         sizes=file_sizes(view, of_source),
         makes=Makes.of(of_source),
+        cut=_cut(view, of_source),
     )
     found.makes.refuse_lack(view.further_queue())
     return found

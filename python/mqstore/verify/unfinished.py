@@ -46,6 +46,8 @@ class Found:
     """How large the store's files were."""
     makes: Makes
     """Which further queues its options make."""
+    cut: tuple[tuple[int, int], ...]
+    """Parts of the log behind its end that held something: begin and end."""
 
     @property
     def all_saved(self) -> Iterator[Path]:
@@ -63,6 +65,7 @@ def found(
     expired: Iterable[ExpiredQueue],
     sizes: FileSizes,
     makes: Makes,
+    cut: Iterable[tuple[int, int]],
 ) -> Found:
     """What was found, with what a repair found that was broken off; nothing is written yet.
 
@@ -73,6 +76,7 @@ def found(
         expired: The queues of which there are offsets alone now.
         sizes: How large the store's files are now.
         makes: Which further queues its options make now.
+        cut: What holds something behind the log's end now.
 
     Raises:
         StoreLayoutError: there is a note that can't be read.
@@ -87,6 +91,7 @@ def found(
             expired=frozenset(expired),
             sizes=sizes,
             makes=makes,
+            cut=tuple(cut),
         )
     known = before.holes
     new = (hole for hole in holes if not any(begin <= hole[0] < behind for begin, behind, _ in known))
@@ -97,6 +102,7 @@ def found(
         expired=before.expired | frozenset(expired),
         sizes=before.sizes,
         makes=before.makes,
+        cut=tuple(sorted({*before.cut, *cut})),
     )
 
 
@@ -114,6 +120,7 @@ def begin(own: Path, found: Found) -> None:
         "expired": sorted(found.expired),
         "sizes": found.sizes,
         "makes": found.makes,
+        "cut": found.cut,
     }
     own.mkdir(exist_ok=True)
     _native.write_whole(own / _NOTE, json.dumps(note).encode())
@@ -180,7 +187,12 @@ def _parsed(own: Path, note: Any) -> Found:
         TypeError, LookupError, OverflowError: it is no note at all.
     """
     holes = tuple((int(begin), int(to), None if fault is None else str(fault)) for begin, to, fault in note["holes"])
-    told = frozenset(Told(str(topic), int(queue), int(at), int(place)) for topic, queue, at, place in note["told"])
+    # Of a repair by an older version: it noted neither by what a message is told nor what was cut.
+    told = frozenset(
+        Told(str(topic), int(queue), int(at), int(place), *(bool(one) for one in by_head[:1]))
+        for topic, queue, at, place, *by_head in note["told"]
+    )
+    cut = tuple((int(begin), int(to)) for begin, to in note.get("cut", ()))
     expired = frozenset(
         ExpiredQueue(str(topic), int(queue), str(file), int(count)) for topic, queue, file, count in note["expired"]
     )
@@ -198,4 +210,4 @@ def _parsed(own: Path, note: Any) -> Found:
             raise ValueError(f"{name!r} is no name of a file")
     if not all(0 < size <= INT_MAX for size in sizes) or sizes.queue % CQ_STORE_UNIT_SIZE:
         raise ValueError(f"sizes={sizes}")
-    return Found(saved=own / saved, holes=holes, told=told, expired=expired, sizes=sizes, makes=makes)
+    return Found(saved=own / saved, holes=holes, told=told, expired=expired, sizes=sizes, makes=makes, cut=cut)
