@@ -19,7 +19,7 @@ from mqstore.cli.main import main
 from mqstore.verify import LostMessage, RepairResult, repair, verify
 from tests.command import mqstore_command
 from tests.compat.streams import SMALL_FILES
-from tests.store_files import copy_store, log_contents, queue_contents
+from tests.store_files import copy_store, index_contents, log_contents, queue_contents
 from tests.verify.damage import LOG_FILE_SIZE, interrupted
 from tests.waiting import wait_until
 
@@ -151,7 +151,10 @@ def test_in_place(damaged: Path, tmp_path: Path, seed: int) -> None:
             again += 1
         check_messages(store)
         saved = [*(store / "mqstore").glob("repaired-*"), *(store / "mqstore").glob("repaired-*/again*")]
-        # What was there is there still: the queues as they were, and the bytes of the holes.
+        # What was there is there still: the queues as they were, where it says, and the bytes of the holes.
+        assert done.saved in saved
+        if is_noted:
+            assert queue_contents(done.saved) == queues, place
         assert any(queue_contents(folder) == queues for folder in saved), place
         assert_saved(saved, log)
     assert again > 3
@@ -230,6 +233,29 @@ def test_a_check_says_so_of_one_that_lies_elsewhere(broken_off: Path, monkeypatc
     monkeypatch.setattr("mqstore.store.byte_ranges.is_remote", lambda path: str(path).startswith("file://"))
     (one,) = [each for each in verify(f"file://{broken_off}", **SMALL_FILES)[1] if each.kind == "repair_broken_off"]
     assert one.path.endswith("/mqstore/repairing.json")
+
+
+@pytest.mark.parametrize("is_aside", [False, True])
+def test_what_was_there_before_any_is_told(damaged: Path, monkeypatch: pytest.MonkeyPatch, *, is_aside: bool) -> None:
+    """Not what those left that were broken off: they had made queues and index by then, or had set half of it aside."""
+    (damaged / "config").mkdir(exist_ok=True)
+    offsets = '{"offsetTable":{"t@g":{1:45}}}'
+    (damaged / "config" / "consumerOffset.json").write_text(offsets)
+    names = ("checkpoint", "config/consumerOffset.json")
+    before = [(damaged / name).read_bytes() for name in names], queue_contents(damaged), index_contents(damaged)
+    for _ in range(3):
+        with monkeypatch.context() as broken:
+            if is_aside:
+                broken.setattr(sys.modules["mqstore.verify.repair"], "put_back", interrupted)
+            else:
+                rename, count = Path.rename, iter(range(9))
+                broken.setattr(Path, "rename", lambda *of: interrupted() if next(count) == 1 else rename(*of))  # noqa: B023
+            with pytest.raises(KeyboardInterrupt):
+                repair(damaged, **SMALL_FILES)
+    told = CliRunner().invoke(main, ["repair", str(damaged), *OPTIONS, "--in-place"])
+    (saved,) = (damaged / "mqstore").glob("repaired-*")
+    assert f"  what was there before is in {saved}\n" in told.output
+    assert ([(saved / name).read_bytes() for name in names], queue_contents(saved), index_contents(saved)) == before
 
 
 def noted(**wrong: object) -> str:

@@ -59,7 +59,7 @@ class RepairResult:
     path: Path
     """The store that is whole now."""
     saved: Path | None
-    """Where the old files are, after a repair in place."""
+    """Where the old files are, after a repair in place; what others left that were broken off is in folders in it."""
     holes: tuple[tuple[int, int, str | None], ...]
     """Parts of the log that held no record: begin, end, what was wrong there."""
     cut: tuple[tuple[int, int], ...]
@@ -165,12 +165,12 @@ def _repair_in_place(source: Path, of_source: StoreOptions, given: dict[str, Any
         options = StoreOptions.of(str(source), given | found.sizes.options() | found.makes.options())
         step(_FILLING)
         _save(view, own, found)
-        _fill(view, source, found.saved)
+        _fill(view, source, found)
         step(_MAKING)
         derived = derive(options, found.told, found.holes, view.end, view)
         ends = derived.ends | put_back(found.expired, found.all_saved, source, found.sizes.queue)
-        count = _set_back(source, ends, derived, found.saved)
-        result = _result(source, found.saved, (found.holes, found.cut), derived, count)
+        count = _set_back(source, ends, derived, found.first)
+        result = _result(source, found.first, (found.holes, found.cut), derived, count)
         state.append(_IS_DONE)
         unfinished.end(own)
     return result
@@ -361,14 +361,15 @@ def _aside(source: Path) -> list[Path]:
     return [source / "mqstore" / "positions", *(source / name for name in _DERIVED)]
 
 
-def _fill(view: _native.LogView, source: Path, saved: Path) -> None:
+def _fill(view: _native.LogView, source: Path, found: unfinished.Found) -> None:
     """Fills the log's holes where they are, and sets aside what will be made anew."""
     removed = source / "mqstore" / "removed_queues"
-    keep(removed, saved / removed.relative_to(source))
+    keep(removed, found.first / removed.relative_to(source))
     view.fill_holes()
     for path in _aside(source):
         if path.exists():
-            path.rename(saved / path.name)
+            found.set_aside(path)
+    unfinished.all_is_aside(source / "mqstore", found)
 
 
 def _refuse_moving(source: Path) -> None:

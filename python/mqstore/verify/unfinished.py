@@ -4,6 +4,7 @@ Where it is broken off, what it has filled is no hole any more, and the queues t
 aside. The next one goes on from this note. Where the log ends it does not say: there may be more in it by then.
 """
 
+import dataclasses
 import json
 import os
 import time
@@ -21,7 +22,7 @@ from mqstore.verify.file_sizes import FileSizes
 from mqstore.verify.lost_messages import Told
 from mqstore.verify.made_anew import Makes
 
-__all__ = ["Found", "begin", "end", "found", "is_begun", "note_of"]
+__all__ = ["Found", "all_is_aside", "begin", "end", "found", "is_begun", "note_of"]
 
 _NOTE = "repairing.json"
 _SAVED = "repaired-"
@@ -34,8 +35,12 @@ _NAME_MAX = 255
 class Found:
     """What was found before anything was changed."""
 
+    first: Path
+    """Where the first run saved what it changed; those that went on have folders in it."""
     saved: Path
-    """Where this run saves what it changes: in the folder of the one that was broken off, where there was one."""
+    """Where this run saves what it changes: in the folder of the first one, or that itself."""
+    is_aside: bool
+    """Whether a run had set aside all that was to be made anew: what there is of it was made since."""
     holes: tuple[tuple[int, int, str | None], ...]
     """Parts of the log without records: begin, end, what was wrong there."""
     told: frozenset[Told]
@@ -52,9 +57,13 @@ class Found:
     @property
     def all_saved(self) -> Iterator[Path]:
         """Where the runs that were broken off and this one saved what they changed, the first of them first."""
-        first = self.saved if self.saved.name.startswith(_SAVED) else self.saved.parent
-        yield first
-        yield from first.glob(f"{_AGAIN}*")
+        yield self.first
+        yield from sorted(self.first.glob(f"{_AGAIN}*"), key=lambda path: (len(path.name), path.name))
+
+    def set_aside(self, path: Path) -> None:
+        """Moves what will be made anew to where it is saved: what was there before all runs into the first one's."""
+        at_first = self.first / path.name
+        path.rename(self.saved / path.name if self.is_aside or at_first.exists() else at_first)
 
 
 def found(
@@ -84,8 +93,11 @@ def found(
     before = _read(own)
     if before is None:
         name = f"{_SAVED}{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        saved = _free(own / name)
         return Found(
-            saved=_free(own / name),
+            first=saved,
+            saved=saved,
+            is_aside=False,
             holes=tuple(holes),
             told=frozenset(told),
             expired=frozenset(expired),
@@ -96,7 +108,9 @@ def found(
     known = before.holes
     new = (hole for hole in holes if not any(begin <= hole[0] < behind for begin, behind, _ in known))
     return Found(
-        saved=_free(before.saved / _AGAIN) if before.saved.exists() else before.saved,
+        first=before.first,
+        saved=_free(before.first / _AGAIN) if before.first.exists() else before.first,
+        is_aside=before.is_aside,
         holes=tuple(sorted((*known, *new), key=lambda hole: hole[:2])),
         told=before.told | frozenset(told),
         expired=before.expired | frozenset(expired),
@@ -112,9 +126,23 @@ def begin(own: Path, found: Found) -> None:
     Raises:
         StoreIOError: the note can't be written.
     """
-    top, *_ = found.all_saved
+    own.mkdir(exist_ok=True)
+    _write(own, found)
+
+
+def all_is_aside(own: Path, found: Found) -> None:
+    """Notes that all is set aside that will be made anew.
+
+    Raises:
+        StoreIOError: the note can't be written.
+    """
+    _write(own, dataclasses.replace(found, is_aside=True))
+
+
+def _write(own: Path, found: Found) -> None:
     note = {
-        "saved": top.name,
+        "saved": found.first.name,
+        "is_aside": found.is_aside,
         "holes": found.holes,
         "told": sorted(found.told),
         "expired": sorted(found.expired),
@@ -122,7 +150,6 @@ def begin(own: Path, found: Found) -> None:
         "makes": found.makes,
         "cut": found.cut,
     }
-    own.mkdir(exist_ok=True)
     _native.write_whole(own / _NOTE, json.dumps(note).encode())
 
 
@@ -187,7 +214,7 @@ def _parsed(own: Path, note: Any) -> Found:
         TypeError, LookupError, OverflowError: it is no note at all.
     """
     holes = tuple((int(begin), int(to), None if fault is None else str(fault)) for begin, to, fault in note["holes"])
-    # Of a repair by an older version: it noted neither by what a message is told nor what was cut.
+    # One by an older version has neither by what a message is told, nor what was cut, nor what is aside.
     told = frozenset(
         Told(str(topic), int(queue), int(at), int(place), *(bool(one) for one in by_head[:1]))
         for topic, queue, at, place, *by_head in note["told"]
@@ -210,4 +237,14 @@ def _parsed(own: Path, note: Any) -> Found:
             raise ValueError(f"{name!r} is no name of a file")
     if not all(0 < size <= INT_MAX for size in sizes) or sizes.queue % CQ_STORE_UNIT_SIZE:
         raise ValueError(f"sizes={sizes}")
-    return Found(saved=own / saved, holes=holes, told=told, expired=expired, sizes=sizes, makes=makes, cut=cut)
+    return Found(
+        first=own / saved,
+        saved=own / saved,
+        is_aside=bool(note.get("is_aside", True)),
+        holes=holes,
+        told=told,
+        expired=expired,
+        sizes=sizes,
+        makes=makes,
+        cut=cut,
+    )
