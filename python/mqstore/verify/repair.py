@@ -91,7 +91,8 @@ def repair(
     Where it is broken off, or fails, another folder is not there at all: it is made as ``OUT.repairing`` and
     has its name at the end. In place all that was changed is saved, and another repair in place goes on
     and tells the whole of it; an error or a ``KeyboardInterrupt`` that comes once something was changed has a
-    note that says so.
+    note that says so. In place the store is locked meanwhile; for another folder it is only looked whether somebody has
+    it open for writing, and it is to stay closed until that is done.
 
     Args:
         store: Its folder.
