@@ -55,6 +55,7 @@ from mqstore.store import byte_ranges
 from mqstore.store.arguments import check_function
 from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig
+from mqstore.store.file_kinds import layout_told
 from mqstore.store.half_messages import LocalTransactionState
 from mqstore.store.mappings import reads_without_mappings
 from mqstore.store.message_store import MessageStore
@@ -184,7 +185,8 @@ def open(
         StoreNotFoundError: ``mode="r"`` and there is no store.
         StoreLockedError: ``mode="rw"`` and somebody has it open for writing.
         DamagedStoreError: ``mode="rw"`` and the log is damaged with valid records behind.
-        StoreLayoutError: ``mode="rw"`` and a file or folder is not as it must be.
+        StoreLayoutError: ``mode="rw"`` and a file or folder is not as it must be; or a folder is where a file belongs,
+            or the other way round, so that the store can't be read.
         UnsupportedStoreError: the layout is another version's.
         OptionError: an option does not exist or has a value that does not work.
         TypeError: ``check_transactions`` or ``clock`` is no function.
@@ -227,20 +229,21 @@ def open(
         raise bad_argument("mode", mode, f'expected "rw", without which there is no {services[0].__name__}')
     if pread is None and mode == "rw":
         pread = False
-    return MessageStore(
-        chosen,
-        mode=mode,
-        compat=compat,
-        truncate_on_damage=on_damage == "truncate",
-        pread=reads_without_mappings(chosen, ranges, given=pread),
-        ranges=ranges,
-        clock=clock,
-        born_host=born_host or "127.0.0.1:0",
-        store_host=store_host or f"{chosen.broker_ip1}:{chosen.listen_port}",
-        services=services,
-        retention=retention if isinstance(retention, Retention) else None,
-        check_listener=check_transactions,
-    )
+    with layout_told(path):
+        return MessageStore(
+            chosen,
+            mode=mode,
+            compat=compat,
+            truncate_on_damage=on_damage == "truncate",
+            pread=reads_without_mappings(chosen, ranges, given=pread),
+            ranges=ranges,
+            clock=clock,
+            born_host=born_host or "127.0.0.1:0",
+            store_host=store_host or f"{chosen.broker_ip1}:{chosen.listen_port}",
+            services=services,
+            retention=retention if isinstance(retention, Retention) else None,
+            check_listener=check_transactions,
+        )
 
 
 def _check_switches(**switches: object) -> None:

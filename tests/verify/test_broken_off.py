@@ -313,10 +313,26 @@ def test_a_repair_that_fails_leaves_nothing(damaged: Path, tmp_path: Path) -> No
     (tmp_path / "file").touch()
     with pytest.raises(mqstore.StoreIOError, match="/file"):
         repair(damaged, tmp_path / "file" / "whole", **SMALL_FILES)
-    (damaged / "config" / "nowhere").symlink_to("nowhere")
-    with pytest.raises(mqstore.StoreIOError, match="config/nowhere"):
+    # It cannot be copied, and may lead to a disk that is not there: without it groups would begin anew.
+    (damaged / "config" / "nowhere").symlink_to("elsewhere")
+    told = "config/nowhere: expected a file, found a link that leads nowhere; move it out of the store, or restore"
+    with pytest.raises(mqstore.StoreLayoutError, match=told):
         repair(damaged, tmp_path / "whole", **SMALL_FILES)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "store"]
+    check_whole(repair(damaged, **SMALL_FILES))
+    assert (damaged / "config" / "nowhere").is_symlink()
+
+
+def test_a_repair_whose_copy_fails_leaves_nothing(
+    damaged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "not allowed", "config/topics.json")
+
+    monkeypatch.setattr("shutil.copyfile", refuse)
+    with pytest.raises(mqstore.StoreIOError, match=r"config/topics\.json"):
+        repair(damaged, tmp_path / "whole", **SMALL_FILES)
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
 BIG: dict[str, Any] = {"mappedFileSizeCommitLog": 64 << 20}

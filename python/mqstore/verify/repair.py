@@ -13,7 +13,8 @@ from mqstore.errors import MQStoreError, StoreIOError, StoreLayoutError, StoreLo
 from mqstore.option_error import bad_argument
 from mqstore.options import StoreOptions, snake_case
 from mqstore.store.byte_ranges import folder_to_write, refuse_remote, resolved
-from mqstore.store.group_offsets import keep, set_back
+from mqstore.store.file_kinds import wrong_kind, wrong_kinds
+from mqstore.store.group_offsets import keep, read_up_to, set_back
 from mqstore.store.read_offset import ReadOffset
 from mqstore.verify import unfinished
 from mqstore.verify.cut_end import cut_end
@@ -38,6 +39,9 @@ _DERIVED = ("consumequeue", "consumequeue_ext", "index", "checkpoint", "abort")
 _OWN = ("removed_queues", "consumers", "spark")
 """What mqstore keeps of a store that does not follow from the log: which messages are no queue's any more, how far
 consumers of this machine are, and Spark's sinks."""
+
+_KEPT = ("config", *(f"mqstore/{name}" for name in _OWN))
+"""What is copied as it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +110,8 @@ def repair(
         OptionError: ``out`` exists, is in the store or its log's folders, or not on this machine's disks, an option
             does not work, or the store has queues that its options do not make.
         StoreLockedError: somebody has the store open for writing.
-        StoreLayoutError: a whole log file is missing, something else is in the log's folder, or what is to be
+        StoreLayoutError: a folder is where a file belongs, or the other way round, or a link that is to be copied leads
+            nowhere; a whole log file is missing, something else is in the log's folder, or what is to be
             moved is a link or lies on another disk, and the repair is to be in place; or the note of one that was
             broken off can't be read, or ``out`` is given where there is such a note.
         StoreIOError: the operating system refused something.
@@ -122,8 +127,11 @@ def repair(
         error.path, error.holder = str(source / "lock"), writer
         raise error
     with _one_kind_of_error(source):
+        for wrong in wrong_kinds(str(source)):
+            raise wrong_kind(*wrong)
         if target is not None:
             _refuse_broken_off(source)
+            _refuse_dangling(source)
             return _repair_into(target, source, of_source, given, step)
         return _repair_in_place(source, of_source, given, step)
 
@@ -189,6 +197,17 @@ def _refuse_broken_off(source: Path) -> None:
         error = StoreLayoutError(f"{note}: expected {expected}, found {found}: {GO_ON}")
         error.path, error.expected, error.found = note, expected, found
         raise error
+
+
+def _refuse_dangling(source: Path) -> None:
+    """Refuses what can't be copied, and may lead to a disk that is not there: without it groups would begin anew.
+
+    Raises:
+        StoreLayoutError: a link leads nowhere.
+    """
+    for path in (path for kept in _KEPT for path in (source / kept, *(source / kept).rglob("*"))):
+        if path.is_symlink() and not path.exists():
+            raise wrong_kind(str(path), "a file", "a link that leads nowhere")
 
 
 def _set_back(path: Path, ends: Mapping[tuple[str, int], int], derived: MadeAnew, saved: Path | None = None) -> int:
@@ -304,7 +323,7 @@ def _copy(view: _native.LogView, source: Path, made: Path) -> _Copied:
     is_gone = gone(view)
     told, expired = told_by(view, is_gone), expired_queues(view, is_gone)
     holes = view.copy_repaired(made / "commitlog")
-    for kept in ("config", *(f"mqstore/{name}" for name in _OWN)):
+    for kept in _KEPT:
         _copy_files(source / kept, made / kept)
     return _Copied(holes=tuple(holes), told=told, expired=expired, end=view.end)
 
@@ -333,6 +352,7 @@ def _found(view: _native.LogView, source: Path, of_source: StoreOptions) -> unfi
     """Finds out what is to be changed, and refuses what can't be."""
     _refuse_strays(view, source)
     _refuse_moving(source)
+    read_up_to(source)  # what can't be read can't be set back in the end either
     is_gone = gone(view)
     found = unfinished.found(
         source / "mqstore",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from mqstore import _native
+from mqstore.store.file_kinds import wrong_kinds
 from mqstore.verify.findings import BROKEN_OFF, Finding, StoreAudit
 from mqstore.verify.log_ranges import log_view, options_of, with_boundaries
 from mqstore.verify.unfinished import note_of
@@ -46,7 +47,7 @@ class StoreCheck:
         self.begin, self.end = view.min_offset, view.end
         self._view = view
         self._index_files = view.index_file_names() if options.message_index_enable else None
-        self._strays = view.strays()
+        self._strays = [*view.strays(), *wrong_kinds(path)]
         self._broken_off = note_of(path)
         self._queues: set[tuple[str, int]] = set()
         self._begins: list[int] = []

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from mqstore.store.byte_ranges import resolved
+from mqstore.store.file_kinds import layout_told
 from mqstore.verify.findings import Finding, StoreAudit
 from mqstore.verify.log_ranges import log_view
 from mqstore.verify.store_check import StoreCheck, check_part
@@ -41,11 +42,19 @@ def verify(
 
     Raises:
         StoreNotFoundError: there is no store.
+        StoreLayoutError: a folder is where a file belongs, or the other way round, so that it can't be read.
         OptionError: an option does not exist or has a value that does not work.
         StoreIOError: the operating system refused something.
     """
-    check = StoreCheck(resolved(store), options, compat=compat, pread=pread)
-    view = log_view(check.path, check.options, compat=compat, end=check.end, pread=pread)
+    path = resolved(store)
+    with layout_told(path):
+        return _checked(StoreCheck(path, options, compat=compat, pread=pread), progress, range_size, pread=pread)
+
+
+def _checked(
+    check: StoreCheck, progress: Callable[[int, int], None] | None, range_size: int | None, *, pread: bool | None
+) -> tuple[StoreAudit, list[Finding]]:
+    view = log_view(check.path, check.options, compat=check.compat, end=check.end, pread=pread)
     threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="verify")
     try:
         tasks = check.tasks(0, range_size)

@@ -1,0 +1,81 @@
+"""Folders where a store has files, and files where it has folders.
+
+The operating system refuses what is tried with them in words that name neither what belongs there nor what to do.
+"""
+
+import contextlib
+import errno
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from mqstore.errors import StoreIOError, StoreLayoutError
+from mqstore.store.byte_ranges import is_remote
+
+__all__ = ["layout_told", "wrong_kind", "wrong_kinds"]
+
+_FOLDER, _FILE = "a folder", "a file"
+_FOLDERS = ("config", "consumequeue", "mqstore")
+_FILES = (
+    "checkpoint",
+    *(f"mqstore/{name}" for name in ("positions", "published", "removed_queues")),
+    *(
+        f"config/{name}.json"
+        for name in ("topics", "subscriptionGroup", "consumerOffset", "lmqConsumerOffset", "delayOffset")
+    ),
+)
+
+
+def wrong_kinds(store: str) -> Iterator[tuple[str, str, str]]:
+    """What of a store that is on this machine's disks is of another kind than belongs there.
+
+    Args:
+        store: Its path; of another file system nothing is looked at.
+
+    Yields:
+        The path, what belongs there, and what is there.
+    """
+    if is_remote(store):
+        return
+    for expected, names in ((_FOLDER, _FOLDERS), (_FILE, _FILES)):
+        for path in (Path(store, name) for name in names):
+            found = _kind(path)
+            if found not in {None, expected}:
+                yield str(path), expected, str(found)
+
+
+def wrong_kind(path: str, expected: str, found: str) -> StoreLayoutError:
+    """The error that tells of something that is of another kind than belongs there."""
+    error = StoreLayoutError(
+        f"{path}: expected {expected}, found {found}; move it out of the store, or restore what was there"
+    )
+    error.path, error.expected, error.found = path, expected, found
+    return error
+
+
+@contextlib.contextmanager
+def layout_told(store: str) -> Iterator[None]:
+    """Has what the operating system refuses for a file's kind told with what belongs there, where that is known.
+
+    Raises:
+        StoreLayoutError: it is.
+    """
+    try:
+        yield
+    except StoreIOError as error:
+        if error.errno in {errno.EISDIR, errno.ENOTDIR}:
+            for path, expected, found in wrong_kinds(store):
+                if Path(path) in (Path(str(error.filename)), *Path(str(error.filename)).parents):
+                    raise wrong_kind(path, expected, found) from error
+        raise
+
+
+def _kind(path: Path) -> str | None:
+    """What is there; ``None`` for nothing, or what can't be looked at."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return None
+    if stat.S_ISDIR(mode):
+        return _FOLDER
+    return _FILE if stat.S_ISREG(mode) else "neither a file nor a folder"
