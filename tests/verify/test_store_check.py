@@ -56,6 +56,14 @@ def test_of_ranges_that_come_in_their_order_nothing_is_kept(store: Path) -> None
     assert len(given) > 20
 
 
+def test_what_is_wrong_between_offsets_has_its_queue_s_folder(store: Path) -> None:
+    """Between two records there is no place in the log: it is the queue that lacks something."""
+    check, _ = checked(store, None)
+    gaps = [finding for finding in check.findings() if finding.kind == "offset_gap"]
+    assert {Path(gap.path) for gap in gaps} == {store / "consumequeue" / "t" / str(number) for number in range(7)}
+    assert all(Path(gap.path).is_dir() for gap in gaps)
+
+
 def test_ranges_may_come_in_any_order(store: Path, seed: int) -> None:
     check, _ = checked(store, None)
     found, expected = check.findings(), check.result()

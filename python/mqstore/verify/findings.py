@@ -22,7 +22,7 @@ class Finding:
     kind: str
     """What it is; the kinds are in the documentation."""
     path: str
-    """The file."""
+    """The file; of what is wrong between the offsets of a queue, the queue's folder."""
     topic: str | None
     """The queue's topic."""
     queue_id: int | None
