@@ -142,6 +142,8 @@ def test_a_row_that_the_store_refuses_is_told(spark: SparkSession, tmp_path: Pat
     options = store_options(**{"store.maxMessageSize": 2000})
     with pytest.raises(PySparkException, match="row 3: option maxMessageSize=2000: the record has"):
         frame.write.format("mqstore").options(**options).mode("append").save(str(tmp_path / "store"))
+    with pytest.raises(PySparkException, match=r"it is row 3 of the staged file /\S+/job-\w+/task-0-\w+\.arrow"):
+        frame.write.format("mqstore").options(**options).mode("append").save(str(tmp_path / "store"))
 
 
 def test_a_stream_from_one_store_into_another(spark: SparkSession, tmp_path: Path) -> None:
@@ -208,9 +210,9 @@ writer.commit(stage(writer, batch, int(sys.argv[4])), batch)
 """
 
 
-def stream_writer(path: str) -> MessageStreamWriter:
+def stream_writer(path: str, **more: Any) -> MessageStreamWriter:
     """What Spark runs on the driver."""
-    source = MQStoreDataSource({"path": path, "sinkId": "once", "topic": "t"} | store_options())
+    source = MQStoreDataSource({"path": path, "sinkId": "once", "topic": "t"} | store_options(**more))
     schema = StructType().add("body", BinaryType()).add("queue_id", IntegerType()).add("tags", StringType())
     writer = source.streamWriter(schema, overwrite=False)
     assert isinstance(writer, MessageStreamWriter)
@@ -349,10 +351,7 @@ def test_a_begun_batch_is_put_where_its_store_lies_by_now(
 ) -> None:
     path, elsewhere = tmp_path / "store", tmp_path / "elsewhere"
     writer = stream_writer(str(path))
-    with monkeypatch.context() as broken:
-        broken.setattr(MessageStreamWriter, "_put", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            writer.commit(stage(writer, 0, 0), 0)
+    begin_batch(writer, 70, monkeypatch)
     if way == "moved":
         path.rename(elsewhere)
     else:
@@ -361,6 +360,78 @@ def test_a_begun_batch_is_put_where_its_store_lies_by_now(
     writer = stream_writer(str(elsewhere))
     writer.abort(stage(writer, 0, 1), 0)
     writer.commit(stage(writer, 0, 1), 0)
-    with mqstore.open(elsewhere) as store:
-        found = [bytes(message.body) for message in store.select()]
-    assert found == [b"0-%04d" % number for number in range(300)]
+    assert bodies(elsewhere) == [b"0-%04d" % number for number in range(300)]
+
+
+def begin_batch(writer: MessageStreamWriter, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that dies once it has put some rows of batch 0."""
+    put_arrow = mqstore.MessageStore.put_arrow
+
+    def some(store: mqstore.MessageStore, rows: pa.RecordBatchReader, **given: Any) -> None:
+        if count:
+            put_arrow(store, rows.read_all().slice(0, count), **given)
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as killed:
+        killed.setattr(mqstore.MessageStore, "put_arrow", some)
+        with pytest.raises(ZeroDivisionError):
+            writer.commit(stage(writer, 0, 0), 0)
+
+
+def bodies(path: Path) -> list[bytes]:
+    """What a store's messages say, in the log's order."""
+    with mqstore.open(path) as store:
+        return [bytes(message.body) for message in store.select()]
+
+
+def test_a_batch_of_which_nothing_is_put_is_taken_as_it_is_staged_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store"
+    writer = stream_writer(str(path))
+    begin_batch(writer, 0, monkeypatch)
+    known = json.loads((path / "mqstore" / "spark" / "once" / "batch.json").read_text())
+    with mqstore.open(path, "rw", **SMALL) as store:
+        store.put("other", b"meanwhile")
+    writer = stream_writer(str(path))
+    again = stage(writer, 0, 1)
+    begin_again = [each.file and Path(each.file).name for each in again]
+    with monkeypatch.context() as killed:
+        killed.setattr(MessageStreamWriter, "_put", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            writer.commit(again, 0)
+    writer.abort(again, 0)
+    folder = path / "mqstore" / "spark" / "once"
+    begun = json.loads((folder / "batch.json").read_text())
+    assert begun["files"] == [name for name in begin_again if name] != known["files"]
+    assert begun["from_phy_offset"] > known["from_phy_offset"]
+    assert {file.name for file in (folder / "staged").iterdir()} == set(begun["files"])
+    writer.commit(stage(writer, 0, 0), 0)
+    assert bodies(path) == [b"meanwhile", *(b"0-%04d" % number for number in range(300))]
+
+
+def test_a_row_that_the_store_refuses_goes_with_the_query_that_is_repaired(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    refused = pa.RecordBatch.from_pylist([{"body": b"good"}, {"body": b"x" * 5000}])
+    writer = stream_writer(str(path), **{"store.maxMessageSize": 2000})
+    for _ in range(2):
+        messages: list[Any] = [writer.write(iter(rows)) for rows in ([], [refused])]
+        with pytest.raises(mqstore.errors.MessageIllegalError, match="row 1: option maxMessageSize=2000") as caught:
+            writer.commit(messages, 0)
+        assert caught.value.__notes__ == [f"it is row 1 of the staged file {messages[1].file}"]
+        writer.abort(messages, 0)
+    writer.commit([writer.write(iter([refused.slice(0, 1)]))], 0)
+    assert bodies(path) == [b"good"]
+    assert not list((path / "mqstore" / "spark" / "once" / "staged").iterdir())
+
+
+def test_a_refused_row_behind_those_that_are_in_the_store_is_told_by_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store"
+    begin_batch(stream_writer(str(path)), 70, monkeypatch)
+    writer = stream_writer(str(path), **{"store.maxMessageSize": 10})
+    with pytest.raises(mqstore.errors.MessageIllegalError, match="row 0: option maxMessageSize=10") as caught:
+        writer.commit(stage(writer, 0, 1), 0)
+    assert "it is row 70 of the staged file " in caught.value.__notes__[0]
+    assert "70 rows of the batch are in the store" in caught.value.__notes__[1]

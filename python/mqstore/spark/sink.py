@@ -8,7 +8,9 @@ For a stream a batch is in the store exactly once. Before its first message is p
 ``mqstore/spark/SINK/batch.json`` says which batch it is, which files belong to it and where the log
 stands; when all is put and on the disk, it says that the batch is done. Each message has the batch in
 its property ``SPARK_BATCH``. A driver that is killed in between comes back with the same batch: the file
-says which rows to put, in which order, and the log how many of them it holds already.
+says which rows to put, in which order, and the log how many of them it holds already. Where it holds
+none, what is staged anew is put in their place: a row that the store refuses does not stay in the way of a
+query that was mended.
 """
 
 import json
@@ -69,7 +71,8 @@ def _stage(folder: Path, batches: Iterator["pa.RecordBatch"], options: WriteOpti
             yield batch
 
     context = TaskContext.get()
-    return Staged(0 if context is None else context.partitionId(), stage(folder, checked()))
+    partition = 0 if context is None else context.partitionId()
+    return Staged(partition, stage(folder, checked(), prefix=f"task-{partition}-"))
 
 
 def _files(messages: Iterable[WriterCommitMessage | None]) -> tuple[str, ...]:
@@ -91,9 +94,18 @@ def _put(
 ) -> None:
     """Puts the rows of staged files but the first ones, in their order."""
     for file in files:
-        skipped, rows = rows_behind(file, skipped)
-        if rows is not None:
+        before = skipped
+        skipped, rows = rows_behind(file, before)
+        if rows is None:
+            continue
+        try:
             store.put_arrow(rows, topic=options.topic, partitioner=options.partitioner, properties=extra)
+        except mqstore.PutError as error:
+            row = getattr(error, "row", None)
+            if row is not None:
+                # The error counts from the first row that was left to be put.
+                error.add_note(f"it is row {before + row} of the staged file {file}")
+            raise
 
 
 class MessageWriter(DataSourceArrowWriter):
@@ -147,7 +159,8 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         """Puts what was staged, unless the batch is in the store; what is missing of it where a part is.
 
         Raises:
-            MQStoreError: as for :meth:`MessageWriter.commit`; the batch goes on where it stopped.
+            MQStoreError: as for :meth:`MessageWriter.commit`; the batch goes on where it stopped, with what is
+                staged then where nothing of it is in the store.
         """
         given = _files(messages)
         with _open(self._options) as store:
@@ -157,17 +170,9 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
                 remove(given)
                 return
             if begun is None or begun.batch < batchId:
-                # What the file below names is there where it is, also after a power cut.
-                folders = [self._folder, *self._folder.parents[:2]]
-                self._staging.mkdir(parents=True, exist_ok=True)
-                sync([*given, self._staging, *folders])
-                begin = store.get_max_phy_offset()
-                names = tuple(Path(file).name for file in given)
-                begun = _Batch(batch=batchId, is_done=False, from_phy_offset=begin, files=names)
-                self._write(store, begun)
-                self._put(store, begun, 0)
+                self._put(store, self._begin(store, given, batchId), 0)
             elif not begun.is_done:
-                self._put(store, begun, self._count_put(store, begun))
+                self._go_on(store, begun, given)
         # What tasks of earlier attempts have left goes too.
         if self._staging.is_dir():
             remove(map(str, self._staging.iterdir()))
@@ -178,6 +183,39 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         begun = self._begun()
         needed = set() if begun is None or begun.is_done else set(self._staged(begun))
         remove(set(_files(messages)) - needed)
+
+    def _begin(self, store: mqstore.MessageStore, given: Iterable[str], number: int) -> _Batch:
+        """Says that a batch begins, in place of what was said before."""
+        # What the file below names is there where it is, also after a power cut.
+        folders = [self._folder, *self._folder.parents[:2]]
+        self._staging.mkdir(parents=True, exist_ok=True)
+        sync([*given, self._staging, *folders])
+        begin = store.get_max_phy_offset()
+        names = tuple(Path(file).name for file in given)
+        begun = _Batch(batch=number, is_done=False, from_phy_offset=begin, files=names)
+        self._write(store, begun)
+        return begun
+
+    def _go_on(self, store: mqstore.MessageStore, begun: _Batch, given: tuple[str, ...]) -> None:
+        """Puts what is missing of a batch that has begun: what is staged now where nothing of it was put.
+
+        Then the log holds nothing that the first rows have to be the same as, and a row that the store refuses
+        may have been left out meanwhile.
+        """
+        put_count = self._count_put(store, begun)
+        if put_count == 0:
+            anew = self._begin(store, given, begun.batch)
+            remove(set(self._staged(begun)) - set(self._staged(anew)))
+            self._put(store, anew, 0)
+            return
+        try:
+            self._put(store, begun, put_count)
+        except mqstore.PutError as error:
+            error.add_note(
+                f"{put_count} rows of the batch are in the store since an earlier attempt, so the rest comes from what "
+                f"that one staged; with is_done true in {self._folder / 'batch.json'} it is left out"
+            )
+            raise
 
     def _put(self, store: mqstore.MessageStore, begun: _Batch, skipped: int) -> None:
         """Puts what is missing of a batch, and says that it is done once that is on the disk."""

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 __all__ = ["remove", "rows_behind", "stage", "sync"]
 
 
-def stage(folder: Path, batches: Iterable["pa.RecordBatch"]) -> str | None:
-    """Writes a task's rows to a file of its own; none where there are no rows."""
+def stage(folder: Path, batches: Iterable["pa.RecordBatch"], *, prefix: str = "") -> str | None:
+    """Writes a task's rows to a file of its own, whose name has a prefix; none where there are no rows."""
     import pyarrow as pa  # noqa: PLC0415 - the module is imported where nothing is written
 
     file = None
@@ -24,7 +24,7 @@ def stage(folder: Path, batches: Iterable["pa.RecordBatch"]) -> str | None:
                 continue
             if writer is None:
                 folder.mkdir(parents=True, exist_ok=True)
-                file = str(folder / f"{uuid.uuid4().hex}.arrow")
+                file = str(folder / f"{prefix}{uuid.uuid4().hex}.arrow")
                 writer = pa.ipc.new_file(file, batch.schema)
             writer.write_batch(batch)
     finally:
