@@ -23,6 +23,7 @@ from mqstore.errors import OptionError
 from mqstore.spark.sink import BATCH_PROPERTY, MessageStreamWriter
 from mqstore.spark.source import MQStoreDataSource
 from mqstore.verify import repair
+from tests.expiring import expire
 from tests.spark.made import SMALL, fill
 
 SCHEMA = "topic string, body binary, keys string, properties map<string, string>"
@@ -423,6 +424,54 @@ def test_a_row_that_the_store_refuses_goes_with_the_query_that_is_repaired(tmp_p
     writer.commit([writer.write(iter([refused.slice(0, 1)]))], 0)
     assert bodies(path) == [b"good"]
     assert not list((path / "mqstore" / "spark" / "once" / "staged").iterdir())
+
+
+@pytest.mark.parametrize("count", [0, 70])
+def test_a_batch_whose_first_rows_retention_may_have_removed_is_not_put_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    path = tmp_path / "store"
+    begin_batch(stream_writer(str(path)), count, monkeypatch)
+    with mqstore.open(path, "rw", **SMALL) as store:
+        for _ in range(400):
+            store.put("other", b"x" * 400)
+        expire(store, 1)
+    left = bodies(path)
+    state = path / "mqstore" / "spark" / "once" / "batch.json"
+    known = state.read_bytes()
+    writer = stream_writer(str(path))
+    for _ in range(2):
+        with pytest.raises(mqstore.MQStoreError, match=r"batch once:0 .* begun at 0 .* begins at 65536") as caught:
+            writer.commit(stage(writer, 0, 0), 0)
+        assert str(state) in str(caught.value)
+        assert bodies(path) == left
+        assert state.read_bytes() == known
+    # As the error says.
+    state.write_text(json.dumps(json.loads(known) | {"is_done": True}))
+    writer.commit(stage(writer, 0, 0), 0)
+    assert bodies(path) == left
+    state.unlink()
+    writer.commit(stage(writer, 0, 0), 0)
+    assert bodies(path) == left + [b"0-%04d" % number for number in range(300)]
+
+
+def test_a_batch_that_is_done_stays_done_where_retention_removed_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL) as store:
+        for _ in range(400):
+            store.put("other", b"x" * 400)
+    begin_batch(stream_writer(str(path)), 70, monkeypatch)
+    with mqstore.open(path, "rw", **SMALL) as store:
+        expire(store, 1)
+    for number in (0, 0, 1):
+        writer = stream_writer(str(path))
+        writer.commit(stage(writer, number, 0), number)
+        if number == 0:
+            assert [body for body in bodies(path) if body[:2] == b"0-"] == [b"0-%04d" % row for row in range(300)]
+        with mqstore.open(path, "rw", **SMALL) as store:
+            expire(store, 1)
 
 
 def test_a_refused_row_behind_those_that_are_in_the_store_is_told_by_its_place(

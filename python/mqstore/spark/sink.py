@@ -160,7 +160,8 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
 
         Raises:
             MQStoreError: as for :meth:`MessageWriter.commit`; the batch goes on where it stopped, with what is
-                staged then where nothing of it is in the store.
+                staged then where nothing of it is in the store. Or retention may have removed some of a batch that
+                is not done: nothing is put then.
         """
         given = _files(messages)
         with _open(self._options) as store:
@@ -243,10 +244,24 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         store._replace_config(self._folder / "batch.json", json.dumps(asdict(batch)).encode())
 
     def _count_put(self, store: mqstore.MessageStore, begun: _Batch) -> int:
-        """How many of a batch's messages the log holds."""
+        """How many of a batch's messages were put.
+
+        Raises:
+            MQStoreError: the log does not say so any more, since it begins behind where the batch was begun.
+        """
         name = self._name(begun.batch)
         since = store.select(phy_offsets=(begun.from_phy_offset, None))
-        return _row_count(message for message in since if message.properties.get(BATCH_PROPERTY) == name)
+        count = _row_count(message for message in since if message.properties.get(BATCH_PROPERTY) == name)
+        # Asked for when all was counted: retention may be at work meanwhile.
+        first = store.get_min_phy_offset()
+        if first > begun.from_phy_offset:
+            raise mqstore.MQStoreError(
+                f"the batch {name} was begun at {begun.from_phy_offset} of the log, which begins at {first} by now: "
+                "retention may have removed rows of it, so that nobody can tell how many were put. Nothing is put. Remove "
+                f"{self._folder / 'batch.json'} to put all of the batch, those that are there a second time, "
+                "or set is_done to true in it to leave out what is missing"
+            )
+        return count
 
 
 def _row_count(messages: Iterable[mqstore.Message]) -> int:
