@@ -97,6 +97,7 @@ def _parse(schema: str) -> StructType:
         ("body binary", {"topic": "t", "store.nope": "1"}, "option store.nope=1: there is no such option of a store"),
         ("body binary", {"topic": "t"}, "option sinkId=: a stream needs it"),
         ("body binary", {"topic": "t", "checkpointLocation": "/nowhere"}, "option checkpointLocation=/nowhere: "),
+        ("body binary", {"topic": "t", "checkpointLocation": "dbfs:/x"}, "option checkpointLocation=dbfs:/x: "),
     ],
 )
 @pytest.mark.usefixtures("spark")  # which parses the schemas

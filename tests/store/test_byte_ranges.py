@@ -196,6 +196,48 @@ def test_commands(made: Path, uploaded: str) -> None:
     assert SECRET not in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ("file:/tmp/a%20store", "/tmp/a store"),
+        ("FILE:/tmp/store", "/tmp/store"),
+        ("file:///tmp/a%20store%23%3F", "/tmp/a store#?"),
+        ("file:///tmp/a#store?z", "/tmp/a#store?z"),
+        ("file://localhost/tmp/store", "/tmp/store"),
+        ("/tmp/a%20store#?", "/tmp/a%20store#?"),
+        ("a/b:/c", "a/b:/c"),
+        ("./dbfs:/mnt/x", "./dbfs:/mnt/x"),
+        ("a:b", "a:b"),
+    ],
+)
+def test_what_a_path_names_on_this_machine(given: str, path: str) -> None:
+    assert byte_ranges.local_path(given) == path
+    assert not byte_ranges.is_remote(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("dbfs:/mnt/x", r"another file system has // behind its scheme.*/dbfs:/mnt/x$"),
+        ("s3:/bucket/store", r"another file system has // behind its scheme.*/s3:/bucket/store$"),
+        ("file:data/x", "begins with file:/"),
+        ("file:", "names no folder"),
+        ("file://localhost", "names no folder"),
+        ("file://elsewhere/store", "the machine elsewhere"),
+    ],
+)
+def test_what_is_no_path_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OptionError, match=f"option path={given}: .*{reason}"):
+        mqstore.open(given, "rw")
+    assert not list(tmp_path.iterdir())
+    if given == "dbfs:/mnt/x":
+        Path(given).mkdir(parents=True)
+        assert byte_ranges.local_path(given) == given
+
+
 # ---- what goes wrong
 
 

@@ -66,11 +66,11 @@ class WriteOptions:
             return self.given_sink_id
         if self.checkpoint is None:
             raise bad_option("sinkId", "", "a stream needs it, or checkpointLocation as an option of the query")
-        metadata = Path(local_path(self.checkpoint)) / "metadata"
         try:
+            metadata = Path(local_path(self.checkpoint)) / "metadata"
             return str(json.loads(metadata.read_text(encoding="utf-8"))["id"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            reason = f"{metadata} says no query id ({error}); give sinkId"
+            reason = f"no query id was found in its file metadata ({error}); give sinkId"
             raise bad_option("checkpointLocation", self.checkpoint, reason) from error
 
     @classmethod

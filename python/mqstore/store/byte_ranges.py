@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode
 
 from mqstore.errors import MQStoreError, OptionError, StoreIOError
 from mqstore.option_error import HIDDEN_PARAMETER, bad_option
@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_ONE_SLASH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_FILE = "file:"
 _MAGIC = re.compile(r"[*\[]")
 _HOST = 2
 """Which part of a URI, taken apart at slashes, is the host or bucket."""
@@ -53,21 +55,40 @@ def is_remote(path: str | os.PathLike[str]) -> bool:
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
-    """The path on this machine that a path or a ``file`` URI names.
+    """The path on this machine that a path or a ``file`` URI names, with one slash or three.
+
+    Of a URI ``%23`` and the like are unquoted. All behind its host is the path: in a folder's name ``#`` and ``?``
+    are rarely quoted, and a file has neither parameters nor parts.
 
     Raises:
-        OptionError: the URI names another machine, or nothing is named.
+        OptionError: the URI names another machine or file system, or nothing is named.
     """
     text = os.fspath(path)
     found = text
-    if text.lower().startswith("file://"):
-        parts = urlsplit(text)
-        if parts.netloc not in {"", "localhost"}:
-            raise _bad_path(text, f"it names the machine {parts.netloc}; a file URI begins with file:///")
-        found = unquote(parts.path)
+    if text.lower().startswith(_FILE):
+        found = _path_of_file_uri(text)
+    elif _ONE_SLASH.match(text) is not None and not Path(text).exists():
+        # Else what was meant for another machine would go to a folder that is made here.
+        folder = os.path.abspath(text)  # noqa: PTH100 - as it is given, links and all
+        raise _bad_path(
+            text, f"a URI of another file system has // behind its scheme; a folder here of this name is {folder}"
+        )
     if not found:
         raise _bad_path(text, "it names no folder; the current one is .")
     return found
+
+
+def _path_of_file_uri(uri: str) -> str:
+    """The path of a URI that begins with ``file:``; the part that says the machine may be missing."""
+    rest = uri[len(_FILE) :]
+    if rest.startswith("//"):
+        host, slash, folder = rest[2:].partition("/")
+        if host.lower() not in {"", "localhost"}:
+            raise _bad_path(uri, f"it names the machine {host}; a file URI begins with file:///")
+        rest = slash + folder
+    if rest and not rest.startswith("/"):
+        raise _bad_path(uri, "a file URI begins with file:/ or file:///")
+    return unquote(rest)
 
 
 def shown(path: str) -> str:
