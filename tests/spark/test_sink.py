@@ -93,6 +93,8 @@ def _parse(schema: str) -> StructType:
         ("topic string, body binary, keys array<int>", {}, "option schema=keys array<int>"),
         ("body binary", {"topic": "t", "partitioner": "hash"}, "option partitioner=hash: expected one of turns, keys"),
         ("body binary", {"topic": "t", "sinkId": "a/b"}, "option sinkId=a/b: expected letters"),
+        ("body binary", {"topic": "t", "sinkId": ".."}, "option sinkId=..: expected letters"),
+        ("body binary", {"topic": "t", "sinkId": "."}, "option sinkId=.: expected letters"),
         ("body binary", {"topic": "t", "nope": "1"}, "option nope=1: there is no such option"),
         ("body binary", {"topic": "t", "store.nope": "1"}, "option store.nope=1: there is no such option of a store"),
         ("body binary", {"topic": "t"}, "option sinkId=: a stream needs it"),

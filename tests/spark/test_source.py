@@ -21,6 +21,7 @@ from pyspark.sql.datasource import (
     Not,
 )
 from pyspark.sql.functions import spark_partition_id
+from pyspark.sql.types import StructType
 
 import mqstore.spark
 from mqstore.errors import OptionError, StoreNotFoundError
@@ -172,6 +173,12 @@ def test_what_filters_leave_to_be_read(
     assert sorted(table["commit_log_offset"].to_pylist()) == expected(made[1], takes)
 
 
+def test_a_filter_on_keys_leaves_nothing_of_what_is_behind_the_end(made: tuple[Path, list[dict[str, Any]]]) -> None:
+    filters: list[Filter] = [EqualTo(("unique_key",), made[1][0]["unique_key"])]
+    for options, count in (({}, 1), ({"startingOffsets": "latest"}, 0)):
+        assert read_directly(made[0], "topic", filters=filters, **options)[0].num_rows == count
+
+
 @pytest.mark.parametrize(
     ("options", "takes"),
     [
@@ -224,6 +231,10 @@ def test_what_filters_leave_to_be_read(
         ),
         ({"subscribe": "topic-0", "startingOffsets": "latest"}, nothing),
         ({"startingOffsets": "latest"}, nothing),
+        ({"keys": "key-17", "startingOffsets": "latest"}, nothing),
+        ({"keys": "key-17", "subscribe": "topic-2", "startingOffsets": "latest"}, nothing),
+        ({"startingTimestamp": str(2**63 - 1)}, nothing),
+        ({"endingTimestamp": "0"}, nothing),
     ],
     ids=lambda given: json.dumps(given) if isinstance(given, dict) else "",
 )
@@ -281,6 +292,21 @@ def test_several_stores_are_one_table(spark: SparkSession, tmp_path: Path) -> No
         ({"maxBytesPerPartition": "much"}, "option maxBytesPerPartition=much: expected a number of bytes"),
         ({"failOnDataLoss": "perhaps"}, "option failOnDataLoss=perhaps: expected true or false"),
         ({"subscribePattern": "("}, "option subscribePattern=("),
+        ({"startingTimestamp": str(2**63)}, f"option startingTimestamp={2**63}: expected at most {2**63 - 1}"),
+        ({"endingTimestamp": str(10**20)}, f"option endingTimestamp={10**20}: expected at most"),
+        (
+            {"subscribe": "topic-0", "startingOffsetsByTimestamp": json.dumps({"topic-0": {"0": 10**20}})},
+            "for queue 0 of topic-0",
+        ),
+        ({"subscribe": "topic-0", "endingOffsets": json.dumps({"topic-0": {"0": 2**63}})}, "for queue 0 of topic-0"),
+        ({"subscribe": "topic-0", "startingOffsets": '{"topic-0": {"x": 1}}'}, "expected numbers of queues of topic-0"),
+        ({"maxRecordsPerBatch": str(10**25)}, f"option maxRecordsPerBatch={10**25}: expected at most {2**31 - 1}"),
+        ({"minPartitions": str(10**400)}, "expected at most"),
+        ({"maxBytesPerPartition": "99999999999999999999t"}, "option maxBytesPerPartition=99999999999999999999t: expected"),
+        ({"assign": '{"topic-0": [0.5]}'}, 'option assign={"topic-0": [0.5]}: expected numbers of queues'),
+        ({"assign": '{"topic-0": [true]}'}, 'option assign={"topic-0": [true]}: expected numbers of queues'),
+        ({"assign": '{"topic-0": ["0"]}'}, 'option assign={"topic-0": ["0"]}: expected numbers of queues'),
+        ({"assign": '{"topic-0": [99999999999]}'}, "expected numbers of queues"),
         ({"includepropertys": "false"}, "option includepropertys=false: there is no such option"),
     ],
     ids=lambda given: json.dumps(given) if isinstance(given, dict) else "",
@@ -308,6 +334,8 @@ def test_bad_schemas_and_paths(spark: SparkSession, tmp_path: Path, made: tuple[
     }.items():
         with pytest.raises(PySparkException, match=message):
             source.schema(schema).load(str(made[0])).count()
+    with pytest.raises(PySparkException, match="option schema=: it has no column"):
+        source.schema(StructType([])).load(str(made[0])).count()
     with pytest.raises(PySparkException, match="includeProperties=false: it contradicts the schema"):
         source.schema("properties map<string, string>").option("includeProperties", "false").load(str(made[0])).count()
     for path, message in {

@@ -99,11 +99,14 @@ def has_bodies(given: StructType) -> bool:
 
 
 def check_schema(given: StructType) -> None:
-    """Refuses a schema that names no columns of messages, or gives one another type.
+    """Refuses a schema without columns, one that names none of messages', or gives one another type.
 
     Raises:
         OptionError: as said; it names the column.
     """
+    if not given.fields:
+        # Arrow says of a batch without columns that it has no rows.
+        raise bad_option("schema", "", "it has no column: name one or more, queue_id costs least")
     for field in given.fields:
         if field.name not in COLUMNS:
             raise bad_option("schema", field.name, f"the columns are {', '.join(COLUMNS)}")

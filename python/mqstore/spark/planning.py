@@ -152,6 +152,9 @@ def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRan
     if of_log is not None:
         begin = max(of_log.begin, spec.from_phy_offset or 0)
         spec = replace(spec, from_phy_offset=begin, to_phy_offset=min(of_log.end, spec.to_phy_offset or of_log.end))
+    if of_log is None and not options.has_topics and options.starting is not None and options.starting.is_latest:
+        # Whether the log, or queues, or the index says where the messages are: none is behind the end.
+        return _Share(path, 0, spec)
     if spec.keys is None and not options.has_topics and narrowing.topics is None:
         return _share_of_log(path, options, spec, is_stream=of_log is not None)
     share = None
@@ -190,8 +193,6 @@ def _share_of_units(
 
 
 def _share_of_log(path: str, options: ReadOptions, spec: SelectionSpec, *, is_stream: bool) -> _Share:
-    if options.starting is not None and options.starting.is_latest and not is_stream:
-        return _Share(path, 0, spec)
     log = log_of(path, pread=options.pread)
     begin, end = log._log_range(spec)
     if is_stream:

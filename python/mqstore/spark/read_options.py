@@ -4,10 +4,11 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 from mqstore._native import SqlFilter
 from mqstore.option_error import bad_argument, bad_option
+from mqstore.store.arguments import INT_MAX, LONG_MAX
 from mqstore.store.byte_ranges import is_remote, with_parameters
 
 __all__ = ["EARLIEST", "LATEST", "Bounds", "ReadOptions", "names_option"]
@@ -110,7 +111,7 @@ class ReadOptions:
             fail_on_data_loss=values.get("failOnDataLoss", _switch, default=True),
             include_properties=values.get("includeProperties", _switch, default=True),
             mode=values.get("mode", _mode, default="PERMISSIVE"),
-            max_offsets_per_trigger=values.get("maxOffsetsPerTrigger", _positive),
+            max_offsets_per_trigger=values.get("maxOffsetsPerTrigger", _positive_long),
             max_bytes_per_trigger=values.get("maxBytesPerTrigger", _size),
             max_records_per_batch=values.get("maxRecordsPerBatch", _positive, default=8192),
             pread=values.get("pread", _switch),
@@ -232,9 +233,11 @@ def _by_queue(text: str, least: int) -> dict[QueueKey, int]:
         if not isinstance(queues, dict):
             raise ValueError(f"expected an object of queues for {topic}")
         for queue_id, value in queues.items():
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ValueError(f"expected a number of {least} or more for queue {queue_id} of {topic}")
-            found[topic, int(queue_id)] = value
+            if not _is_integer(value, least, LONG_MAX):
+                raise ValueError(f"expected a number from {least} to {LONG_MAX} for queue {queue_id} of {topic}")
+            # A name in JSON is a string.
+            number = int(queue_id) if re.fullmatch("-?[0-9]{1,10}", queue_id) else queue_id
+            found[_queue(topic, number)] = value
     return found
 
 
@@ -242,7 +245,18 @@ def _assigned(text: str) -> tuple[QueueKey, ...]:
     found = _json(text, dict, 'JSON like {"topic": [0, 1]}')
     if not all(isinstance(queues, list) for queues in found.values()):
         raise ValueError('expected JSON like {"topic": [0, 1]}')
-    return tuple((topic, int(queue_id)) for topic, queues in found.items() for queue_id in queues)
+    return tuple(_queue(topic, queue_id) for topic, queues in found.items() for queue_id in queues)
+
+
+def _queue(topic: str, queue_id: object) -> QueueKey:
+    # A store of 4.9.3's without delay levels has a queue -1.
+    if not _is_integer(queue_id, -INT_MAX - 1, INT_MAX):
+        raise ValueError(f"expected numbers of queues of {topic}, found {json.dumps(queue_id)}")
+    return topic, queue_id
+
+
+def _is_integer(value: object, least: int, most: int) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -279,9 +293,23 @@ def _sql(text: str) -> str:
 
 
 def _positive(text: str) -> int:
+    return _integer(text, 1, INT_MAX, "a number of 1 or more")
+
+
+def _positive_long(text: str) -> int:
+    return _integer(text, 1, LONG_MAX, "a number of 1 or more")
+
+
+def _time(text: str) -> int:
+    return _integer(text, 0, LONG_MAX, "milliseconds since 1970")
+
+
+def _integer(text: str, least: int, most: int, expected: str) -> int:
     number = int(text)
-    if number <= 0:
-        raise ValueError("expected a number of 1 or more")
+    if number < least:
+        raise ValueError(f"expected {expected}")
+    if number > most:
+        raise ValueError(f"expected at most {most}")
     return number
 
 
@@ -290,14 +318,10 @@ def _size(text: str) -> int:
     found = re.fullmatch(r"(\d+)\s*(?:([kmgt])b?|b)?", text.strip().lower())
     if found is None or int(found[1]) == 0:
         raise ValueError("expected a number of bytes, like 64m")
-    return int(found[1]) << {None: 0, "k": 10, "m": 20, "g": 30, "t": 40}[found[2]]
-
-
-def _time(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError("expected milliseconds since 1970")
-    return number
+    size = int(found[1]) << {None: 0, "k": 10, "m": 20, "g": 30, "t": 40}[found[2]]
+    if size > LONG_MAX:
+        raise ValueError(f"expected at most {LONG_MAX} bytes")
+    return size
 
 
 def _switch(text: str) -> bool:

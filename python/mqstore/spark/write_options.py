@@ -99,7 +99,7 @@ class WriteOptions:
         if partitioner is None:
             raise bad_option("partitioner", asked, f"expected one of {', '.join(_PARTITIONERS)}")
         sink_id = values.get("sinkid")
-        if sink_id is not None and re.fullmatch(r"[\w.-]+", sink_id) is None:
+        if sink_id is not None and (re.fullmatch(r"[\w.-]+", sink_id) is None or sink_id in {".", ".."}):
             raise bad_option("sinkId", sink_id, "expected letters, digits, - _ and . since it names a folder")
         return cls(
             path=str(Path(path).resolve()),
