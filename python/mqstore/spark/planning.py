@@ -273,8 +273,9 @@ def _share_of_queues(
             size = _record_size(store, topic, queue_id, begin, min(end, in_files))
             spans.append(_Span(topic, queue_id, begin, min(end, in_files), size))
         places.extend(_places(store, topic, queue_id, max(begin, in_files), end))
-    # Begin and end of log and time are in the spans and places already.
-    rest = SelectionSpec(own_only=spec.own_only, tags=spec.tags, sql=spec.sql)
+    # Begin and end of the log are in the spans and places already. Those of time are too, but where a clock was set
+    # back halving leaves in what is outside of them.
+    rest = replace(spec, queues=None, keys=None, from_phy_offset=None, to_phy_offset=None)
     return _Share(path, log_end, rest, store._openings_seen(), spans=tuple(spans), places=tuple(places))
 
 
