@@ -419,9 +419,13 @@ def test_no_row_is_outside_of_the_times_where_a_clock_was_set_back(tmp_path: Pat
     for begin, end in ((0, 50), (130, 300), (145, 160)):
         begin_ms, end_ms = START_MS + begin * 1000, START_MS + end * 1000
         wanted = [offset for time, offset in stored if begin_ms <= time < end_ms]
-        times_asked = {"startingTimestamp": begin_ms, "endingTimestamp": end_ms, "minPartitions": pieces}
-        for given in ({}, {"subscribe": "t"}):
-            table, _ = read_directly(tmp_path / "store", "commit_log_offset", **given, **times_asked)
+        times_asked: dict[str, Any] = {
+            "startingTimestamp": begin_ms,
+            "endingTimestamp": end_ms,
+            "minPartitions": pieces,
+        }
+        for topics in ({}, {"subscribe": "t"}):
+            table, _ = read_directly(tmp_path / "store", "commit_log_offset", **times_asked, **topics)
             assert table["commit_log_offset"].to_pylist() == wanted
 
 
@@ -429,9 +433,8 @@ def test_times_in_a_part_of_a_log_that_goes_on(tmp_path: Path) -> None:
     """A stream's batch: its tasks see the units of what comes behind it, and not the messages."""
     known = fill(tmp_path / "store", 600)
     log_end = known[300]["commit_log_offset"]
-    options = ReadOptions.of(
-        {"path": str(tmp_path / "store"), "subscribe": "topic-1", "startingTimestamp": str(known[150]["store_timestamp"])}
-    )
+    begin = str(known[150]["store_timestamp"])
+    options = ReadOptions.of({"path": str(tmp_path / "store"), "subscribe": "topic-1", "startingTimestamp": begin})
     ranges = {str(tmp_path / "store"): LogRange(known[100]["commit_log_offset"], log_end)}
     pieces = plan(options, Narrowing(), ranges, has_bodies=False)
     assert {piece.log_end for piece in pieces} == {log_end}

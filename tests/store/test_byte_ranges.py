@@ -199,12 +199,12 @@ def test_commands(made: Path, uploaded: str) -> None:
 @pytest.mark.parametrize(
     ("given", "path"),
     [
-        ("file:/tmp/a%20store", "/tmp/a store"),
-        ("FILE:/tmp/store", "/tmp/store"),
-        ("file:///tmp/a%20store%23%3F", "/tmp/a store#?"),
-        ("file:///tmp/a#store?z", "/tmp/a#store?z"),
-        ("file://localhost/tmp/store", "/tmp/store"),
-        ("/tmp/a%20store#?", "/tmp/a%20store#?"),
+        ("file:/srv/a%20store", "/srv/a store"),
+        ("FILE:/srv/store", "/srv/store"),
+        ("file:///srv/a%20store%23%3F", "/srv/a store#?"),
+        ("file:///srv/a#store?z", "/srv/a#store?z"),
+        ("file://localhost/srv/store", "/srv/store"),
+        ("/srv/a%20store#?", "/srv/a%20store#?"),
         ("a/b:/c", "a/b:/c"),
         ("./dbfs:/mnt/x", "./dbfs:/mnt/x"),
         ("a:b", "a:b"),

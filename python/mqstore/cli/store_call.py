@@ -145,7 +145,7 @@ def _check_log_of_conf(directory: str, conf: str, options: Mapping[str, str | bo
         return
     paths = str(options.get("storePathCommitLog", own)).split(",")
     if all(not Path(path).resolve().is_relative_to(Path(directory).resolve()) for path in paths):
-        reason = f"by {conf} it lies elsewhere, and {own} is there too: say with -o storePathCommitLog=... which is meant"
+        reason = f"by {conf} it lies elsewhere, and {own} is there: say with -o storePathCommitLog=... which is meant"
         raise bad_option("storePathCommitLog", ",".join(paths), reason)
 
 

@@ -257,8 +257,8 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         if first > begun.from_phy_offset:
             raise mqstore.MQStoreError(
                 f"the batch {name} was begun at {begun.from_phy_offset} of the log, which begins at {first} by now: "
-                "retention may have removed rows of it, so that nobody can tell how many were put. Nothing is put. Remove "
-                f"{self._folder / 'batch.json'} to put all of the batch, those that are there a second time, "
+                "retention may have removed rows of it, so that nobody can tell how many were put. Nothing is put. "
+                f"Remove {self._folder / 'batch.json'} to put all of the batch, those that are there a second time, "
                 "or set is_done to true in it to leave out what is missing"
             )
         return count
