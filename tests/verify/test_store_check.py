@@ -11,6 +11,7 @@ import mqstore
 from mqstore.verify.log_ranges import log_view
 from mqstore.verify.store_check import StoreCheck, check_part
 from tests.compat.streams import SMALL_FILES
+from tests.verify.damage import lose
 
 
 class Result(dict[str, Any]):
@@ -29,11 +30,11 @@ def store(tmp_path: Path) -> Path:
     return path
 
 
-def checked(store: Path, order: random.Random | None) -> tuple[StoreCheck, list[weakref.ref[Result]]]:
+def checked(store: Path, order: random.Random | None, size: int = 5000) -> tuple[StoreCheck, list[weakref.ref[Result]]]:
     """A check whose ranges come in their order, or in any."""
     check = StoreCheck(str(store), SMALL_FILES, compat=False)
     view = log_view(check.path, check.options, compat=False, end=check.end)
-    tasks, given = check.tasks(0, 5000), []
+    tasks, given = check.tasks(0, size), []
     while tasks:
         if order is not None:
             order.shuffle(tasks)
@@ -56,11 +57,15 @@ def test_of_ranges_that_come_in_their_order_nothing_is_kept(store: Path) -> None
     assert len(given) > 20
 
 
-def test_what_is_wrong_between_offsets_has_its_queue_s_folder(store: Path) -> None:
-    """Between two records there is no place in the log: it is the queue that lacks something."""
-    check, _ = checked(store, None)
+@pytest.mark.parametrize("size", [5000, 1 << 30])
+def test_what_is_wrong_between_offsets_has_its_queue_s_folder(store: Path, size: int) -> None:
+    """Wherever the log was divided: between two records it is the queue that lacks something."""
+    view = log_view(str(store), StoreCheck(str(store), SMALL_FILES, compat=False).options, compat=False)
+    lose(store, view.boundary(30_000))
+    check, _ = checked(store, None, size)
     gaps = [finding for finding in check.findings() if finding.kind == "offset_gap"]
     assert {Path(gap.path) for gap in gaps} == {store / "consumequeue" / "t" / str(number) for number in range(7)}
+    assert len(gaps) == 8
     assert all(Path(gap.path).is_dir() for gap in gaps)
 
 
