@@ -424,8 +424,8 @@ def test_no_row_is_outside_of_the_times_where_a_clock_was_set_back(tmp_path: Pat
             "endingTimestamp": end_ms,
             "minPartitions": pieces,
         }
-        for topics in ({}, {"subscribe": "t"}):
-            table, _ = read_directly(tmp_path / "store", "commit_log_offset", **times_asked, **topics)
+        for asked in (times_asked, times_asked | {"subscribe": "t"}):
+            table, _ = read_directly(tmp_path / "store", "commit_log_offset", **asked)
             assert table["commit_log_offset"].to_pylist() == wanted
 
 
