@@ -97,7 +97,13 @@ def check_equal(one: Path, other: Path) -> None:
     """The logs, queues and indexes of two stores are the same bytes."""
     assert log_contents(one) == log_contents(other)
     assert written_queues(one) == written_queues(other)
-    assert index_contents(one) == index_contents(other)
+    assert counted(index_contents(one)) == counted(index_contents(other))
+
+
+def counted(indexes: list[bytes]) -> list[bytes]:
+    """Index files with the number of their entries and one: 4.9.3 writes none into a file before its first key."""
+    at = slice(36, 40)
+    return [index[: at.start] + (index[at] if any(index[at]) else b"\0\0\0\1") + index[at.stop :] for index in indexes]
 
 
 def test_a_java_slave_follows(java: JavaStore, network: Network, tmp_path: Path, seed: int) -> None:
