@@ -117,8 +117,7 @@ class StoreCall:
         if is_remote(self.directory):  # it can't be written to in any case
             return
         root = resolved(self.directory)
-        of_log = {name: value for name, value in self.options.items() if snake_case(name) in _OF_THE_LOG}
-        options = StoreOptions.of(root, of_log)
+        options = _log_options(root, self.options)
         paths = options.commit_log_paths()
         if any(Path(path).is_dir() for path in (*paths, *options.read_only_commit_log_paths())):
             return
@@ -138,13 +137,24 @@ def _options_of_conf(path: str) -> dict[str, str | bool]:
     return {name: value for name, value in parse_conf(path).items() if snake_case(name) in wanted}
 
 
+def _log_options(directory: str, options: Mapping[str, Any]) -> StoreOptions:
+    """What of a store's options says where its log lies.
+
+    Raises:
+        OptionError: that does not work.
+    """
+    return StoreOptions.of(
+        directory, {name: value for name, value in options.items() if snake_case(name) in _OF_THE_LOG}
+    )
+
+
 def _check_log_of_conf(directory: str, conf: str, options: Mapping[str, str | bool]) -> None:
     """Of a copy the broker's options still say where the broker has its log."""
     own = Path(directory, "commitlog")
     if is_remote(directory) or not own.is_dir():
         return
-    paths = str(options.get("storePathCommitLog", own)).split(",")
-    if all(not Path(path).resolve().is_relative_to(Path(directory).resolve()) for path in paths):
+    root, paths = Path(directory).resolve(), _log_options(directory, options).commit_log_paths()
+    if all(not Path(path).resolve().is_relative_to(root) for path in paths):
         reason = f"by {conf} it lies elsewhere, and {own} is there: say with -o storePathCommitLog=... which is meant"
         raise bad_option("storePathCommitLog", ",".join(paths), reason)
 

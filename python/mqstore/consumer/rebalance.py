@@ -63,7 +63,7 @@ class Rebalance:
         self._store, self._settings, self._membership, self._offsets = store, settings, membership, offsets
         self._next_check = 0.0
         self._there: set[tuple[str, int]] | None = None
-        """The queues that had had messages when it was looked last."""
+        """The queues that had had messages when one who broadcasts looked last."""
         self.queues: dict[tuple[str, int], ProcessQueue] = {}
 
     def seconds_until_check(self) -> float:
@@ -78,7 +78,8 @@ class Rebalance:
         if self._store.mode == "r":
             self._store.refresh()
         is_clustering = self._settings.is_clustering
-        there = {(of.topic, queue_id) for of in subscriptions for queue_id in self._store._queue_ids(of.topic)}
+        of = () if is_clustering else subscriptions
+        there = {(one.topic, queue_id) for one in of for queue_id in self._store._queue_ids(one.topic)}
         own = self._settings.consumer_id
         members = self._membership.consumer_ids() if is_clustering else [own]
         wanted = {

@@ -316,17 +316,4 @@ impl StoreConfig {
             .chain(&self.read_only_commit_log_store_paths)
             .any(|known| known == path)
     }
-
-    /// There is no log where the options say.
-    pub(crate) fn no_commit_log(&self) -> Error {
-        let root = &self.store_path_root_dir;
-        let reason = if self.store_path_commit_log == [root.join("commitlog")] {
-            "there is no folder commitlog in it".to_owned()
-        } else {
-            let paths: Vec<_> =
-                self.store_path_commit_log.iter().map(|path| path.to_string_lossy()).collect();
-            format!("there is no folder {}, where storePathCommitLog has its log", paths.join(" or "))
-        };
-        Error::NotFound { path: root.clone(), reason }
-    }
 }

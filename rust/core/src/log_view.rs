@@ -4,7 +4,6 @@
 //! verification must see them as they are. Opening costs what finding the log's end does, and with
 //! an end that is known nothing.
 
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ use crate::lock::{self, StoreLock, Writer};
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::mapped_file::Access;
 use crate::published::{Openings, Progress};
-use crate::recovery::layout::Layout;
+use crate::recovery::layout::{Layout, check_exists, has_log, log_folders};
 use crate::recovery::{Recovered, StoreState, log_end};
 use crate::sync::{AtomicBool, Mutex, Ordering};
 
@@ -91,19 +90,8 @@ impl LogView {
     ) -> Result<Self> {
         config.validate()?;
         let config = Arc::new(StoreConfig { removed_queues: Arc::default(), ..config });
-        let root = &config.store_path_root_dir;
-        if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
-            return Err(Error::NotFound { path: root.clone(), reason: "the folder does not exist".into() });
-        }
-        let folders: BTreeSet<_> =
-            config.store_path_commit_log.iter().chain(&config.read_only_commit_log_store_paths).collect();
-        let mut exists = false;
-        for folder in &folders {
-            exists |= fs.metadata(folder).map_err(Error::io("look at", *folder))?.is_some();
-        }
-        if !exists {
-            return Err(config.no_commit_log());
-        }
+        let folders = log_folders(&config);
+        check_exists(&*fs, &config, has_log(&*fs, &folders)?)?;
         let take_lock = || StoreLock::take_all(&*fs, &config);
         let lock = Mutex::new(is_locked.then(take_lock).transpose()?.map(Arc::new));
         let listing = Listing::read(&*fs, folders)?;

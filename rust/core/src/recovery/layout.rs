@@ -1,5 +1,6 @@
 //! Whether a folder is a store, before anything in it is touched.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::config::StoreConfig;
@@ -51,15 +52,9 @@ impl Layout {
     /// As for [`Layout::read`].
     pub fn read_part(fs: &dyn FileSystem, config: &StoreConfig, topics: Option<&[String]>) -> Result<Self> {
         refuse_rocksdb(fs, config)?;
-        let paths = config.store_path_commit_log.iter().chain(&config.read_only_commit_log_store_paths);
-        let mut exists = false;
-        for path in paths.clone() {
-            exists |= fs.metadata(path).map_err(Error::io("look at", path))?.is_some();
-        }
-        let mut unique: Vec<&PathBuf> = paths.collect();
-        unique.sort();
-        unique.dedup();
-        let log = Listing::read(fs, unique)?;
+        let folders = log_folders(config);
+        let exists = has_log(fs, &folders)?;
+        let log = Listing::read(fs, folders)?;
         let queues = QueueListing::read(fs, &config.store_path_consume_queue(), topics)?;
         let log_size = log.file_size().unwrap_or(config.mapped_file_size_commit_log);
         let mut faults = log.faults(log_size);
@@ -86,6 +81,42 @@ impl Layout {
         }
         Ok(())
     }
+}
+
+/// The folders that a log lies in.
+pub(crate) fn log_folders(config: &StoreConfig) -> BTreeSet<&PathBuf> {
+    config.store_path_commit_log.iter().chain(&config.read_only_commit_log_store_paths).collect()
+}
+
+/// Whether one of a log's folders is there.
+///
+/// # Errors
+/// Where one can't be looked at.
+pub(crate) fn has_log(fs: &dyn FileSystem, folders: &BTreeSet<&PathBuf>) -> Result<bool> {
+    let mut exists = false;
+    for folder in folders {
+        exists |= fs.metadata(folder).map_err(Error::io("look at", *folder))?.is_some();
+    }
+    Ok(exists)
+}
+
+/// Refuses to read where there is no store.
+///
+/// # Errors
+/// [`Error::NotFound`], which says what is missing.
+pub(crate) fn check_exists(fs: &dyn FileSystem, config: &StoreConfig, has_log: bool) -> Result<()> {
+    let root = &config.store_path_root_dir;
+    let reason = if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
+        "the folder does not exist".to_owned()
+    } else if has_log {
+        return Ok(());
+    } else if config.store_path_commit_log == [root.join("commitlog")] {
+        "there is no folder commitlog in it".to_owned()
+    } else {
+        let paths: Vec<_> = config.store_path_commit_log.iter().map(|path| path.to_string_lossy()).collect();
+        format!("there is no folder {}, where storePathCommitLog has its log", paths.join(" or "))
+    };
+    Err(Error::NotFound { path: root.clone(), reason })
 }
 
 /// A folder that holds other things and no log is not turned into a store.

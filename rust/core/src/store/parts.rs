@@ -15,7 +15,7 @@ use crate::lock::{self, Writer};
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions};
 use crate::mmap::mapped_file::Access;
 use crate::published::Progress;
-use crate::recovery::layout::Layout;
+use crate::recovery::layout::{Layout, check_exists};
 use crate::recovery::{self, Recovered, StoreState};
 
 /// The parts of a store before it is known what they hold.
@@ -81,17 +81,9 @@ pub(super) fn load_to_read(
     is_live: bool,
 ) -> Result<Parts> {
     let layout = Layout::read_part(&**fs, config, topics)?;
-    check_exists(&**fs, config, &layout)?;
+    check_exists(&**fs, config, layout.exists)?;
     let access = if config.pread { Access::Read } else { Access::MapRead };
     load(config, fs, clock, &layout, access, is_live)
-}
-
-fn check_exists(fs: &dyn FileSystem, config: &StoreConfig, layout: &Layout) -> Result<()> {
-    let root = &config.store_path_root_dir;
-    if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
-        return Err(Error::NotFound { path: root.clone(), reason: "the folder does not exist".into() });
-    }
-    if layout.exists { Ok(()) } else { Err(config.no_commit_log()) }
 }
 
 pub(super) fn recovered<'a>(

@@ -102,6 +102,15 @@ impl Following {
         events.into_iter().find(Event::is_failure).map(|event| event.to_string())
     }
 
+    /// Waits until the slave has ended its connection; gives why.
+    fn ended(&self) -> String {
+        loop {
+            if let Some(reason) = self.pass() {
+                return reason;
+            }
+        }
+    }
+
     /// What the slave has reported since this was last asked.
     fn reports(&mut self) -> Vec<u64> {
         let (mut found, mut buffer) = (std::mem::take(&mut self.partial), [0; 1 << 12]);
@@ -165,11 +174,8 @@ fn the_head_of_a_large_record_is_compared_too() {
     let (from, end) = (following.asked, following.own_end);
     following.own_log[last as usize + STORE_TIMESTAMP_AT + 7] ^= 1;
     following.send_own(from, end);
-    let mut ended = None;
-    while ended.is_none() {
-        ended = following.pass();
-    }
-    assert!(ended.as_ref().unwrap().contains("it is another log"), "{ended:?}");
+    let ended = following.ended();
+    assert!(ended.contains("it is another log"), "{ended}");
 }
 
 /// Behind a roll a kill can leave nothing of the next file's first record.
@@ -183,11 +189,8 @@ fn a_log_that_ends_with_a_file_is_compared_there() {
     assert_eq!((from, end), (1, LOG_FILE_SIZE));
     following.own_log[200] ^= 1;
     following.send_own(from, end);
-    let mut ended = None;
-    while ended.is_none() {
-        ended = following.pass();
-    }
-    assert!(ended.as_ref().unwrap().contains("it is another log"), "{ended:?}");
+    let ended = following.ended();
+    assert!(ended.contains("it is another log"), "{ended}");
 }
 
 #[test]
@@ -203,11 +206,8 @@ fn another_size_of_files_ends_the_connection() {
     let next = end + rest;
     assert!(!next.is_multiple_of(LOG_FILE_SIZE));
     following.send(next, &record_bytes(&fields("t", 0, b"hidden", ""), 8, next));
-    let mut ended = None;
-    while ended.is_none() {
-        ended = following.pass();
-    }
-    assert!(ended.as_ref().unwrap().contains("mappedFileSizeCommitLog"), "{ended:?}");
+    let ended = following.ended();
+    assert!(ended.contains("mappedFileSizeCommitLog"), "{ended}");
     assert_eq!(following.slave.max_phy_offset(), next);
     // Nor does it go on behind the blank when it has connected again.
     following.reconnect();
@@ -215,11 +215,8 @@ fn another_size_of_files_ends_the_connection() {
     let again = following.slave.log().get_bytes(following.asked, next).unwrap().unwrap();
     following.send(following.asked, &again);
     following.send(next, &record_bytes(&fields("t", 0, b"hidden", ""), 8, next));
-    let mut ended = None;
-    while ended.is_none() {
-        ended = following.pass();
-    }
-    assert!(ended.as_ref().unwrap().contains("mappedFileSizeCommitLog"), "{ended:?}");
+    let ended = following.ended();
+    assert!(ended.contains("mappedFileSizeCommitLog"), "{ended}");
 }
 
 #[test]
@@ -227,17 +224,14 @@ fn a_slave_that_is_ahead_of_its_master_ends_the_connection() {
     let mut following = follow();
     let (from, end) = (following.asked, following.own_end);
     let masters_end = from + 100;
-    let mut ended = None;
     // Where more follows the heartbeat there was more when it was sent.
     following.send_own(from, from);
     following.send_own(from, masters_end);
     following.send_own(masters_end, masters_end);
     following.send_own(masters_end, masters_end);
-    while ended.is_none() {
-        ended = following.pass();
-    }
+    let ended = following.ended();
     let expected = format!("the slave's log ends at {end}, behind the master's end {masters_end}");
-    assert!(ended.as_ref().unwrap().contains(&expected), "{ended:?}");
+    assert!(ended.contains(&expected), "{ended}");
     assert_eq!(following.reports().len(), 0);
 }
 
