@@ -128,7 +128,7 @@ impl ConsumeQueue {
         if start < end && is_before(start)? == Some(false) {
             return Ok(start);
         }
-        let mut low = first_not_before(start, end, is_before)?;
+        let mut low = self.first_not_before(start, end, is_before)?;
         // Blank units before the first that has a message belong to no message.
         while low < end && self.unit(low)?.is_some_and(|unit| unit.is_blank()) {
             low += 1;
@@ -180,6 +180,35 @@ impl ConsumeQueue {
         self.correct_min_offset(min_phy_offset)
     }
 
+    /// The first index in a range that is not before what is looked for, else the range's end. An index of
+    /// which `is_before` can't tell says nothing: the next one of which it can decides.
+    pub(super) fn first_not_before(
+        &self,
+        min: u64,
+        max: u64,
+        mut is_before: impl FnMut(u64) -> Result<Option<bool>>,
+    ) -> Result<u64> {
+        let (mut low, mut high) = (min, max);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let mut probe = middle;
+            let mut found = is_before(probe)?;
+            while found.is_none() {
+                probe = self.next_there(probe + 1);
+                if probe >= high {
+                    break;
+                }
+                found = is_before(probe)?;
+            }
+            if found == Some(true) {
+                low = probe + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
     /// As 4.9.3 finds it: in the first file alone, blank units counting as messages at offset 0.
     fn first_unit_at_compat(&self, min_phy_offset: u64) -> Result<Option<u64>> {
         let (start, in_file) = {
@@ -207,31 +236,6 @@ fn nearest(times: &mut StoreTimes<'_>, min: u64, max: u64, timestamp: i64) -> Re
         Some(behind) if timestamp - before > behind - timestamp => Ok(right),
         _ => times.first_at(min, right, before),
     }
-}
-
-/// The first index in a range that is not before what is looked for, else the range's end. An index of
-/// which `is_before` can't tell says nothing: the next one of which it can decides.
-pub(super) fn first_not_before(
-    min: u64,
-    max: u64,
-    mut is_before: impl FnMut(u64) -> Result<Option<bool>>,
-) -> Result<u64> {
-    let (mut low, mut high) = (min, max);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let mut probe = middle;
-        let mut found = None;
-        while probe < high && found.is_none() {
-            found = is_before(probe)?;
-            probe += 1;
-        }
-        if found == Some(true) {
-            low = probe;
-        } else {
-            high = middle;
-        }
-    }
-    Ok(low)
 }
 
 fn unit_time(log: &CommitLog, unit: &CqUnit) -> Result<i64> {

@@ -290,12 +290,22 @@ impl ConsumeQueue {
     }
 
     /// Where units go on behind an index that has none: with the first whose message is still in the log, or
-    /// with the next file where this one is missing. 4.9.3 goes on with the next file in either case, and so
-    /// passes over messages where files go while it reads.
+    /// with the next file that is there where this one is missing. 4.9.3 goes on with the next file in either case, and
+    /// so passes over messages where files go while it reads.
     #[must_use]
     pub fn next_behind_missing(&self, index: u64) -> u64 {
         let min = self.min_offset_in_queue();
-        if index < min { min } else { self.roll_next_file(index) }
+        if index < min { min } else { self.next_there(self.roll_next_file(index)) }
+    }
+
+    /// The first index from another one on that lies in a file or in memory: any number of files can be missing, by
+    /// the name of the next one.
+    fn next_there(&self, index: u64) -> u64 {
+        index.checked_mul(UNIT).map_or(index, |offset| self.state.lock().units.next_there(offset) / UNIT)
+    }
+
+    fn has_all_files(&self) -> bool {
+        self.state.lock().units.has_all_files()
     }
 
     /// The tag's hash of a unit, whether it is in the unit or in the extension. `None` where the

@@ -30,14 +30,7 @@ impl ConsumeQueue {
         let written_end = self.written_end(start, file_end)?;
         // Zeros can hide what is written behind them.
         let goes_on = self.raw_units(written_end, FIRST_CHUNK)?.iter().any(CqUnit::is_written);
-        let mut end = written_end;
-        while end > start {
-            let Some(last) = self.unit(end - 1)? else { break };
-            if last.is_blank() || (self.has_ext_of(&last)? && agrees(&last, end - 1)?) {
-                break;
-            }
-            end -= 1;
-        }
+        let end = self.behind_last(start, written_end, agrees)?;
         let has_orphaned_ext = end == start && self.has_ext();
         self.set_end(end)?;
         Ok(end < written_end || goes_on || has_orphaned_ext || self.has_half_made())
@@ -147,15 +140,9 @@ impl ConsumeQueue {
                 index += 1;
             }
         }
-        while index > start {
-            let Some(last) = self.unit(index - 1)? else { break };
-            if last.is_blank() || (self.has_ext_of(&last)? && agrees(&last, index - 1)?) {
-                break;
-            }
-            index -= 1;
-            garbage = true;
-        }
-        self.set_end(index)?;
+        let end = self.behind_last(start, index, agrees)?;
+        garbage |= end < index;
+        self.set_end(end)?;
         Ok((garbage && self.reached() < dispatched_to).then_some(self.reached()))
     }
 
@@ -177,9 +164,28 @@ impl ConsumeQueue {
             if self.unit(index)?.and_then(|unit| unit.place()).is_some_and(is_known) {
                 return Ok(index);
             }
-            index = index.saturating_sub(units_in_file);
+            index = self.end_before(index).saturating_sub(1) / units_in_file * units_in_file;
         }
         Ok(start)
+    }
+
+    /// Behind the last unit of a range that is blank or agrees with the log, else the range's begin. Files that are
+    /// missing are passed over, however many their neighbours' names say there were.
+    fn behind_last(
+        &self,
+        start: u64,
+        end: u64,
+        agrees: impl Fn(&CqUnit, u64) -> Result<bool>,
+    ) -> Result<u64> {
+        let mut end = self.end_before(end);
+        while end > start {
+            let Some(last) = self.unit(end - 1)? else { break };
+            if last.is_blank() || (self.has_ext_of(&last)? && agrees(&last, end - 1)?) {
+                break;
+            }
+            end = self.end_before(end - 1);
+        }
+        Ok(end.max(start))
     }
 
     /// Cuts off units of records at or behind the log's end, in memory, and at the end those that cannot be read, whose
@@ -270,7 +276,7 @@ impl ConsumeQueue {
         while index > start && physic < 0 {
             // What a missing file had is as much as the names of the others say.
             index = self.end_before(index).saturating_sub(1);
-            physic = self.unit(index)?.filter(|unit| !unit.is_blank()).map_or(-1, |unit| unit.end());
+            physic = self.unit(index)?.filter(|unit| unit.place().is_some()).map_or(-1, |unit| unit.end());
         }
         self.max_physic_offset.store(physic, Ordering::Release);
         Ok(())

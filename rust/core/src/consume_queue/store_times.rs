@@ -9,7 +9,6 @@
 use std::ops::Range;
 
 use super::ConsumeQueue;
-use super::lookup::first_not_before;
 use super::unit_reader::UnitReader;
 use crate::commit_log::read::RecordReader;
 use crate::error::Result;
@@ -32,8 +31,9 @@ struct Samples {
 }
 
 impl TimeSamples {
-    /// The samples, with room for those of the units from `min` up to `max`.
-    fn covering(&self, min: u64, max: u64) -> RwLockReadGuard<'_, Samples> {
+    /// The samples, with room for those of the units from `min` up to `max`. None where not all of these have a file
+    /// (`are_there`): a file's name can say that there are more than any memory holds.
+    fn covering(&self, min: u64, max: u64, are_there: impl FnOnce() -> bool) -> RwLockReadGuard<'_, Samples> {
         let (first, end) = (min / SAMPLE_EVERY, max.div_ceil(SAMPLE_EVERY));
         let samples = self.0.read();
         let known_end = samples.first + num::offset(samples.times.len());
@@ -44,6 +44,10 @@ impl TimeSamples {
         }
         drop(samples);
         let mut samples = self.0.write();
+        if !are_there() {
+            *samples = Samples::default();
+            return RwLockWriteGuard::downgrade(samples);
+        }
         if first < samples.first || first > samples.first + num::offset(samples.times.len()) {
             *samples = Samples { first, times: Vec::new() };
         }
@@ -163,7 +167,7 @@ impl<'a> StoreTimes<'a> {
     /// A part of a range that the samples say holds what is looked for, its end included.
     fn narrow(&mut self, min: u64, max: u64, timestamp: i64) -> Result<(u64, u64)> {
         let queue = self.queue;
-        let samples = queue.time_samples.covering(min, max);
+        let samples = queue.time_samples.covering(min, max, || queue.has_all_files());
         let (mut low, mut high) = (min, max);
         let (mut first, mut end) = (min.div_ceil(SAMPLE_EVERY), max.div_ceil(SAMPLE_EVERY));
         while first < end {
@@ -186,6 +190,7 @@ impl<'a> StoreTimes<'a> {
 
     fn search(&mut self, min: u64, max: u64, timestamp: i64) -> Result<u64> {
         self.looked_at_last = u64::MAX;
-        first_not_before(min, max, |index| self.is_before(index, timestamp))
+        let queue = self.queue;
+        queue.first_not_before(min, max, |index| self.is_before(index, timestamp))
     }
 }

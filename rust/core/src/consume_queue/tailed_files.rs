@@ -143,6 +143,28 @@ impl TailedFiles {
         last.map_or(self.start(), |last| offset.min(last.end_offset()))
     }
 
+    /// The first offset from another one on that lies in a file or in memory; the end where there is none.
+    pub(crate) fn next_there(&self, offset: u64) -> u64 {
+        if offset >= self.in_files {
+            return offset;
+        }
+        let files = self.files.files();
+        let ended = files.partition_point(|file| file.end_offset() <= offset);
+        files.get(ended).map_or(self.in_files, |file| offset.max(file.file_from_offset()))
+    }
+
+    /// Whether no file is missing between others.
+    pub(crate) fn has_all_files(&self) -> bool {
+        let span = |first: &MappedFile, last: &MappedFile| last.end_offset() - first.file_from_offset();
+        let files = self.files.files();
+        match (files.first(), files.last()) {
+            (Some(first), Some(last)) => {
+                span(first, last) <= num::offset(files.len()).saturating_mul(self.file_size())
+            }
+            _ => true,
+        }
+    }
+
     /// Writes the tail into the files. Gives whether there was one.
     pub(crate) fn spill(&mut self) -> Result<bool> {
         if !self.has_unspilled() {

@@ -6,6 +6,7 @@ use std::path::Path;
 use mqstore_core::format::cq_unit::CqUnit;
 
 use mqstore_core::config::StoreConfig;
+use mqstore_core::consume_queue::Boundary;
 
 use crate::stores::{bodies, config, crash, fill, numbers, open, open_with, patch, put, read};
 
@@ -209,5 +210,32 @@ fn many_queues_open_as_few_do() {
             store.close().unwrap();
         }
         assert_eq!(crate::stores::tree(&root.path().join("consumequeue")), whole);
+    }
+}
+
+/// The name of a file says how many units stand before it, and nothing else has to: what is made of them is bounded by
+/// the files that are there.
+#[test]
+fn a_file_of_a_far_off_name_is_passed_over() {
+    let far = (1 << 62) / 200 * 200;
+    let garbage = vec![1; 200];
+    let blanks = CqUnit::PRE_BLANK.to_bytes().repeat(10);
+    for (units, clean_end) in [(garbage, 25), (blanks, far / 20 + 10)] {
+        for (clean, end) in [(true, clean_end), (false, 25)] {
+            let root = tempfile::tempdir().unwrap();
+            closed(root.path(), 25);
+            if !clean {
+                ended_unclean(root.path());
+            }
+            std::fs::write(queue_file(root.path(), far), &units).unwrap();
+            let store = read(root.path());
+            let queue = store.find_consume_queue("t", 0).unwrap();
+            assert_eq!(queue.max_offset_in_queue(), end, "clean: {clean}");
+            assert_eq!(numbers(&store), (0..25).collect::<Vec<_>>());
+            let last = queue.unit(24).unwrap().unwrap().physical_offset.cast_unsigned();
+            assert_eq!([0, last, last + 1].map(|place| queue.first_unit_at(place).unwrap()), [0, 24, 25]);
+            let by_time = |time| store.get_offset_in_queue_by_time("t", 0, time, Boundary::Lower).unwrap();
+            assert_eq!([0, i64::MAX].map(by_time), [0, 25]);
+        }
     }
 }
