@@ -1133,6 +1133,9 @@ class LogView:
     def min_offset(self) -> int:
         """The offset of the log's first byte."""
     @property
+    def named_begin(self) -> int:
+        """Where the log's first file begins by its name, also where nothing is in it."""
+    @property
     def end(self) -> int:
         """Where the log ends."""
     @property

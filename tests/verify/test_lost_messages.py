@@ -32,3 +32,22 @@ def test_a_head_is_believed_where_the_repaired_store_has_its_queue(
     done = repair(store, None if in_place else tmp_path / "whole", **SMALL_FILES)
     assert done.lost == (LostMessage(topic="t", queue_id=0, queue_offset=3),)
     assert done.message_count == 5
+
+
+def test_what_empty_files_had_at_the_log_s_begin_did_not_expire(tmp_path: Path) -> None:
+    """One queue goes on behind them, of another nothing is left but where it goes on."""
+    store, sizes = tmp_path / "store", SMALL_FILES
+    with mqstore.open(store, "rw", **sizes) as opened:
+        first = [opened.put("first", b"x" * 600, queue_id=0) for _ in range(3)]
+        both = [opened.put("both", b"x" * 600) for _ in range(300)]
+    files = sorted((store / "commitlog").iterdir())
+    for file in files[:2]:
+        file.write_bytes(b"")
+    begin = int(files[2].name)
+    gone = [result for result in (*first, *both) if (result.wrote_offset or 0) < begin]
+    done = repair(store, tmp_path / "whole", **sizes)
+    assert [lost.topic for lost in done.lost] == ["both"] * (len(gone) - 3) + ["first"] * 3
+    assert done.message_count == len(first) + len(both) - len(gone)
+    with mqstore.open(done.path, "rw", **sizes) as opened:
+        assert opened.report().is_whole
+        assert opened.put("first", b"next", queue_id=0).logics_offset == 3

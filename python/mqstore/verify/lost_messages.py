@@ -49,7 +49,11 @@ def _fits(view: _native.LogView, offset: int, size: int) -> bool:
 
 
 def told(view: _native.LogView, is_gone: Callable[[int], bool]) -> frozenset[Told]:
-    """The messages that the damaged store's queues, or their own heads, have where nothing is by :func:`gone`."""
+    """The messages that the damaged store's queues, or their own heads, have where nothing is by :func:`gone`.
+
+    So have those that stood in the log's first files where these are there and empty: files that expire are removed.
+    """
+    emptied = range(view.named_begin, view.min_offset)
     by_unit = (
         Told(topic, queue_id, number, offset)
         for topic, queue_id, begin, end in view.queue_files()
@@ -57,7 +61,7 @@ def told(view: _native.LogView, is_gone: Callable[[int], bool]) -> frozenset[Tol
         for number, (offset, size, _) in enumerate(
             view.units(topic, queue_id, first, min(_UNITS_AT_ONCE, end - first)), first
         )
-        if 0 < size < BLANK_SIZE and is_gone(offset) and _fits(view, offset, size)
+        if 0 < size < BLANK_SIZE and (is_gone(offset) or offset in emptied) and _fits(view, offset, size)
     )
     queues = {(topic, queue_id) for topic, queue_id, _, _ in view.queue_files()}
     by_head = (Told(*message, message[:2] not in queues) for message in view.lost_by_head())

@@ -47,6 +47,7 @@ pub struct LogView {
     clock: Arc<dyn Clock>,
     log: CommitLog,
     access: Access,
+    named_begin: u64,
     end: u64,
     /// How far a live writer had brought queues and index; `None` where there is none.
     live_dispatched: Option<u64>,
@@ -104,6 +105,7 @@ impl LogView {
             budget: None,
         };
         let files = FileQueue::new(Arc::clone(&fs), options, &listing);
+        let named_begin = listing.min_offset().unwrap_or(0);
         let log = CommitLog::new(Arc::clone(&config), Arc::clone(&clock), files)?;
         // A list that is not whole is told by who opens the store.
         config.removed_queues.load(&*fs, &config.own_dir(), log.files())?;
@@ -114,6 +116,7 @@ impl LogView {
             clock,
             log,
             access,
+            named_begin,
             end: 0,
             live_dispatched: None,
             opening_count,
@@ -251,6 +254,13 @@ impl LogView {
     #[must_use]
     pub fn min_offset(&self) -> u64 {
         self.files().min_offset().map_or(self.end, |first| first.min(self.end))
+    }
+
+    /// Where the log's first file begins by its name, also where nothing is in it: what is missing up to the first byte did not
+    /// expire.
+    #[must_use]
+    pub fn named_begin(&self) -> u64 {
+        self.named_begin.min(self.min_offset())
     }
 
     /// Whether an error is that of a file of the log that was removed since it was listed, as retention does. Such files

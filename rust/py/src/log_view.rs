@@ -67,6 +67,11 @@ impl LogView {
     }
 
     #[getter]
+    fn named_begin(&self) -> u64 {
+        self.core.named_begin()
+    }
+
+    #[getter]
     fn end(&self) -> u64 {
         self.core.end()
     }
