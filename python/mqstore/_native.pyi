@@ -1170,7 +1170,7 @@ class LogView:
     def further_queue(self) -> tuple[str, int] | None:
         """Topic and number of a queue of messages that name it, and that these options would not make anew."""
     def lost_by_head(self) -> list[tuple[str, int, int, int]]:
-        """Topic, queue, offset and place in the log of the messages in the holes whose bodies alone are damaged."""
+        """Topic, queue, offset and place of the messages in holes and behind the end whose bodies alone are damaged."""
     def copy_repaired(self, folder: StrPath) -> list[tuple[int, int, str | None]]:
         """Copies the log into a folder, its holes filled with records that no queue has; gives the holes."""
     def save_holes(self, folder: StrPath) -> None:

@@ -13,7 +13,7 @@ from mqstore.verify import repair
 from tests.command import mqstore_command
 from tests.compat.streams import SMALL_FILES
 from tests.store_files import forget_derived
-from tests.verify.damage import BODY_AT, LOG_FILE_SIZE, interrupted, overwrite
+from tests.verify.damage import BODY_AT, LOG_FILE_SIZE, interrupted, lose, overwrite
 
 
 def filled(path: Path, count: int) -> list[int]:
@@ -24,10 +24,12 @@ def filled(path: Path, count: int) -> list[int]:
 
 
 def damage_last(path: Path, *, with_queues: bool) -> tuple[int, int]:
-    """Damages the body of the last of some messages; gives where that stands, and where it ended."""
+    """Damages the body of the last of some messages, or its head where no queue tells of it; gives its place."""
     *_, last, end = filled(path, 20)
-    overwrite(path, last + BODY_AT, b"\1")
-    if not with_queues:
+    if with_queues:
+        overwrite(path, last + BODY_AT, b"\1")
+    else:
+        lose(path, last)
         forget_derived(path, clean=True)
     return last, end
 
@@ -35,7 +37,7 @@ def damage_last(path: Path, *, with_queues: bool) -> tuple[int, int]:
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("with_queues", [False, True])
 def test_what_is_cut_is_told(tmp_path: Path, *, in_place: bool, with_queues: bool) -> None:
-    """Where no queue tells of it nothing else does."""
+    """Where neither a queue nor its head tells of it nothing else does."""
     path = tmp_path / "store"
     last, end = damage_last(path, with_queues=with_queues)
     to = ["--in-place"] if in_place else ["--out", str(tmp_path / "whole")]

@@ -51,3 +51,16 @@ def test_what_empty_files_had_at_the_log_s_begin_did_not_expire(tmp_path: Path) 
     with mqstore.open(done.path, "rw", **sizes) as opened:
         assert opened.report().is_whole
         assert opened.put("first", b"next", queue_id=0).logics_offset == 3
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_the_last_message_is_told_by_its_head_though_no_queue_has_it(tmp_path: Path, *, in_place: bool) -> None:
+    store = tmp_path / "store"
+    with mqstore.open(store, "rw", **SMALL_FILES) as opened:
+        offsets = [opened.put("t", b"x" * 600, queue_id=0).wrote_offset or 0 for _ in range(5)]
+    overwrite(store, offsets[-1] + BODY_AT, b"\1")
+    forget_derived(store, clean=True)
+    done = repair(store, None if in_place else tmp_path / "whole", **SMALL_FILES)
+    assert [begin for begin, _ in done.cut] == [offsets[-1]]
+    assert done.lost == (LostMessage(topic="t", queue_id=0, queue_offset=4),)
+    assert done.message_count == 4

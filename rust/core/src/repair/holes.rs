@@ -91,15 +91,17 @@ pub fn look(view: &LogView) -> Result<Look> {
     Ok(Look { holes: found, further: further.found() })
 }
 
-/// Topic, queue, queue offset and place of the records in holes of which the body alone is damaged, by what their heads
-/// say.
+/// Topic, queue, queue offset and place of the records in holes and behind the log's end of which the body alone is
+/// damaged, by what their heads say.
 ///
 /// # Errors
 /// Where a file can't be read.
 pub fn lost_by_head(view: &LogView, holes: &[Hole]) -> Result<Vec<(String, i32, i64, u64)>> {
     let mut lost = Vec::new();
-    for hole in holes.iter().filter(|hole| matches!(hole.fault, Some(RecordFault::BodyCrc { .. }))) {
-        scan::scan(view.files(), hole.from, hole.to, Check::Structure, |offset, record, _| {
+    let damaged = holes.iter().filter(|hole| matches!(hole.fault, Some(RecordFault::BodyCrc { .. })));
+    let parts = damaged.map(|hole| (hole.from, hole.to)).chain(iter::once((view.end(), u64::MAX)));
+    for (from, to) in parts {
+        scan::scan(view.files(), from, to, Check::Structure, |offset, record, _| {
             let queue = view.config().removed_queues.queue_of(offset, record);
             if let Some(topic) = queue.and_then(|queue| std::str::from_utf8(queue.topic).ok()) {
                 lost.push((topic.to_owned(), record.queue_id, record.queue_offset, offset));
