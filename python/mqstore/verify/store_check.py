@@ -21,8 +21,6 @@ _MOST_RANGES = 1024
 _UNITS_PER_TASK = 1 << 20
 _HOUR_MS = 3_600_000
 _TOTALS = ("by_topic", "by_hour", "by_host", "by_size")
-_BETWEEN_OFFSETS = frozenset({"offset_gap", "offset_repeated"})
-"""Kinds of findings that are of a queue, and of no file of the log: where that is divided does not matter."""
 
 Task: TypeAlias = tuple[str, int, list[Any]]
 """A kind, which store, and what of it."""
@@ -121,14 +119,8 @@ class StoreCheck:
         self._counts.update(dict(counts))
         names = [each.name for each in dataclasses.fields(Finding)][1:]
         for row in first:
-            finding = Finding(store=self.options.store_path_root_dir, **dict(zip(names, row, strict=True)))
-            if finding.kind in _BETWEEN_OFFSETS:
-                path = self._queue_folder(str(finding.topic), finding.queue_id)
-                finding = dataclasses.replace(finding, path=path)
-            self._findings.append(finding)
-
-    def _queue_folder(self, topic: str, queue_id: int | None) -> str:
-        return os.path.join(self.options.store_path_root_dir, "consumequeue", topic, str(queue_id))
+            known = dict(zip(names, row, strict=True))
+            self._findings.append(Finding(store=self.options.store_path_root_dir, **known))
 
     def _put_together(self) -> None:
         """Takes in the ranges that follow on those before them; of each queue its last place is kept, and no more."""
@@ -178,7 +170,7 @@ class StoreCheck:
             return
         kind = "offset_gap" if first > last else "offset_repeated"
         detail = f"{first - last - 1} offsets before it are in no record" if first > last else f"expected {last + 1}"
-        path = self._queue_folder(topic, queue_id)
+        path = os.path.join(self.options.store_path_root_dir, "consumequeue", topic, str(queue_id))
         self._tell(kind, path, detail, topic=topic, queue_id=queue_id, queue_offset=first, phy_offset=phy_offset)
 
     def _tell(self, kind: str, path: str, detail: str, **place: Any) -> None:

@@ -293,11 +293,16 @@ impl Checker<'_> {
             wrong.push((FindingKind::UnitMissing, fault));
         }
         for (kind, detail) in wrong {
-            let path = self.path(phy_offset);
+            let topic = decode(queue.topic).into_owned();
+            // What lies between two offsets is the queue's, and of no file of the log: where that is divided does not matter.
+            let path = match kind {
+                FindingKind::UnitMissing => self.path(phy_offset),
+                _ => self.queue_folder(&topic, queue.queue_id),
+            };
             self.done.findings.add(kind, || Finding {
                 kind,
                 path,
-                topic: Some(decode(queue.topic).into_owned()),
+                topic: Some(topic),
                 queue_id: Some(queue.queue_id),
                 queue_offset: Some(index),
                 phy_offset: Some(phy_offset),
@@ -305,6 +310,11 @@ impl Checker<'_> {
             });
         }
         Ok(())
+    }
+
+    fn queue_folder(&self, topic: &str, queue_id: i32) -> String {
+        let folder = self.view.config().store_path_consume_queue().join(topic).join(queue_id.to_string());
+        folder.to_string_lossy().into_owned()
     }
 
     /// What stands in the queue in place of a unit; `None` where it is the unit.

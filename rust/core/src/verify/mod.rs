@@ -119,7 +119,7 @@ impl FindingKind {
 pub struct Finding {
     /// What.
     pub kind: FindingKind,
-    /// The file.
+    /// The file, or the folder of a queue.
     pub path: String,
     /// The queue's topic.
     pub topic: Option<String>,
