@@ -1057,6 +1057,9 @@ class Store:
             StoreClosedError: it is.
         """
 
+def check_exists(options: EngineOptions) -> None:
+    """Refuses a folder without a store with StoreNotFoundError."""
+
 def locked_by(lock_file: StrPath, own_dir: StrPath) -> str | None:
     """Who has a store open for writing: ``None`` for nobody."""
 

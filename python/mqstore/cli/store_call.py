@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 import mqstore
+from mqstore import _native
 from mqstore.cli.shown import one_line
-from mqstore.errors import MQStoreError, StoreNotFoundError
+from mqstore.errors import MQStoreError
 from mqstore.option_error import bad_option
 from mqstore.options import StoreOptions, parse_conf, snake_case, unknown_option
 from mqstore.store.byte_ranges import is_remote, resolved
@@ -118,17 +119,7 @@ class StoreCall:
             return
         root = resolved(self.directory)
         options = _log_options(root, self.options)
-        paths = options.commit_log_paths()
-        if any(Path(path).is_dir() for path in (*paths, *options.read_only_commit_log_paths())):
-            return
-        problem = "there is no folder commitlog in it"
-        if not Path(root).exists():
-            problem = "the folder does not exist"
-        elif paths != [os.path.join(root, "commitlog")]:
-            problem = f"there is no folder {' or '.join(paths)}, where storePathCommitLog has its log"
-        error = StoreNotFoundError(f"no store at {root}: {problem}")
-        error.path = root
-        raise error
+        _native.check_exists(options.engine(compat=False, truncate_on_damage=False, pread=False))
 
 
 def _options_of_conf(path: str) -> dict[str, str | bool]:

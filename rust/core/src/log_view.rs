@@ -24,7 +24,7 @@ use crate::lock::{self, StoreLock, Writer};
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::mapped_file::Access;
 use crate::published::{Openings, Progress};
-use crate::recovery::layout::{Layout, check_exists, has_log, log_folders};
+use crate::recovery::layout::{Layout, check_exists, log_folders};
 use crate::recovery::{Recovered, StoreState, log_end};
 use crate::sync::{AtomicBool, Mutex, Ordering};
 
@@ -91,11 +91,10 @@ impl LogView {
     ) -> Result<Self> {
         config.validate()?;
         let config = Arc::new(StoreConfig { removed_queues: Arc::default(), ..config });
-        let folders = log_folders(&config);
-        check_exists(&*fs, &config, has_log(&*fs, &folders)?)?;
+        check_exists(&*fs, &config)?;
         let take_lock = || StoreLock::take_all(&*fs, &config);
         let lock = Mutex::new(is_locked.then(take_lock).transpose()?.map(Arc::new));
-        let listing = Listing::read(&*fs, folders)?;
+        let listing = Listing::read(&*fs, log_folders(&config))?;
         let access = if config.pread { Access::Read } else { Access::MapRead };
         let options = FileQueueOptions {
             paths: config.store_path_commit_log.clone(),

@@ -9,6 +9,7 @@ use mqstore_core::clock::{Clock, SystemClock};
 use mqstore_core::config::StoreConfig;
 use mqstore_core::format::host::Host;
 use mqstore_core::fs::OsFileSystem;
+use mqstore_core::recovery::layout;
 use mqstore_core::store::{Mode, Part, Store as CoreStore};
 use mqstore_core::unique_key::UniqueKeys;
 use mqstore_core::{config_file, lock};
@@ -49,6 +50,13 @@ pub struct Store {
 pub(crate) struct Round {
     pub(crate) write_queue_nums: i32,
     pub(crate) next: AtomicI32,
+}
+
+/// Refuses a folder without a store.
+#[pyfunction]
+pub fn check_exists(py: Python<'_>, options: EngineOptions) -> PyResult<()> {
+    let config = StoreConfig::from(options);
+    detached(py, || layout::check_exists(&OsFileSystem, &config))
 }
 
 /// Who has a store open for writing: `None` for nobody.

@@ -92,7 +92,7 @@ pub(crate) fn log_folders(config: &StoreConfig) -> BTreeSet<&PathBuf> {
 ///
 /// # Errors
 /// Where one can't be looked at.
-pub(crate) fn has_log(fs: &dyn FileSystem, folders: &BTreeSet<&PathBuf>) -> Result<bool> {
+fn has_log(fs: &dyn FileSystem, folders: &BTreeSet<&PathBuf>) -> Result<bool> {
     let mut exists = false;
     for folder in folders {
         exists |= fs.metadata(folder).map_err(Error::io("look at", *folder))?.is_some();
@@ -100,15 +100,15 @@ pub(crate) fn has_log(fs: &dyn FileSystem, folders: &BTreeSet<&PathBuf>) -> Resu
     Ok(exists)
 }
 
-/// Refuses to read where there is no store.
+/// Refuses a folder without a store: there is nothing to read, and who writes would make one there.
 ///
 /// # Errors
 /// [`Error::NotFound`], which says what is missing.
-pub(crate) fn check_exists(fs: &dyn FileSystem, config: &StoreConfig, has_log: bool) -> Result<()> {
+pub fn check_exists(fs: &dyn FileSystem, config: &StoreConfig) -> Result<()> {
     let root = &config.store_path_root_dir;
     let reason = if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
         "the folder does not exist".to_owned()
-    } else if has_log {
+    } else if has_log(fs, &log_folders(config))? {
         return Ok(());
     } else if config.store_path_commit_log == [root.join("commitlog")] {
         "there is no folder commitlog in it".to_owned()

@@ -80,8 +80,8 @@ pub(super) fn load_to_read(
     topics: Option<&[String]>,
     is_live: bool,
 ) -> Result<Parts> {
+    check_exists(&**fs, config)?;
     let layout = Layout::read_part(&**fs, config, topics)?;
-    check_exists(&**fs, config, layout.exists)?;
     let access = if config.pread { Access::Read } else { Access::MapRead };
     load(config, fs, clock, &layout, access, is_live)
 }
