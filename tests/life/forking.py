@@ -3,8 +3,10 @@
 ``python -m tests.life.forking SCENARIO FOLDER``
 """
 
+import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
 import warnings
@@ -18,6 +20,7 @@ import mqstore
 from mqstore import _native
 from mqstore.options import StoreOptions
 from tests.store.conftest import SMALL
+from tests.waiting import wait_until
 
 _CHILD_TIMEOUT_S = 60
 OPTIONS: dict[str, Any] = SMALL | {"flushDiskType": "SYNC_FLUSH"}
@@ -141,6 +144,41 @@ def is_free_beside_a_living_child(folder: Path) -> bool:
     return is_free
 
 
+def a_slave_sees_the_end_of_a_master_that_was_killed(folder: Path) -> None:
+    """A child of it lives on, and had its sockets."""
+    (reading, writing), (told, tells) = os.pipe(), os.pipe()
+
+    def killed() -> None:
+        store = mqstore.open(folder, "rw", **OPTIONS, replication=True, ha_listen_port=0)
+        os.write(tells, (store.replication.listen_address or "").encode() + b"\n")
+        wait_until(lambda: bool(store.replication.slaves))
+
+        def child() -> None:
+            os.close(writing)
+            os.write(tells, b".")
+            os.read(reading, 1)
+            os._exit(0)
+
+        in_child(child)
+        signal.pause()
+
+    pid = in_child(killed)
+    with os.fdopen(told, "rb", buffering=0) as lines:
+        host, _, port = lines.readline().decode().strip().rpartition(":")
+        with socket.create_connection((host, int(port)), _CHILD_TIMEOUT_S) as slave:
+            slave.sendall(bytes(8))
+            assert lines.read(1) == b"."
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            with contextlib.suppress(ConnectionResetError):
+                while slave.recv(4096):
+                    pass
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((host, int(port)), _CHILD_TIMEOUT_S).close()
+    for end in (reading, writing, tells):
+        os.close(end)
+
+
 def a_child_of_a_process_that_was_killed_holds_nothing(folder: Path) -> None:
     """Its parent was opening a store in another thread, had one open, and repaired one."""
     mqstore.open(folder / "repaired", "rw", **OPTIONS).close()
@@ -217,6 +255,7 @@ if __name__ == "__main__":
     scenarios = (
         children_touch_nothing,
         a_living_child_holds_nothing,
+        a_slave_sees_the_end_of_a_master_that_was_killed,
         a_child_of_a_process_that_was_killed_holds_nothing,
         forks_beside_busy_threads,
     )

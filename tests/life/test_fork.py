@@ -15,6 +15,7 @@ from tests.store.conftest import open_rw
     [
         "children_touch_nothing",
         "a_living_child_holds_nothing",
+        "a_slave_sees_the_end_of_a_master_that_was_killed",
         "a_child_of_a_process_that_was_killed_holds_nothing",
         "forks_beside_busy_threads",
     ],

@@ -25,6 +25,7 @@ pub mod lock_files;
 pub mod log_view;
 pub mod mmap;
 pub mod num;
+pub mod own_sockets;
 pub mod poison;
 pub mod published;
 pub mod ranges;

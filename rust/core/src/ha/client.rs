@@ -1,7 +1,7 @@
 //! A slave: asks its master for the log and appends what it gets. Source: `HAService.HAClient`.
 
 use std::io::{self, ErrorKind, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use crate::bell::Bell;
 use crate::commit_log::CommitLog;
 use crate::error::{Error, Result};
 use crate::num;
+use crate::own_sockets::OwnSocket;
 use crate::sync::Mutex;
 
 /// How long making a connection may take, as in 4.9.3.
@@ -65,7 +66,7 @@ struct Following {
 /// A connection to the master.
 #[derive(Debug)]
 struct Link {
-    stream: TcpStream,
+    stream: OwnSocket<TcpStream>,
     address: String,
     /// What was read and is no whole frame yet.
     buffer: Vec<u8>,
@@ -169,9 +170,7 @@ impl Client {
         self.wake();
         let mut following = self.following.lock();
         following.ended = true;
-        if let Some(link) = following.link.take() {
-            link.end();
-        }
+        drop(following.link.take());
         self.status.lock().is_connected = false;
     }
 }
@@ -204,7 +203,7 @@ impl Following {
 
     fn lose(&mut self, reason: Ended, events: &mut Vec<Event>) {
         if let Some(link) = self.link.take() {
-            self.pause(link.end(), reason, events);
+            self.pause(link.address, reason, events);
         }
     }
 
@@ -224,7 +223,7 @@ impl Link {
     ) -> Result<Self, Ended> {
         let mut outcome = Err(io::Error::new(ErrorKind::NotFound, "the name has no address"));
         for found in address.to_socket_addrs()? {
-            outcome = TcpStream::connect_timeout(&found, CONNECT_TIMEOUT);
+            outcome = OwnSocket::open(|| TcpStream::connect_timeout(&found, CONNECT_TIMEOUT));
             if outcome.is_ok() {
                 break;
             }
@@ -248,12 +247,6 @@ impl Link {
         })
     }
 
-    /// Ends it, also where a process that was forked meanwhile has its socket too. Gives the address.
-    fn end(self) -> String {
-        let _it_has_ended = self.stream.shutdown(Shutdown::Both);
-        self.address
-    }
-
     fn interest(&self) -> PollFlags {
         let (_, sent) = self.report;
         if sent < REPORT_SIZE { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN }
@@ -267,7 +260,7 @@ impl Link {
         self.send_report(log, options)?;
         while Instant::now() < end {
             let free = self.buffer.get_mut(self.filled..).unwrap_or_default();
-            let Some(count) = read_some(&mut self.stream, free)? else { break };
+            let Some(count) = read_some(&self.stream, free)? else { break };
             self.filled += count;
             self.last_read = Instant::now();
             has_appended |= self.take_frames(log)?;
@@ -337,7 +330,7 @@ impl Link {
                 self.last_report = Instant::now();
                 continue;
             }
-            match self.stream.write(bytes.get(sent..).unwrap_or_default()) {
+            match (&*self.stream).write(bytes.get(sent..).unwrap_or_default()) {
                 Ok(0) => return Err(Ended::ByPeer),
                 Ok(count) => self.report.1 += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),

@@ -1,7 +1,7 @@
 //! A master's connection to one slave: reads its reports, sends it the log. Source: `HAConnection`.
 
 use std::io::{self, IoSlice};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 
@@ -16,6 +16,7 @@ use super::{Ended, check_silence, read_some};
 use crate::commit_log::CommitLog;
 use crate::mmap::slice::Slice;
 use crate::num;
+use crate::own_sockets::OwnSocket;
 
 /// Bytes that one connection sends before the others have their turn.
 const TURN_BYTES: u64 = 1 << 20;
@@ -41,7 +42,7 @@ pub struct ConnectionStatus {
 #[derive(Debug)]
 pub(super) struct Connection {
     number: u64,
-    stream: TcpStream,
+    stream: OwnSocket<TcpStream>,
     address: SocketAddr,
     /// The begin of a report whose rest is under way.
     partial: Vec<u8>,
@@ -76,7 +77,7 @@ pub(super) enum Turn {
 }
 
 impl Connection {
-    pub(super) fn new(number: u64, stream: TcpStream, address: SocketAddr) -> Result<Self, Ended> {
+    pub(super) fn new(number: u64, stream: OwnSocket<TcpStream>, address: SocketAddr) -> Result<Self, Ended> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         Ok(Self {
@@ -95,16 +96,11 @@ impl Connection {
         })
     }
 
-    /// Ends it, also where a process that was forked meanwhile has its socket too.
-    pub(super) fn end(self) {
-        let _it_has_ended = self.stream.shutdown(Shutdown::Both);
-    }
-
     pub(super) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    pub(super) const fn stream(&self) -> &TcpStream {
+    pub(super) fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
@@ -131,7 +127,7 @@ impl Connection {
     pub(super) fn read_reports(&mut self, log: &CommitLog, options: &MasterOptions) -> Result<(), Ended> {
         let mut buffer = [0; READ_SIZE];
         for _ in 0..TURN_READS {
-            let Some(count) = read_some(&mut self.stream, &mut buffer)? else { break };
+            let Some(count) = read_some(&self.stream, &mut buffer)? else { break };
             self.last_read = Instant::now();
             self.take_bytes(buffer.get(..count).unwrap_or_default(), log)?;
         }

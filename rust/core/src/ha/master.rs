@@ -2,11 +2,10 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use nix::poll::PollFlags;
-use nix::sys::socket::{Shutdown, shutdown};
 
 use super::connection::{Connection, ConnectionStatus, Turn};
 use super::group_transfer::{Awaited, GroupTransfer, Transferred};
@@ -14,6 +13,7 @@ use super::{Ended, Event, MIN_HEARTBEAT_INTERVAL};
 use crate::bell::Bell;
 use crate::commit_log::CommitLog;
 use crate::error::{Error, Result};
+use crate::own_sockets::OwnSocket;
 use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
 
 /// How often the log is looked at for what was put, while no put waits for a slave: 4.9.3 gathers
@@ -64,7 +64,7 @@ pub struct Master {
 
 #[derive(Debug)]
 struct Serving {
-    listener: Option<TcpListener>,
+    listener: Option<OwnSocket<TcpListener>>,
     accept_from: Instant,
     connections: Vec<Connection>,
     /// How many were taken.
@@ -84,7 +84,7 @@ impl Master {
         let failed = || Error::socket("listen on", format!("{host}:{port}"));
         let listen = || {
             let wanted: Vec<SocketAddr> = (host.as_str(), *port).to_socket_addrs()?.collect();
-            let listener = TcpListener::bind(wanted.as_slice())?;
+            let listener = OwnSocket::open(|| TcpListener::bind(wanted.as_slice()))?;
             listener.set_nonblocking(true)?;
             let address = listener.local_addr()?;
             Ok((listener, address))
@@ -206,7 +206,6 @@ impl Master {
                 }
                 Err(reason) => {
                     events.push(Event::SlaveEnded { address: connection.address(), reason });
-                    connection.end();
                 }
             }
         }
@@ -268,11 +267,8 @@ impl Master {
         self.group.end();
         self.wake();
         let mut serving = self.serving.lock();
-        if let Some(listener) = serving.listener.take() {
-            // A process that was forked meanwhile has it too: closing it here would not end it.
-            let _it_is_closed = shutdown(listener.as_raw_fd(), Shutdown::Both);
-        }
-        serving.connections.drain(..).for_each(Connection::end);
+        drop(serving.listener.take());
+        serving.connections.clear();
         self.publish(&serving);
     }
 }
@@ -284,7 +280,7 @@ impl Serving {
         }
         for _ in 0..MAX_ACCEPTED {
             let Some(listener) = &self.listener else { return };
-            let (stream, address) = match listener.accept() {
+            let (stream, address) = match OwnSocket::open_with(|| listener.accept()) {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,

@@ -62,7 +62,7 @@ pub enum Ended {
 }
 
 /// Reads what has come: how many bytes, or `None` where nothing has.
-fn read_some(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<Option<usize>, Ended> {
+fn read_some(mut stream: &TcpStream, buffer: &mut [u8]) -> Result<Option<usize>, Ended> {
     loop {
         match stream.read(buffer) {
             Ok(0) => return Err(Ended::ByPeer),
