@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import shutil
 import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,36 @@ def test_damaged_records(tmp_path: Path, options: dict[str, Any]) -> None:
     # A body that is not asked for is not read, and not missed.
     table, _ = read_directly(path, "commit_log_offset", **options)
     assert table.num_rows == 599
+
+
+@pytest.mark.parametrize("options", [{}, {"subscribe": "t"}, {"keys": "k"}], ids=["log", "queues", "keys"])
+def test_a_body_that_does_not_inflate_is_a_bad_record(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL) as store:
+        for number in range(40):
+            bad = number in {0, 7, 8, 39}
+            body = b"no stream of zlib" if bad else zlib.compress(b"%d" % number)
+            store.put("t", body, sys_flag=1, queue_id=0, keys="k")
+        known = list(store.select())
+    bad = {(message.commit_log_offset, message.commit_log_offset + message.store_size) for message in known[7:9]}
+    bad |= {(message.commit_log_offset, message.commit_log_offset + message.store_size) for message in known[::39]}
+    left = sorted(b"%d" % number for number in range(40) if number not in {0, 7, 8, 39})
+    # One row a batch, so that some batches have none.
+    for rows in (1, 8192):
+        given = {"maxRecordsPerBatch": rows, **options}
+        table, _ = read_directly(path, "commit_log_offset", "body", "bad_range", **given)
+        found = [row["bad_range"] for row in table.to_pylist() if row["bad_range"]]
+        assert {(row["begin"], row["end"]) for row in found} == bad
+        assert len(found) == 4
+        assert all("expected a body compressed with zlib" in row["reason"] for row in found)
+        assert sorted(row["body"] for row in table.to_pylist() if row["bad_range"] is None) == left
+        table, _ = read_directly(path, "body", mode="DROPMALFORMED", **given)
+        assert sorted(table["body"].to_pylist()) == left
+        with pytest.raises(RecordError, match="expected a body compressed with zlib"):
+            read_directly(path, "body", mode="FAILFAST", **given)
+        # As it is stored a body is what it is.
+        table, _ = read_directly(path, "raw_body", mode="FAILFAST", **given)
+        assert table.num_rows == 40
 
 
 def test_a_forged_record_in_a_damaged_body_is_none(tmp_path: Path) -> None:

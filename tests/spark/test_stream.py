@@ -73,6 +73,18 @@ def test_batches_follow_a_live_writer(tmp_path: Path) -> None:
         assert reader.reportLatestOffset() == {path: store.get_max_phy_offset()}
 
 
+def test_a_body_that_does_not_inflate_ends_no_stream(tmp_path: Path) -> None:
+    path = str(tmp_path / "store")
+    with mqstore.open(path, "rw", **SMALL) as store:
+        for number in range(9):
+            store.put("t", b"no stream of zlib" if number == 4 else b"x", sys_flag=int(number == 4), queue_id=0)
+        known = [message.commit_log_offset for message in store.select()]
+    reader = stream_reader(path, startingOffsets="earliest")
+    begin, end = reader.initialOffset(), reader.reportLatestOffset()
+    assert offsets_between(reader, begin, end) == known[:4] + known[5:]
+    assert offsets_between(reader, begin, end) == known[:4] + known[5:], "the same again"
+
+
 def test_limits(tmp_path: Path) -> None:
     path = str(tmp_path / "store")
     known = [row["commit_log_offset"] for row in fill(tmp_path / "store", 300)]

@@ -259,6 +259,25 @@ def test_inflated_bodies_end_a_batch(open_store: Opener, body: str, key: str | N
     assert offsets == [message.commit_log_offset for message in store.select("t", key=key)]
 
 
+@pytest.mark.parametrize("body", ["binary", "view"])
+def test_a_body_that_does_not_inflate_is_left_out_and_told(open_store: Opener, body: str) -> None:
+    store = open_store()
+    for number in range(3):
+        store.put("t", b"no stream of zlib" if number == 1 else b"whole", sys_flag=int(number == 1), queue_id=0)
+    bad = list(store.select())[1]
+    for selection in (store.select(), store.select("t"), store.select("t", limit=2)):
+        assert selection.to_arrow(["body"], body=body).read_all()["body"].to_pylist() == [b"whole"] * 2
+    (gap,) = store.report().gaps
+    assert (gap.begin_offset, gap.end_offset) == (bad.commit_log_offset, bad.commit_log_offset + bad.store_size)
+    assert "expected a body that inflates" in str(store.report())
+    # The record is whole: who goes through the messages has it, and so has who asks for what is stored.
+    assert store.select("t").to_arrow(["raw_body"]).read_all().num_rows == len(list(store.select("t"))) == 3
+    with pytest.raises(mqstore.errors.RecordError, match="compressed with zlib"):
+        _ = bad.body
+    with pytest.raises(mqstore.errors.RecordError, match=f"the body at {bad.commit_log_offset}"):
+        pa.table(store.get_message("t", 0, 0, 10))
+
+
 def test_to_who_reads_bytes_a_message_is_its_body_as_it_is_stored(open_store: Opener) -> None:
     store = open_store()
     stored = zlib.compress(b"x" * 100)

@@ -18,7 +18,7 @@ class Stray:
 
 @dataclass(frozen=True)
 class Gap:
-    """A part of the log that holds no record, with records behind it."""
+    """A part of the log that gave no message: it holds no record that checks out, or a body that does not inflate."""
 
     begin_offset: int
     end_offset: int

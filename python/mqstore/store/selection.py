@@ -275,6 +275,9 @@ class Selection:
     ) -> "pa.RecordBatchReader":
         """The messages as a stream of Arrow record batches, read as it is read; needs pyarrow.
 
+        With the column ``body`` a message is left out whose body does not inflate, as one is that is damaged:
+        :meth:`MessageStore.report` tells both.
+
         Args:
             columns: Names of columns, in their order; all but ``raw_body`` by default.
             body: ``"binary"`` copies bodies, ``"view"`` gives views into the store's files.

@@ -13,7 +13,6 @@ use super::columns::ColumnBuilder;
 use super::memory::Memory;
 use super::schema::BodyType;
 use super::texts::{Ends, check_size};
-use crate::format::body::{inflate, is_compressed};
 use crate::mmap::slice::Slice;
 
 /// Bodies up to this size are copied into the view itself.
@@ -33,7 +32,7 @@ pub(super) fn body_builder(
     match body {
         BodyType::Binary => {
             let (bytes, ends) = (memory.take(room.bytes), Ends::with_room(room.rows));
-            Box::new(Copies { bytes, ends, memory: memory.clone(), inflated, inflated_size: 0 })
+            Box::new(Copies { bytes, ends, memory: memory.clone(), inflated })
         }
         BodyType::BinaryView => {
             let bodies = Vec::with_capacity(room.rows);
@@ -42,14 +41,9 @@ pub(super) fn body_builder(
     }
 }
 
-fn inflate_where(row: &Row<'_>, inflated: bool) -> Result<Option<Vec<u8>>, ArrowError> {
-    if !inflated || !is_compressed(row.record.sys_flag) {
-        return Ok(None);
-    }
-    let body = inflate(row.record.body, row.record.sys_flag);
-    body.map(Some).map_err(|fault| {
-        ArrowError::ExternalError(format!("the body at {}: {fault}", row.record.physical_offset).into())
-    })
+/// What a client compressed, where a column has it as it was before.
+fn inflated_of<'r>(row: &'r Row<'_>, inflated: bool) -> Option<&'r Vec<u8>> {
+    row.inflated.as_ref().filter(|_| inflated)
 }
 
 struct Copies {
@@ -57,7 +51,6 @@ struct Copies {
     ends: Ends,
     memory: Memory,
     inflated: bool,
-    inflated_size: usize,
 }
 
 impl ColumnBuilder for Copies {
@@ -65,22 +58,17 @@ impl ColumnBuilder for Copies {
         rows.iter().take(ROWS_AHEAD).for_each(prefetch_body);
         for (at, row) in rows.iter().enumerate() {
             rows.get(at + ROWS_AHEAD).into_iter().for_each(prefetch_body);
-            match inflate_where(row, self.inflated)? {
+            match inflated_of(row, self.inflated) {
                 Some(body) => {
-                    self.inflated_size += body.len();
                     // Some messages can be a thousand times what they take in the log.
                     check_size(self.bytes.len() + body.len())?;
-                    self.bytes.extend_from_slice(&body);
+                    self.bytes.extend_from_slice(body);
                 }
                 None => self.bytes.extend_from_slice(row.record.body),
             }
             self.ends.push(self.bytes.len());
         }
         check_size(self.bytes.len())
-    }
-
-    fn inflated_size(&self) -> usize {
-        self.inflated_size
     }
 
     fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
@@ -133,11 +121,11 @@ impl ColumnBuilder for Views {
     fn append(&mut self, rows: &Rows<'_>) -> Result<(), ArrowError> {
         for row in rows.iter() {
             let len = row.record.body.len();
-            let body = match inflate_where(row, self.inflated)? {
+            let body = match inflated_of(row, self.inflated) {
                 Some(body) => {
                     self.inflated_size += body.len();
                     check_size(self.inflated_size)?;
-                    Body::Copied(body)
+                    Body::Copied(body.clone())
                 }
                 None if len <= INLINE_VIEW_SIZE => Body::Copied(row.record.body.to_vec()),
                 None => {
@@ -148,10 +136,6 @@ impl ColumnBuilder for Views {
             self.bodies.push(body);
         }
         Ok(())
-    }
-
-    fn inflated_size(&self) -> usize {
-        self.inflated_size
     }
 
     fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {

@@ -12,15 +12,19 @@ use arrow_schema::{ArrowError, Schema};
 use super::columns::{ColumnBuilder, column_builder};
 use super::memory::Memory;
 use super::schema::{Column, Columns};
+use crate::format::body::{inflate, is_compressed};
 use crate::format::message::Record;
 use crate::format::properties::{self, DispatchProperties};
 use crate::mmap::slice::Slice;
 use crate::num;
+use crate::selection::Uninflated;
 use crate::store::query::decode_record;
 use crate::store::{GotMessage, GotMessages};
 
 /// How many messages are decoded before the columns are built.
 pub(super) const ROWS_AT_ONCE: usize = 128;
+/// So much of inflated bodies is kept for the columns at the most, or as much as one message has.
+const INFLATED_AT_ONCE: usize = 8 << 20;
 
 /// How much room a batch is begun with; it grows where it is too little.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,6 +45,8 @@ pub(super) struct Row<'a> {
     /// What the record lies in, and where.
     pub(super) window: &'a Slice,
     pub(super) at: usize,
+    /// Its body, where it is wanted and a client compressed it.
+    pub(super) inflated: Option<Vec<u8>>,
 }
 
 /// Name and value of a property.
@@ -52,6 +58,9 @@ pub(super) struct Rows<'a> {
     /// The properties of all of them.
     pairs: Vec<Pair<'a>>,
     with_properties: bool,
+    with_bodies: bool,
+    /// Bytes of bodies that were inflated.
+    inflated_size: usize,
 }
 
 impl<'a> Deref for Rows<'a> {
@@ -63,15 +72,21 @@ impl<'a> Deref for Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn with_room(rows: usize, with_properties: bool) -> Self {
-        Self { rows: Vec::with_capacity(rows), pairs: Vec::new(), with_properties }
+    fn with_room(rows: usize, with_properties: bool, with_bodies: bool) -> Self {
+        let rows = Vec::with_capacity(rows);
+        Self { rows, pairs: Vec::new(), with_properties, with_bodies, inflated_size: 0 }
     }
 
     /// Adds a message; none for bytes that are none, which only 4.9.3 gives out. Its properties are taken
-    /// apart here, once for all columns.
-    fn push(&mut self, message: GotMessage<'a>) {
+    /// apart here, once for all columns, and its body inflates before any column has the message.
+    ///
+    /// # Errors
+    /// Its body does not inflate.
+    fn push(&mut self, message: GotMessage<'a>) -> Result<(), Uninflated> {
         let (window, at) = message.window();
-        let Some(record) = decode_record(message.bytes()) else { return };
+        let Some(record) = decode_record(message.bytes()) else { return Ok(()) };
+        let inflated = if self.with_bodies { inflated(&record)? } else { None };
+        self.inflated_size += inflated.as_ref().map_or(0, Vec::len);
         let first = self.pairs.len();
         let mut found = DispatchProperties::default();
         if self.with_properties {
@@ -81,10 +96,17 @@ impl<'a> Rows<'a> {
             }
         }
         let pairs = first..self.pairs.len();
-        self.rows.push(Row { record, properties: found, pairs, window, at });
+        self.rows.push(Row { record, properties: found, pairs, window, at, inflated });
+        Ok(())
+    }
+
+    /// Whether the columns are to take them before more come.
+    const fn are_many(&self) -> bool {
+        self.rows.len() >= ROWS_AT_ONCE || self.inflated_size >= INFLATED_AT_ONCE
     }
 
     fn clear(&mut self) {
+        self.inflated_size = 0;
         self.rows.clear();
         self.pairs.clear();
     }
@@ -95,12 +117,26 @@ impl<'a> Rows<'a> {
     }
 }
 
+/// A record's body, where a client compressed it.
+fn inflated(record: &Record<'_>) -> Result<Option<Vec<u8>>, Uninflated> {
+    if !is_compressed(record.sys_flag) {
+        return Ok(None);
+    }
+    inflate(record.body, record.sys_flag).map(Some).map_err(|fault| {
+        let from = num::from_java_long(record.physical_offset).unwrap_or(0);
+        Uninflated { from, to: record.next_offset(from), flag: record.sys_flag, fault }
+    })
+}
+
 /// A record batch under way.
 pub(super) struct BatchBuilder {
     schema: Arc<Schema>,
     columns: Vec<Box<dyn ColumnBuilder>>,
     with_properties: bool,
+    with_bodies: bool,
     row_count: usize,
+    inflated_size: usize,
+    uninflated: Vec<Uninflated>,
 }
 
 impl BatchBuilder {
@@ -108,28 +144,44 @@ impl BatchBuilder {
         let builder = |column: &Column| column_builder(*column, columns, room, memory);
         let builders = columns.columns.iter().map(builder).collect();
         let with_properties = columns.columns.iter().any(|column| column.is_of_properties());
-        Self { schema, columns: builders, with_properties, row_count: 0 }
+        let with_bodies = columns.columns.contains(&Column::Body);
+        let (row_count, inflated_size, uninflated) = (0, 0, Vec::new());
+        Self { schema, columns: builders, with_properties, with_bodies, row_count, inflated_size, uninflated }
     }
 
-    /// Adds messages.
+    /// Adds messages, but for those whose bodies do not inflate.
     ///
     /// # Errors
-    /// Where a compressed body can't be inflated, or a column becomes larger than Arrow's offsets reach.
+    /// Where a column becomes larger than Arrow's offsets reach.
     pub(super) fn append(&mut self, messages: &GotMessages) -> Result<(), ArrowError> {
-        let mut messages = messages.iter().peekable();
-        let mut rows = Rows::with_room(ROWS_AT_ONCE, self.with_properties);
-        while messages.peek().is_some() {
-            messages.by_ref().take(ROWS_AT_ONCE).for_each(|message| rows.push(message));
-            self.columns.iter_mut().try_for_each(|column| column.append(&rows))?;
-            self.row_count += rows.len();
-            rows.clear();
+        let room = messages.len().min(ROWS_AT_ONCE);
+        let mut rows = Rows::with_room(room, self.with_properties, self.with_bodies);
+        for message in messages.iter() {
+            if let Err(bad) = rows.push(message) {
+                self.uninflated.push(bad);
+            } else if rows.are_many() {
+                self.take(&mut rows)?;
+            }
         }
+        self.take(&mut rows)
+    }
+
+    fn take(&mut self, rows: &mut Rows<'_>) -> Result<(), ArrowError> {
+        self.columns.iter_mut().try_for_each(|column| column.append(rows))?;
+        self.row_count += rows.len();
+        self.inflated_size += rows.inflated_size;
+        rows.clear();
         Ok(())
     }
 
     /// Bytes of bodies that were inflated: what the messages take in the log says little of those.
-    pub(super) fn inflated_size(&self) -> usize {
-        self.columns.iter().map(|column| column.inflated_size()).sum()
+    pub(super) const fn inflated_size(&self) -> usize {
+        self.inflated_size
+    }
+
+    /// The messages that were left out since the last call.
+    pub(super) fn uninflated(&mut self) -> Vec<Uninflated> {
+        std::mem::take(&mut self.uninflated)
     }
 
     /// The batch.
@@ -151,5 +203,9 @@ pub fn record_batch(messages: &GotMessages, columns: &Columns) -> Result<RecordB
     let room = Room { rows: messages.len(), bytes: num::index(messages.size()) };
     let mut builder = BatchBuilder::new(columns, columns.schema(), room, &Memory::default());
     builder.append(messages)?;
+    // Who has the messages in hand can leave it out, or take it as it is stored.
+    if let Some(Uninflated { from, fault, .. }) = builder.uninflated().first() {
+        return Err(ArrowError::ExternalError(format!("the body at {from}: {fault}").into()));
+    }
     builder.finish()
 }

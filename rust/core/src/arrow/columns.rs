@@ -28,11 +28,6 @@ pub(super) trait ColumnBuilder: Send {
     /// Adds what some messages have in it.
     fn append(&mut self, rows: &Rows<'_>) -> Result<(), ArrowError>;
 
-    /// Bytes of the bodies that were inflated for it.
-    fn inflated_size(&self) -> usize {
-        0
-    }
-
     /// The column.
     fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError>;
 }

@@ -91,7 +91,7 @@ impl MessageReader {
                 Ok(Some((batch, taken))) => {
                     left = left.saturating_sub(taken.rows);
                     room = Room::default();
-                    made.push(Ok(batch));
+                    made.extend(Some(Ok(batch)).filter(has_rows));
                 }
                 Err(error) => {
                     made.push(Err(error));
@@ -112,7 +112,7 @@ impl MessageReader {
         match batch(&mut self.cursor, builder, self.options) {
             Ok(Some((batch, room))) => {
                 self.room = room;
-                self.made.push_back(Ok(batch));
+                self.made.extend(Some(Ok(batch)).filter(has_rows));
             }
             Ok(None) => self.is_done = true,
             Err(error) => self.made.push_back(Err(error)),
@@ -135,11 +135,17 @@ fn batch(
             break;
         }
         builder.append(&found)?;
+        builder.uninflated().iter().for_each(|bad| cursor.refuse(bad));
         messages_left -= found.len();
         bytes_left = bytes_left.saturating_sub(found.size());
         taken = Room { rows: taken.rows + found.len(), bytes: taken.bytes + num::index(found.size()) };
     }
     if taken.rows == 0 { Ok(None) } else { Ok(Some((builder.finish()?, taken))) }
+}
+
+/// One has none where no message is left of it: whoever reads may take that for the end.
+fn has_rows(batch: &Result<RecordBatch, ArrowError>) -> bool {
+    batch.as_ref().is_ok_and(|batch| batch.num_rows() > 0)
 }
 
 fn external(error: Error) -> ArrowError {

@@ -75,6 +75,12 @@ pub enum RecordFault {
         /// Of the record as it is.
         found: i32,
     },
+    /// The record is whole, and what a client compressed is no body.
+    #[error("expected a body that inflates as system flag {flag:#x} says, found one that does not")]
+    Compression {
+        /// The system flag.
+        flag: i32,
+    },
     /// The topic cannot be a topic of a store: empty, or not usable as a folder's name.
     #[error("expected a topic that can name a folder, found {len} bytes that cannot")]
     Topic {

@@ -10,6 +10,7 @@ use crate::commit_log::scan::{self, ScanEnd};
 use crate::consume_queue::ConsumeQueue;
 use crate::dispatch::{Gap, holds_waiting};
 use crate::error::Result;
+use crate::format::body::BodyFault;
 use crate::format::cq_unit::CqUnit;
 use crate::format::message::{self, Check, Record, RecordFault};
 use crate::interrupt;
@@ -32,6 +33,19 @@ pub struct Cursor {
     plan: Plan,
     left: u64,
     bad: BadRanges,
+}
+
+/// A message whose body does not inflate.
+#[derive(Debug)]
+pub(crate) struct Uninflated {
+    /// Where it begins.
+    pub(crate) from: u64,
+    /// Where it ends.
+    pub(crate) to: u64,
+    /// Its system flag.
+    pub(crate) flag: i32,
+    /// What is wrong with the body.
+    pub(crate) fault: BodyFault,
 }
 
 /// What the messages are looked for with.
@@ -115,6 +129,15 @@ impl Cursor {
         }
         self.left -= num::offset(chunk.messages.len());
         Ok(chunk.messages)
+    }
+
+    /// A message that it gave is none for who wants its body, which does not inflate: as one that is damaged, it is told and
+    /// does not count.
+    pub(crate) fn refuse(&mut self, bad: &Uninflated) {
+        let Uninflated { from, to, flag, ref fault } = *bad;
+        self.store.found_damaged(Gap { from, to, fault: Some(RecordFault::Compression { flag }) });
+        self.bad.damaged(from, to, fault);
+        self.left = self.left.saturating_add(1);
     }
 }
 

@@ -23,6 +23,7 @@ use crate::format::sys_flag;
 use crate::store::{Store, Subscription};
 
 pub use bad_range::{BadRange, BadRanges};
+pub(crate) use cursor::Uninflated;
 pub use cursor::{Cursor, Part};
 
 /// Offsets of a topic's queues, from the first that is wanted to behind the last.

@@ -87,19 +87,34 @@ fn views_outlive_the_store_and_bodies_of_many_files_are_right() {
 }
 
 #[test]
-fn a_body_that_does_not_inflate_is_an_error_that_names_its_place() {
+fn a_body_that_does_not_inflate_is_left_out_and_told_with_its_place() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());
     let mut bad = message("t", 0, b"not zlib", "");
     bad.sys_flag = 1;
-    try_put(&store, &bad).unwrap();
-    let cursor = || Selection::default().cursor(Arc::clone(&store)).unwrap();
-    let raw = Columns::by_name(["raw_body"], BodyType::Binary).unwrap();
-    let mut reader = MessageReader::new(cursor(), raw, BatchOptions::default());
-    assert_eq!(reader.next().unwrap().unwrap().num_rows(), 1);
-    let inflated = Columns::by_name(["body"], BodyType::Binary).unwrap();
-    let error = MessageReader::new(cursor(), inflated, BatchOptions::default()).next().unwrap().unwrap_err();
-    assert!(error.to_string().contains("the body at 0") && error.to_string().contains("zlib"), "{error}");
+    let appended = try_put(&store, &bad).unwrap();
+    put(&store, "t", 0, b"whole", "");
+    let columns = |name| Columns::by_name([name], BodyType::Binary).unwrap();
+    // A batch of one message has none left of it; one that is left out does not count as one of the first.
+    for (limit, max_messages) in [(None, 1), (None, 10), (Some(1), 10)] {
+        let cursor = || Selection { limit, ..Selection::default() }.cursor(Arc::clone(&store)).unwrap();
+        let options = BatchOptions { max_messages, ..BatchOptions::default() };
+        let raw = MessageReader::new(cursor(), columns("raw_body"), options);
+        let raw: usize = raw.map(|batch| batch.unwrap().num_rows()).sum();
+        assert_eq!(raw, limit.map_or(2, |_| 1));
+        let cursor = cursor();
+        let told = cursor.bad_ranges();
+        let found: Vec<_> =
+            MessageReader::new(cursor, columns("body"), options).map(Result::unwrap).collect();
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            column::<BinaryArray>(&found[0], "body").iter().collect::<Vec<_>>(),
+            [Some(&b"whole"[..])]
+        );
+        let told = told.take();
+        assert_eq!((told.len(), told[0].from, told[0].to), (1, 0, appended.end_offset()));
+        assert!(told[0].reason.contains("zlib") && !told[0].is_gone, "{told:?}");
+    }
 }
 
 #[test]
