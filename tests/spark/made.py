@@ -98,3 +98,13 @@ def read_directly(
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
     assert all(batch.schema == arrow_schema for batch in batches)
     return pa.Table.from_batches(batches, schema=arrow_schema), pieces
+
+
+def damage(path: Path, offset: int) -> None:
+    """Flips a bit of the log."""
+    file_size = SMALL["mappedFileSizeCommitLog"]
+    with (path / "commitlog" / f"{offset // file_size * file_size:020d}").open("r+b") as file:
+        file.seek(offset % file_size)
+        byte = file.read(1)[0]
+        file.seek(-1, 1)
+        file.write(bytes([byte ^ 0x10]))

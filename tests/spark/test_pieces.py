@@ -20,9 +20,9 @@ from mqstore.spark import schema
 from mqstore.spark.columns import has_bodies
 from mqstore.spark.narrowing import Narrowing
 from mqstore.spark.piece import DataLossError, read_piece
-from mqstore.spark.planning import LogRange, _piece_size, plan
+from mqstore.spark.planning import _piece_size, plan
 from mqstore.spark.read_options import ReadOptions
-from tests.spark.made import SMALL, START_MS, fill, read_directly
+from tests.spark.made import SMALL, START_MS, damage, fill, read_directly
 from tests.store_files import HEAD_SIZE, forged, forget_derived
 
 
@@ -133,6 +133,10 @@ def test_what_is_not_asked_for_is_not_read(large: Path) -> None:
         ),
         "filter on the key": (1, {"filters": [EqualTo(("unique_key",), unique_key)]}),
         "filter on the time": (5, {"filters": [GreaterThanOrEqual(("store_timestamp",), moment)]}),
+        "filter on the time in queues": (
+            1,
+            {"filters": [GreaterThanOrEqual(("store_timestamp",), moment), EqualTo(("topic",), "topic-0")]},
+        ),
         "filter on the log": (1, {"filters": [EqualTo(("commit_log_offset",), 0)]}),
     }
     for name, (count, options) in few.items():
@@ -142,16 +146,6 @@ def test_what_is_not_asked_for_is_not_read(large: Path) -> None:
 
 
 # ---- what is damaged or gone -----------------------------------------------------------------------
-
-
-def damage(path: Path, offset: int) -> None:
-    """Flips a bit of the log."""
-    file_size = SMALL["mappedFileSizeCommitLog"]
-    with (path / "commitlog" / f"{offset // file_size * file_size:020d}").open("r+b") as file:
-        file.seek(offset % file_size)
-        byte = file.read(1)[0]
-        file.seek(-1, 1)
-        file.write(bytes([byte ^ 0x10]))
 
 
 @pytest.mark.parametrize("options", [{}, {"subscribe": "topic-0,topic-1,topic-2"}], ids=["log", "queues"])
@@ -192,8 +186,7 @@ def test_a_body_that_does_not_inflate_is_a_bad_record(tmp_path: Path, options: d
     path = tmp_path / "store"
     with mqstore.open(path, "rw", **SMALL) as store:
         for number in range(40):
-            bad = number in {0, 7, 8, 39}
-            body = b"no stream of zlib" if bad else zlib.compress(b"%d" % number)
+            body = b"no stream of zlib" if number in {0, 7, 8, 39} else zlib.compress(b"%d" % number)
             store.put("t", body, sys_flag=1, queue_id=0, keys="k")
         known = list(store.select())
     bad = {(message.commit_log_offset, message.commit_log_offset + message.store_size) for message in known[7:9]}
@@ -435,40 +428,3 @@ def test_a_message_is_given_once_under_the_topic_that_it_was_put_to(tmp_path: Pa
         assert given(subscribe=topic, keys="k2,k5") == expected[:2]
     with mqstore.open(path) as store:
         assert [len(list(store.select(topic))) for topic in of] == [9, 27, 18]
-
-
-@pytest.mark.parametrize("pieces", [1, 4])
-def test_no_row_is_outside_of_the_times_where_a_clock_was_set_back(tmp_path: Path, pieces: int) -> None:
-    # An hour ahead for 40 messages: with compat a store's times go back as 4.9.3's do.
-    now = [START_MS]
-    with mqstore.open(tmp_path / "store", "rw", clock=lambda: now[0], compat=True, **SMALL) as store:
-        for at in range(400):
-            now[0] = START_MS + at * 1000 + (3_600_000 if 100 <= at < 140 else 0)
-            store.put("t", b"x" * 300, queue_id=0)
-        stored = [(message.store_timestamp, message.commit_log_offset) for message in store.select()]
-    assert [time for time, _ in stored] != sorted(time for time, _ in stored)
-    for begin, end in ((0, 50), (130, 300), (145, 160)):
-        begin_ms, end_ms = START_MS + begin * 1000, START_MS + end * 1000
-        wanted = [offset for time, offset in stored if begin_ms <= time < end_ms]
-        times_asked: dict[str, Any] = {
-            "startingTimestamp": begin_ms,
-            "endingTimestamp": end_ms,
-            "minPartitions": pieces,
-        }
-        for asked in (times_asked, times_asked | {"subscribe": "t"}):
-            table, _ = read_directly(tmp_path / "store", "commit_log_offset", **asked)
-            assert table["commit_log_offset"].to_pylist() == wanted
-
-
-def test_times_in_a_part_of_a_log_that_goes_on(tmp_path: Path) -> None:
-    """A stream's batch: its tasks see the units of what comes behind it, and not the messages."""
-    known = fill(tmp_path / "store", 600)
-    log_end = known[300]["commit_log_offset"]
-    begin = str(known[150]["store_timestamp"])
-    options = ReadOptions.of({"path": str(tmp_path / "store"), "subscribe": "topic-1", "startingTimestamp": begin})
-    ranges = {str(tmp_path / "store"): LogRange(known[100]["commit_log_offset"], log_end)}
-    pieces = plan(options, Narrowing(), ranges, has_bodies=False)
-    assert {piece.log_end for piece in pieces} == {log_end}
-    batches = [batch for piece in pieces for batch in read_piece(piece, schema("commit_log_offset"), options)]
-    found = sorted(offset for batch in batches for offset in batch["commit_log_offset"].to_pylist())
-    assert found == [row["commit_log_offset"] for row in known[150:300] if row["topic"] == "topic-1"]

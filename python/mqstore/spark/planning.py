@@ -139,16 +139,8 @@ def _piece_size(options: ReadOptions, total: float, *, has_bodies: bool) -> floa
 
 
 def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRange | None) -> _Share:
-    spec = narrowing.apply(
-        SelectionSpec(
-            own_only=True,
-            keys=_keys(path, options, narrowing),
-            tags=options.tags,
-            sql=options.sql,
-            begin_timestamp=None if options.starting is None else options.starting.timestamp,
-            end_timestamp=None if options.ending.timestamp is None else options.ending.timestamp - 1,
-        )
-    )
+    given = SelectionSpec(own_only=True, keys=_keys(path, options, narrowing), tags=options.tags, sql=options.sql)
+    spec = narrowing.apply(_at_times_of(options, given))
     if of_log is not None:
         begin = max(of_log.begin, spec.from_phy_offset or 0)
         spec = replace(spec, from_phy_offset=begin, to_phy_offset=min(of_log.end, spec.to_phy_offset or of_log.end))
@@ -161,6 +153,16 @@ def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRan
     while share is None:
         share = _share_of_units(path, options, narrowing, spec, of_log)
     return share
+
+
+def _at_times_of(options: ReadOptions, spec: SelectionSpec) -> SelectionSpec:
+    """A selection at the times of options alone: who says these takes it that store times do not go back."""
+    return replace(
+        spec,
+        begin_timestamp=None if options.starting is None else options.starting.timestamp,
+        end_timestamp=None if options.ending.timestamp is None else options.ending.timestamp - 1,
+        times_in_any_order=False,
+    )
 
 
 def _keys(path: str, options: ReadOptions, narrowing: Narrowing) -> list[str] | None:
@@ -194,7 +196,7 @@ def _share_of_units(
 
 def _share_of_log(path: str, options: ReadOptions, spec: SelectionSpec, *, is_stream: bool) -> _Share:
     log = log_of(path, pread=options.pread)
-    begin, end = log._log_range(spec)
+    begin, end = log._log_range(_at_times_of(options, spec))
     if is_stream:
         # What is gone in between is for the piece to tell.
         begin = min(begin, spec.from_phy_offset or 0)
@@ -264,17 +266,13 @@ def _share_of_queues(
             begin = max(begin, store._first_unit_at(topic, queue_id, spec.from_phy_offset))
         if spec.to_phy_offset is not None:
             end = min(end, store._first_unit_at(topic, queue_id, spec.to_phy_offset))
-        if spec.begin_timestamp is not None:
-            begin = max(begin, store.get_offset_in_queue_by_time(topic, queue_id, spec.begin_timestamp, "lower"))
-        if spec.end_timestamp is not None:
-            end = min(end, store.get_offset_in_queue_by_time(topic, queue_id, spec.end_timestamp + 1, "lower"))
         in_files = store.get_max_offset_in_queue(topic, queue_id) - in_memory // _UNIT_SIZE
         if begin < min(end, in_files):
             size = _record_size(store, topic, queue_id, begin, min(end, in_files))
             spans.append(_Span(topic, queue_id, begin, min(end, in_files), size))
         places.extend(_places(store, topic, queue_id, max(begin, in_files), end))
-    # Begin and end of the log are in the spans and places already. Those of time are too, but where a clock was set
-    # back halving leaves in what is outside of them.
+    # Begin and end of the log are in the spans and places already. The options' times are in the queues' bounds too,
+    # but where a clock was set back halving leaves in what is outside of them.
     rest = replace(spec, queues=None, keys=None, from_phy_offset=None, to_phy_offset=None)
     return _Share(path, log_end, rest, store._openings_seen(), spans=tuple(spans), places=tuple(places))
 

@@ -325,6 +325,8 @@ class SelectionSpec:
     sql: str | None = None
     begin_timestamp: int | None = None
     end_timestamp: int | None = None
+    times_in_any_order: bool = False
+    """Whether store times may have gone back: then one says nothing of those of other messages."""
     from_phy_offset: int | None = None
     to_phy_offset: int | None = None
     places: list[int] | None = None

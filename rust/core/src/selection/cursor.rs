@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::heads::MOST_OUTSIDE;
 use super::plan::{Plan, PlanPart, Span};
 use super::{BadRanges, FoundBy, Selection};
 use crate::commit_log::Bodies;
@@ -50,10 +51,10 @@ pub(crate) struct Uninflated {
 
 /// What the messages are looked for with.
 #[derive(Clone, Copy)]
-struct Search<'a> {
-    store: &'a Store,
-    selection: &'a Selection,
-    bodies: Bodies,
+pub(super) struct Search<'a> {
+    pub(super) store: &'a Store,
+    pub(super) selection: &'a Selection,
+    pub(super) bodies: Bodies,
     bad: &'a BadRanges,
 }
 
@@ -213,6 +214,7 @@ impl Search<'_> {
         chunk: &mut Chunk,
     ) -> Result<()> {
         let mut records = self.store.log().records_with(self.bodies);
+        let mut heads = self.looks_at_heads().then(|| self.store.log().records_with(Bodies::Unwanted));
         while !chunk.is_full() {
             let Some(span) = current.as_mut().filter(|span| span.next < span.end) else {
                 *current = spans.next();
@@ -245,6 +247,11 @@ impl Search<'_> {
                 {
                     continue;
                 }
+                if let Some(heads) = &mut heads
+                    && !self.has_to_read(heads, &span.queue, unit, index)?
+                {
+                    continue;
+                }
                 let Some(found) = self.store.record_of(&mut records, &span.queue, unit, index)? else {
                     self.report_unit(&span.queue, unit, index)?;
                     continue;
@@ -271,7 +278,7 @@ impl Search<'_> {
     }
 
     /// Says why a unit's record was not given.
-    fn report_unit(&self, queue: &ConsumeQueue, unit: &CqUnit, index: u64) -> Result<()> {
+    pub(super) fn report_unit(&self, queue: &ConsumeQueue, unit: &CqUnit, index: u64) -> Result<()> {
         let Some((offset, size)) = unit.place() else { return Ok(()) };
         let end = offset + u64::from(size);
         let unit_of = format!("unit {index} of {} {}", queue.topic(), queue.queue_id());
@@ -331,13 +338,18 @@ impl Search<'_> {
         let Search { store, selection, bodies, bad } = *self;
         let files = store.log().files();
         let mut witness = Witness::default();
+        let most_outside = if self.looks_at_heads() { MOST_OUTSIDE } else { usize::MAX };
         while *next < end && !chunk.is_full() {
+            if self.looks_at_heads() {
+                *next = self.first_in_time(*next, end)?;
+            }
             let from = *next;
+            let mut outside = 0;
             let readable = store.log().max_offset();
             let check = store.check_with(bodies, from);
             let reached =
                 scan::scan_windows(files, from, readable, check, bodies, |offset, record, window, at| {
-                    if chunk.is_full() || offset >= end {
+                    if chunk.is_full() || offset >= end || outside == most_outside {
                         return Ok(ControlFlow::Break(()));
                     }
                     if witness.is_misplaced(store, record, offset)? {
@@ -349,11 +361,13 @@ impl Search<'_> {
                         let queue_offset = num::from_java_long(record.queue_offset).unwrap_or(0);
                         chunk.push(window, at, record.total_size as usize, queue_offset);
                     }
+                    outside = if selection.takes_time_of(record) { 0 } else { outside + 1 };
                     *next = record.next_offset(offset);
                     Ok(ControlFlow::Continue(()))
                 })?;
             *next = match reached {
                 ScanEnd::Reached(offset) => return Ok(offset.max(*next)),
+                ScanEnd::Stopped(offset) if outside == most_outside => offset,
                 ScanEnd::Stopped(offset) => return Ok(offset),
                 // What begins at the end or behind it is somebody else's.
                 ScanEnd::Fault { offset, .. } | ScanEnd::Missing(offset) if offset >= end => return Ok(end),

@@ -6,6 +6,7 @@
 
 mod bad_range;
 mod cursor;
+mod heads;
 mod plan;
 
 use std::sync::Arc;
@@ -56,6 +57,9 @@ pub struct Selection {
     pub begin_timestamp: Option<i64>,
     /// Only messages stored at this time or earlier.
     pub end_timestamp: Option<i64>,
+    /// Whether store times may have gone back, so that one says nothing of those of other messages: then each says of itself
+    /// whether it is meant.
+    pub times_in_any_order: bool,
     /// Only messages that stand at this offset of the log or behind it.
     pub from_phy_offset: Option<u64>,
     /// Only messages that stand before this offset of the log.
@@ -135,6 +139,7 @@ impl Selection {
     fn is_by_units(&self) -> bool {
         self.queues.is_some()
             && !self.own_only
+            && !self.is_by_each_time()
             && self.keys.is_none()
             && self.tags.is_none()
             && self.sql.is_none()
@@ -145,8 +150,7 @@ impl Selection {
 
     /// Whether a store's record is selected, wherever it was found.
     fn takes(&self, store: &Store, record: &Record<'_>, offset: u64, found_by: FoundBy<'_>) -> bool {
-        self.begin_timestamp.is_none_or(|begin| record.store_timestamp >= begin)
-            && self.end_timestamp.is_none_or(|end| record.store_timestamp <= end)
+        self.takes_time_of(record)
             && self.from_phy_offset.is_none_or(|from| offset >= from)
             && self.to_phy_offset.is_none_or(|to| offset < to)
             && match found_by {
@@ -156,6 +160,21 @@ impl Selection {
             && self.tags.as_ref().is_none_or(|tags| tags.matches_properties(record.properties))
             && self.keys.as_ref().is_none_or(|keys| has_key(record.properties, keys))
             && self.sql.as_ref().is_none_or(|sql| sql.matches(record.properties))
+    }
+
+    fn takes_time_of(&self, record: &Record<'_>) -> bool {
+        self.begin_timestamp.is_none_or(|begin| record.store_timestamp >= begin)
+            && self.end_timestamp.is_none_or(|end| record.store_timestamp <= end)
+    }
+
+    /// The times that its messages are between, where those of some say where others are.
+    fn sorted_times(&self) -> (Option<i64>, Option<i64>) {
+        if self.times_in_any_order { (None, None) } else { (self.begin_timestamp, self.end_timestamp) }
+    }
+
+    /// Whether each message that is looked at may be out of its time.
+    const fn is_by_each_time(&self) -> bool {
+        self.times_in_any_order && (self.begin_timestamp.is_some() || self.end_timestamp.is_some())
     }
 
     /// Whether of the units that are looked at most are selected, and none for being among the first.
@@ -168,6 +187,7 @@ impl Selection {
             && sql.is_none()
             && places.is_none()
             && limit.is_none()
+            && !self.is_by_each_time()
     }
 
     /// Whether a unit is all that has to be known of a record.
@@ -181,6 +201,7 @@ impl Selection {
             sql,
             begin_timestamp,
             end_timestamp,
+            times_in_any_order: _,
             from_phy_offset,
             to_phy_offset,
             places: _,

@@ -137,14 +137,15 @@ fn by_keys(selection: &Selection, keys: &[String], index: &IndexService, store: 
     topics.sort_unstable();
     topics.dedup();
     let mut offsets = Vec::new();
+    let (begin, end) = selection.sorted_times();
     for topic in &topics {
         for key in keys {
             let query = KeyQuery {
                 topic: topic.as_bytes(),
                 key: key.as_bytes(),
                 max_num: usize::MAX,
-                begin: selection.begin_timestamp.unwrap_or(i64::MIN),
-                end: selection.end_timestamp.unwrap_or(i64::MAX),
+                begin: begin.unwrap_or(i64::MIN),
+                end: end.unwrap_or(i64::MAX),
             };
             let found = index.query(&query, |_| Ok(Some(())))?;
             offsets.extend(found.into_iter().map(|(offset, ())| offset));
@@ -182,15 +183,16 @@ fn spans(selection: &Selection, queues: &[QueueRange], store: &Store) -> Result<
 fn spans_now(selection: &Selection, queues: &[QueueRange], store: &Store) -> Result<Vec<Span>> {
     let mut found = Vec::new();
     let mut planned = HashMap::new();
+    let (first_time, last_time) = selection.sorted_times();
     for range in queues {
         for queue in queues_of(range, store) {
             let mut next = range.from.unwrap_or(0).max(queue.min_offset_in_queue());
             let mut end = range.to.unwrap_or(u64::MAX).min(queue.max_offset_in_queue());
-            if let Some(begin) = selection.begin_timestamp {
+            if let Some(begin) = first_time {
                 let first = queue.offset_by_time(store.log(), begin, Boundary::Lower)?.index;
                 next = next.max(first.saturating_sub(UNSURE_UNITS));
             }
-            if let Some(last) = selection.end_timestamp {
+            if let Some(last) = last_time {
                 let behind = last.saturating_add(1);
                 let behind = queue.offset_by_time(store.log(), behind, Boundary::Lower)?.index;
                 end = end.min(behind.saturating_add(UNSURE_UNITS));
@@ -246,7 +248,8 @@ pub(super) fn log_range(selection: &Selection, store: &Store) -> Result<(u64, u6
     let log = store.log();
     let mut from = store.first_offset().max(selection.from_phy_offset.unwrap_or(0));
     let mut to = log.max_offset().min(selection.to_phy_offset.unwrap_or(u64::MAX));
-    if selection.begin_timestamp.is_none() && selection.end_timestamp.is_none() {
+    let (first_time, last_time) = selection.sorted_times();
+    if first_time.is_none() && last_time.is_none() {
         return Ok((from, to));
     }
     let files = log.files().files();
@@ -259,12 +262,12 @@ pub(super) fn log_range(selection: &Selection, store: &Store) -> Result<(u64, u6
     if !earlier.is_sorted() || !later.is_sorted() {
         return Ok((from, to));
     }
-    if let Some(begin) = selection.begin_timestamp {
+    if let Some(begin) = first_time {
         let first_behind = later.partition_point(|&time| time < begin);
         let start = files.get(first_behind.saturating_sub(1));
         from = from.max(start.map_or(0, |file| file.file_from_offset()));
     }
-    if let Some(end) = selection.end_timestamp {
+    if let Some(end) = last_time {
         let first_behind = earlier.partition_point(|&time| time <= end);
         to = to.min(files.get(first_behind).map_or(u64::MAX, |file| file.file_from_offset()));
     }
