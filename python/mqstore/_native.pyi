@@ -24,9 +24,9 @@ __all__ = [
     "Message",
     "PutMessageResult",
     "QueryMessagesResult",
+    "RowCheck",
     "SqlFilter",
     "Store",
-    "check_messages",
     "encode_messages",
     "encode_records",
     "java_hash_map_order",
@@ -1216,13 +1216,23 @@ class _LogChecked(TypedDict):
     by_host: list[tuple[str, int, int]]
     by_size: list[tuple[int, int, int]]
 
-def check_messages(data: _ArrowStream, *, topic: str | None = None) -> int:
-    """Whether the rows of a table are messages as far as they say themselves; gives how many there are.
+@final
+class RowCheck:
+    """Holds rows that come some at a time against what a message is, before any of them is put.
 
-    Raises:
-        ValueError: as for :meth:`Store.put_arrow`.
-        MessageIllegalError: as there; what a store's options decide is seen when it is put.
+    Args:
+        topic: The topic of rows that have none.
     """
+
+    def __new__(cls, *, topic: str | None = None) -> Self: ...
+    def check(self, data: _ArrowStream) -> int:
+        """Whether the next rows are messages as far as they say themselves; gives how many they are.
+
+        Raises:
+            ValueError: as for :meth:`Store.put_arrow`.
+            MessageIllegalError: as there; what a store's options decide is seen when it is put. Its ``row`` counts
+                from the first of all rows.
+        """
 
 def encode_records(data: _ArrowStream, is_raw: bool) -> bytes:
     """Finished records of messages that are given as Arrow, one after another."""

@@ -141,6 +141,16 @@ def test_a_bad_row_is_told_before_any_is_put(
     assert not [file for file in (tmp_path / "store").rglob("*") if file.is_file()]
 
 
+def test_a_bad_row_is_told_by_its_number_in_the_task(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.createDataFrame([*given(25), ("t", None, "k", {})], SCHEMA).coalesce(1)
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 10)
+    try:
+        with pytest.raises(PySparkException, match="row 25, column body: it is null"):
+            frame.write.format("mqstore").mode("append").save(str(tmp_path / "store"))
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+
+
 def test_a_row_that_the_store_refuses_is_told(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame([*given(3), ("t", b"x" * 5000, "k", {})], SCHEMA).coalesce(1)
     options = store_options(**{"store.maxMessageSize": 2000})

@@ -221,7 +221,7 @@ def test_a_bad_row_is_told_by_number_and_column(tmp_path: Path, name: str) -> No
 
 
 def _checker(default: str | None) -> Any:
-    return lambda data: _native.check_messages(data, topic=default)
+    return lambda data: _native.RowCheck(topic=default).check(data)
 
 
 def test_what_the_store_refuses_is_told_by_number(tmp_path: Path) -> None:

@@ -64,10 +64,11 @@ class _Batch:
 
 def _stage(folder: Path, batches: Iterator["pa.RecordBatch"], options: WriteOptions) -> Staged:
     """Writes a task's rows to a file of its own; a row that is no message is told before any is put."""
+    check = _native.RowCheck(topic=options.topic)
 
     def checked() -> Iterator["pa.RecordBatch"]:
         for batch in batches:
-            _native.check_messages(batch, topic=options.topic)
+            check.check(batch)
             yield batch
 
     context = TaskContext.get()

@@ -59,7 +59,7 @@ mod _native {
     #[pymodule_export]
     use crate::moving::encode_records;
     #[pymodule_export]
-    use crate::put_arrow::check_messages;
+    use crate::put_arrow::RowCheck;
     #[pymodule_export]
     use crate::rebuild::{rebuild_fill, rebuild_fold, rebuild_place};
     #[pymodule_export]

@@ -9,6 +9,7 @@ use mqstore_core::format::java_hash_map::JavaHashMap;
 use mqstore_core::format::properties::DELIVER_AT;
 use mqstore_core::num;
 use mqstore_core::status::PutMessageStatus;
+use parking_lot::Mutex;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 
@@ -179,34 +180,60 @@ fn row_error(py: Python<'_>, fault: &RowFault) -> PyErr {
     }
 }
 
-/// Whether the rows of Arrow's tables are messages as far as they say themselves; gives how many there are.
-#[pyfunction]
-#[pyo3(signature = (data, *, topic=None))]
-pub fn check_messages(py: Python<'_>, data: ArrowStream, topic: Option<&str>) -> PyResult<u64> {
-    let nowhere = Host { ip: std::net::Ipv4Addr::UNSPECIFIED.into(), port: 0 };
-    let shared = Shared {
-        topic: topic.map(str::as_bytes),
-        queue_id: None,
-        properties: &JavaHashMap::default(),
-        flag: 0,
-        born_timestamp: 0,
-        born_host: nowhere,
-        store_host: nowhere,
-        wait_store_msg_ok: true,
-        unique_keys: None,
-        now_ms: 0,
-    };
-    let mut count = 0;
-    let mut stream = data.0;
-    while let Some(batch) = py.detach(|| stream.next()) {
-        let batch = batch.map_err(|error| errors::arrow_error(&error))?;
-        let checked = py.detach(|| {
-            let rows = MessageRows::of(&batch, count)?;
-            rows.check(&shared)?;
-            Ok(rows.count())
-        });
-        count += num::offset(checked.map_err(|fault| errors::batch_error(py, &fault))?);
-        py.check_signals()?;
+/// What holds rows against what a message is, before any of them is put.
+#[pyclass(frozen, module = "mqstore._native")]
+pub struct RowCheck {
+    topic: Option<String>,
+    /// The rows so far.
+    count: Mutex<u64>,
+}
+
+#[pymethods]
+impl RowCheck {
+    /// Holds rows that come some at a time against what a message is, before any of them is put.
+    ///
+    /// Args:
+    ///     topic: The topic of rows that have none.
+    #[new]
+    #[pyo3(signature = (*, topic=None))]
+    const fn new(topic: Option<String>) -> Self {
+        Self { topic, count: Mutex::new(0) }
     }
-    Ok(count)
+
+    /// Whether the next rows are messages as far as they say themselves; gives how many they are.
+    ///
+    /// Raises:
+    ///     ValueError: as for :meth:`Store.put_arrow`.
+    ///     MessageIllegalError: as there; what a store's options decide is seen when it is put. Its ``row`` counts
+    ///         from the first of all rows.
+    fn check(&self, py: Python<'_>, data: ArrowStream) -> PyResult<u64> {
+        let nowhere = Host { ip: std::net::Ipv4Addr::UNSPECIFIED.into(), port: 0 };
+        let shared = Shared {
+            topic: self.topic.as_deref().map(str::as_bytes),
+            queue_id: None,
+            properties: &JavaHashMap::default(),
+            flag: 0,
+            born_timestamp: 0,
+            born_host: nowhere,
+            store_host: nowhere,
+            wait_store_msg_ok: true,
+            unique_keys: None,
+            now_ms: 0,
+        };
+        let mut count = 0;
+        let mut stream = data.0;
+        while let Some(batch) = py.detach(|| stream.next()) {
+            let batch = batch.map_err(|error| errors::arrow_error(&error))?;
+            let checked = py.detach(|| {
+                let mut known = self.count.lock();
+                let rows = MessageRows::of(&batch, *known)?;
+                rows.check(&shared)?;
+                *known += num::offset(rows.count());
+                Ok(rows.count())
+            });
+            count += num::offset(checked.map_err(|fault| errors::batch_error(py, &fault))?);
+            py.check_signals()?;
+        }
+        Ok(count)
+    }
 }
