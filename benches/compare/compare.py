@@ -152,7 +152,8 @@ def _take_memory_in_hand() -> None:
     The host of a virtual machine hands memory out page by page when it is touched first, which can cost more than all
     that a put does, and takes back what is free for some seconds: it would be whose who has bad luck.
     """
-    free_kib = next(int(line.split()[1]) for line in Path("/proc/meminfo").open() if line.startswith("MemFree:"))
+    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    free_kib = next(int(line.split()[1]) for line in lines if line.startswith("MemFree:"))
     mmap.mmap(-1, min(free_kib * 1024 // 10 * 9, _MOST_IN_HAND), flags=_TOUCHED).close()
 
 
