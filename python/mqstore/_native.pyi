@@ -27,6 +27,7 @@ __all__ = [
     "RowCheck",
     "SqlFilter",
     "Store",
+    "check_exists",
     "encode_messages",
     "encode_records",
     "java_hash_map_order",
