@@ -1219,20 +1219,26 @@ class _LogChecked(TypedDict):
 
 @final
 class RowCheck:
-    """Holds rows that come some at a time against what a message is, before any of them is put.
+    """Holds rows that come some at a time against what a store takes, before any of them is put.
 
     Args:
+        options: The options that the store will be open with.
         topic: The topic of rows that have none.
+        properties: Properties that all rows will have.
+
+    Raises:
+        StoreIOError: the folders of its log can't be read, whose files say how large they are.
     """
 
-    def __new__(cls, *, topic: str | None = None) -> Self: ...
+    def __new__(
+        cls, options: EngineOptions, *, topic: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> Self: ...
     def check(self, data: _ArrowStream) -> int:
-        """Whether the next rows are messages as far as they say themselves; gives how many they are.
+        """Whether the store takes the next rows, as far as each alone tells; gives how many they are.
 
         Raises:
             ValueError: as for :meth:`Store.put_arrow`.
-            MessageIllegalError: as there; what a store's options decide is seen when it is put. Its ``row`` counts
-                from the first of all rows.
+            MessageIllegalError: as there. Its ``row`` counts from the first of all rows.
         """
 
 def encode_records(data: _ArrowStream, is_raw: bool) -> bytes:

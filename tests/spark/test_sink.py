@@ -76,7 +76,8 @@ def test_queues_and_order(spark: SparkSession, tmp_path: Path) -> None:
         assert store.select("t").count() == store.select("u").count() == 900
 
 
-def _parse(schema: str) -> StructType:
+def parse(schema: str) -> StructType:
+    """A schema as Spark reads it."""
     parsed = StructType.fromDDL(schema)
     assert isinstance(parsed, StructType)
     return parsed
@@ -97,6 +98,7 @@ def _parse(schema: str) -> StructType:
         ("body binary", {"topic": "t", "sinkId": "."}, "option sinkId=.: expected letters"),
         ("body binary", {"topic": "t", "nope": "1"}, "option nope=1: there is no such option"),
         ("body binary", {"topic": "t", "store.nope": "1"}, "option store.nope=1: there is no such option of a store"),
+        ("body binary", {"topic": "t", "store.maxMessageSize": "x"}, "option max_message_size=x: "),
         ("body binary", {"topic": "t"}, "option sinkId=: a stream needs it"),
         ("body binary", {"topic": "t", "checkpointLocation": "/nowhere"}, "option checkpointLocation=/nowhere: "),
         ("body binary", {"topic": "t", "checkpointLocation": "dbfs:/x"}, "option checkpointLocation=dbfs:/x: "),
@@ -106,7 +108,7 @@ def _parse(schema: str) -> StructType:
 def test_contradictions_are_errors(tmp_path: Path, schema: str, options: dict[str, str], message: str) -> None:
     source = MQStoreDataSource({"path": str(tmp_path / "store"), **options})
     with pytest.raises(OptionError) as caught:
-        source.streamWriter(_parse(schema), overwrite=False)
+        source.streamWriter(parse(schema), overwrite=False)
     assert message in str(caught.value)
 
 
@@ -118,46 +120,6 @@ def test_errors_on_the_driver(spark: SparkSession, tmp_path: Path) -> None:
     with mqstore.open(tmp_path / "store", "rw", **SMALL), pytest.raises(PySparkException, match="StoreLockedError"):
         writer.mode("append").save(str(tmp_path / "store"))
     assert not [file for file in (tmp_path / "store" / "mqstore" / "spark").rglob("*") if file.is_file()]
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        (("t", None, "k", {}), "row 2, column body: it is null"),
-        ((None, b"x", "k", {}), "row 2, column topic: it is null, and no topic is given for all rows"),
-        (("a/b", b"x", "k", {}), 'row 2, column topic: "a/b" is no topic'),
-        (("t", b"x", "k", {"p": None}), 'row 2, column properties: the value of "p" is null'),
-    ],
-)
-def test_a_bad_row_is_told_before_any_is_put(
-    spark: SparkSession, tmp_path: Path, row: tuple[Any, ...], message: str
-) -> None:
-    rows = [*given(2), row, *given(200)]
-    frame = spark.createDataFrame(rows, SCHEMA).coalesce(1)
-    with pytest.raises(PySparkException) as caught:
-        frame.write.format("mqstore").mode("append").save(str(tmp_path / "store"))
-    assert message in str(caught.value)
-    assert not (tmp_path / "store" / "commitlog").exists()
-    assert not [file for file in (tmp_path / "store").rglob("*") if file.is_file()]
-
-
-def test_a_bad_row_is_told_by_its_number_in_the_task(spark: SparkSession, tmp_path: Path) -> None:
-    frame = spark.createDataFrame([*given(25), ("t", None, "k", {})], SCHEMA).coalesce(1)
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 10)
-    try:
-        with pytest.raises(PySparkException, match="row 25, column body: it is null"):
-            frame.write.format("mqstore").mode("append").save(str(tmp_path / "store"))
-    finally:
-        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
-
-
-def test_a_row_that_the_store_refuses_is_told(spark: SparkSession, tmp_path: Path) -> None:
-    frame = spark.createDataFrame([*given(3), ("t", b"x" * 5000, "k", {})], SCHEMA).coalesce(1)
-    options = store_options(**{"store.maxMessageSize": 2000})
-    with pytest.raises(PySparkException, match="row 3: option maxMessageSize=2000: the record has"):
-        frame.write.format("mqstore").options(**options).mode("append").save(str(tmp_path / "store"))
-    with pytest.raises(PySparkException, match=r"it is row 3 of the staged file /\S+/job-\w+/task-0-\w+\.arrow"):
-        frame.write.format("mqstore").options(**options).mode("append").save(str(tmp_path / "store"))
 
 
 def test_a_stream_from_one_store_into_another(spark: SparkSession, tmp_path: Path) -> None:
@@ -427,9 +389,10 @@ def test_a_batch_of_which_nothing_is_put_is_taken_as_it_is_staged_anew(
 def test_a_row_that_the_store_refuses_goes_with_the_query_that_is_repaired(tmp_path: Path) -> None:
     path = tmp_path / "store"
     refused = pa.RecordBatch.from_pylist([{"body": b"good"}, {"body": b"x" * 5000}])
-    writer = stream_writer(str(path), **{"store.maxMessageSize": 2000})
+    # Whoever staged it did not know of the option.
+    staging, writer = stream_writer(str(path)), stream_writer(str(path), **{"store.maxMessageSize": 2000})
     for _ in range(2):
-        messages: list[Any] = [writer.write(iter(rows)) for rows in ([], [refused])]
+        messages: list[Any] = [staging.write(iter(rows)) for rows in ([], [refused])]
         with pytest.raises(mqstore.errors.MessageIllegalError, match="row 1: option maxMessageSize=2000") as caught:
             writer.commit(messages, 0)
         assert caught.value.__notes__ == [f"it is row 1 of the staged file {messages[1].file}"]
@@ -492,8 +455,9 @@ def test_a_refused_row_behind_those_that_are_in_the_store_is_told_by_its_place(
 ) -> None:
     path = tmp_path / "store"
     begin_batch(stream_writer(str(path)), 70, monkeypatch)
+    staged = stage(stream_writer(str(path)), 0, 1)
     writer = stream_writer(str(path), **{"store.maxMessageSize": 10})
     with pytest.raises(mqstore.errors.MessageIllegalError, match="row 0: option maxMessageSize=10") as caught:
-        writer.commit(stage(writer, 0, 1), 0)
+        writer.commit(staged, 0)
     assert "it is row 70 of the staged file " in caught.value.__notes__[0]
     assert "70 rows of the batch are in the store" in caught.value.__notes__[1]

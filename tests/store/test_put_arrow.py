@@ -12,6 +12,7 @@ import pytest
 import mqstore
 from mqstore import _native
 from mqstore.errors import MessageIllegalError, ReadOnlyError, SlaveNotAvailableError, StoreClosedError
+from mqstore.options import StoreOptions
 from tests.store_files import log_contents, queue_contents
 
 SMALL: dict[str, Any] = {
@@ -212,7 +213,7 @@ def test_a_bad_row_is_told_by_number_and_column(tmp_path: Path, name: str) -> No
     given, column, message = BAD_ROWS[name]
     default = None if "topic" in given else "t"
     with opened(tmp_path / "store") as store:
-        for call in (lambda data: store.put_arrow(data, topic=default), _checker(default)):
+        for call in (lambda data: store.put_arrow(data, topic=default), _checker(tmp_path, default)):
             with pytest.raises(MessageIllegalError) as caught:
                 call(pa.table(given))
             assert message in str(caught.value)
@@ -220,8 +221,9 @@ def test_a_bad_row_is_told_by_number_and_column(tmp_path: Path, name: str) -> No
         assert store.get_max_phy_offset() == 0, "rows before it were put"
 
 
-def _checker(default: str | None) -> Any:
-    return lambda data: _native.RowCheck(topic=default).check(data)
+def _checker(path: Path, default: str | None) -> Any:
+    options = StoreOptions.of(path / "store", {}).engine(compat=False, truncate_on_damage=False, pread=False)
+    return lambda data: _native.RowCheck(options, topic=default).check(data)
 
 
 def test_what_the_store_refuses_is_told_by_number(tmp_path: Path) -> None:

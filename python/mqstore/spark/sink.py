@@ -62,9 +62,11 @@ class _Batch:
     """The names of the staged files, in the order in which they are put: the store may be moved meanwhile."""
 
 
-def _stage(folder: Path, batches: Iterator["pa.RecordBatch"], options: WriteOptions) -> Staged:
-    """Writes a task's rows to a file of its own; a row that is no message is told before any is put."""
-    check = _native.RowCheck(topic=options.topic)
+def _stage(
+    folder: Path, batches: Iterator["pa.RecordBatch"], options: WriteOptions, extra: Mapping[str, str]
+) -> Staged:
+    """Writes a task's rows to a file of its own; a row that the store does not take is told before any is put."""
+    check = _native.RowCheck(options.engine(), topic=options.topic, properties=extra)
 
     def checked() -> Iterator["pa.RecordBatch"]:
         for batch in batches:
@@ -120,7 +122,7 @@ class MessageWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> Staged:
         """Stages a task's rows."""
-        return _stage(self._staging, iterator, self._options)
+        return _stage(self._staging, iterator, self._options, {})
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Puts what was staged.
@@ -154,7 +156,8 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> Staged:
         """Stages a task's rows."""
-        return _stage(self._staging, iterator, self._options)
+        # A task is not told its batch, whose name is no shorter.
+        return _stage(self._staging, iterator, self._options, {BATCH_PROPERTY: self._name(0)})
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Puts what was staged, unless the batch is in the store; what is missing of it where a part is.

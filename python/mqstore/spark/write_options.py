@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from mqstore.option_error import bad_option
-from mqstore.options import StoreOptions
+from mqstore.options import EngineOptions, StoreOptions
 from mqstore.store.byte_ranges import local_path, refuse_remote
 
 __all__ = ["WriteOptions", "check_columns"]
@@ -55,6 +55,16 @@ class WriteOptions:
     def folder(self) -> Path:
         """Where rows are staged: beside what is RocketMQ's, seen by every task that sees the store."""
         return Path(self.path) / "mqstore" / "spark"
+
+    def engine(self) -> EngineOptions:
+        """What the engine goes by where rows are put.
+
+        Raises:
+            OptionError: an option of the store does not work.
+        """
+        return StoreOptions.of(self.path, self.store_options).engine(
+            compat=False, truncate_on_damage=False, pread=False
+        )
 
     def sink_id(self) -> str:
         """What a stream's batches are known by: the option, else the id in the query's checkpoint.
@@ -101,7 +111,7 @@ class WriteOptions:
         sink_id = values.get("sinkid")
         if sink_id is not None and (re.fullmatch(r"[\w.-]+", sink_id) is None or sink_id in {".", ".."}):
             raise bad_option("sinkId", sink_id, "expected letters, digits, - _ and . since it names a folder")
-        return cls(
+        options = cls(
             path=str(Path(path).resolve()),
             topic=values.get("topic"),
             partitioner=partitioner,
@@ -109,6 +119,9 @@ class WriteOptions:
             checkpoint=values.get("checkpointlocation"),
             store_options=store_options,
         )
+        # A value that does not work is told by who asks for the writer.
+        options.engine()
+        return options
 
 
 def _spelling(name: str, value: str) -> str:

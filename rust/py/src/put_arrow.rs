@@ -4,17 +4,23 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use mqstore_core::arrow::{MessageRows, PutRows, RowFault, Shared, queue_by_keys};
+use mqstore_core::clock::{Clock, SystemClock};
+use mqstore_core::config::StoreConfig;
 use mqstore_core::format::host::Host;
-use mqstore_core::format::java_hash_map::JavaHashMap;
 use mqstore_core::format::properties::DELIVER_AT;
+use mqstore_core::fs::OsFileSystem;
 use mqstore_core::num;
+use mqstore_core::recovery::layout::log_file_size;
 use mqstore_core::status::PutMessageStatus;
+use mqstore_core::store::Admission;
+use mqstore_core::unique_key::UniqueKeys;
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 
 use crate::arguments::{ArrowStream, PropertyMap, TimeMs};
 use crate::errors;
+use crate::options::EngineOptions;
 use crate::results::PutMessageResult;
 use crate::signals::interruptible;
 use crate::store::{Round, Store};
@@ -180,46 +186,64 @@ fn row_error(py: Python<'_>, fault: &RowFault) -> PyErr {
     }
 }
 
-/// What holds rows against what a message is, before any of them is put.
+/// What holds rows against what a store takes, before any of them is put.
 #[pyclass(frozen, module = "mqstore._native")]
 pub struct RowCheck {
+    config: StoreConfig,
+    file_size: u64,
     topic: Option<String>,
+    properties: PropertyMap,
+    unique_keys: UniqueKeys,
     /// The rows so far.
     count: Mutex<u64>,
 }
 
 #[pymethods]
 impl RowCheck {
-    /// Holds rows that come some at a time against what a message is, before any of them is put.
+    /// Holds rows that come some at a time against what a store takes, before any of them is put.
     ///
     /// Args:
+    ///     options: The options that the store will be open with.
     ///     topic: The topic of rows that have none.
+    ///     properties: Properties that all rows will have.
+    ///
+    /// Raises:
+    ///     StoreIOError: the folders of its log can't be read, whose files say how large they are.
     #[new]
-    #[pyo3(signature = (*, topic=None))]
-    const fn new(topic: Option<String>) -> Self {
-        Self { topic, count: Mutex::new(0) }
+    #[pyo3(signature = (options, *, topic=None, properties=None))]
+    fn new(
+        py: Python<'_>,
+        options: EngineOptions,
+        topic: Option<String>,
+        properties: Option<PropertyMap>,
+    ) -> PyResult<Self> {
+        let config = StoreConfig::from(options);
+        let file_size = errors::detached(py, || log_file_size(&OsFileSystem, &config))?;
+        let (properties, unique_keys) = (properties.unwrap_or_default(), UniqueKeys::new(0));
+        Ok(Self { config, file_size, topic, properties, unique_keys, count: Mutex::new(0) })
     }
 
-    /// Whether the next rows are messages as far as they say themselves; gives how many they are.
+    /// Whether the store takes the next rows, as far as each alone tells; gives how many they are.
     ///
     /// Raises:
     ///     ValueError: as for :meth:`Store.put_arrow`.
-    ///     MessageIllegalError: as there; what a store's options decide is seen when it is put. Its ``row`` counts
-    ///         from the first of all rows.
+    ///     MessageIllegalError: as there. Its ``row`` counts from the first of all rows.
     fn check(&self, py: Python<'_>, data: ArrowStream) -> PyResult<u64> {
         let nowhere = Host { ip: std::net::Ipv4Addr::UNSPECIFIED.into(), port: 0 };
         let shared = Shared {
             topic: self.topic.as_deref().map(str::as_bytes),
             queue_id: None,
-            properties: &JavaHashMap::default(),
+            properties: &self.properties.borrow(),
             flag: 0,
             born_timestamp: 0,
             born_host: nowhere,
             store_host: nowhere,
             wait_store_msg_ok: true,
-            unique_keys: None,
-            now_ms: 0,
+            // They take their room among the properties.
+            unique_keys: Some(&self.unique_keys),
+            now_ms: SystemClock.now_ms(),
         };
+        let admission = Admission::new(&self.config, &SystemClock, self.file_size);
         let mut count = 0;
         let mut stream = data.0;
         while let Some(batch) = py.detach(|| stream.next()) {
@@ -227,11 +251,11 @@ impl RowCheck {
             let checked = py.detach(|| {
                 let mut known = self.count.lock();
                 let rows = MessageRows::of(&batch, *known)?;
-                rows.check(&shared)?;
+                rows.check(admission, &shared)?;
                 *known += num::offset(rows.count());
                 Ok(rows.count())
             });
-            count += num::offset(checked.map_err(|fault| errors::batch_error(py, &fault))?);
+            count += num::offset(checked.map_err(|fault| row_error(py, &fault))?);
             py.check_signals()?;
         }
         Ok(count)

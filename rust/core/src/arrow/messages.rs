@@ -26,7 +26,7 @@ use crate::format::message::MAX_TOPIC_LENGTH;
 use crate::format::properties::ClientProperties;
 use crate::interrupt;
 use crate::num;
-use crate::store::{NewMessage, Properties, PutRefusal, PutStep, Store};
+use crate::store::{Admission, NewMessage, Properties, PutRefusal, PutStep, Store};
 use crate::unique_key::{UniqueKey, UniqueKeys};
 
 const COLUMNS: [&str; 8] =
@@ -147,15 +147,19 @@ impl MessageRows {
         self.count
     }
 
-    /// Whether each row is a message as far as it says itself; what a store's options decide is seen
-    /// when it is put.
+    /// Whether a store takes each row, as far as the row alone tells.
     ///
     /// # Errors
-    /// The first row that is none, and its column.
-    pub fn check(&self, shared: &Shared<'_>) -> Result<(), BatchFault> {
-        for row in 0..self.count {
-            self.row(row, shared)?;
-            self.own_properties(row)?;
+    /// The first row that a put of them refuses.
+    pub fn check(&self, admission: Admission<'_>, shared: &Shared<'_>) -> Result<(), RowFault> {
+        let mut encoded = Vec::new();
+        for at in 0..self.count {
+            let row = self.row(at, shared)?;
+            // Which queue its topic's turn comes to is not known here, and matters as little.
+            let message = row.message(row.queue_id.unwrap_or(0), self.properties(at, &row, shared)?, shared);
+            admission
+                .check(&message, &mut encoded)
+                .map_err(|refusal| RowFault::Refused { row: self.number(at), refusal })?;
         }
         Ok(())
     }

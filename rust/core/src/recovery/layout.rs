@@ -83,6 +83,15 @@ impl Layout {
     }
 }
 
+/// Bytes of a store's log files; of those to come where it has none.
+///
+/// # Errors
+/// Where a folder can't be read.
+pub fn log_file_size(fs: &dyn FileSystem, config: &StoreConfig) -> Result<u64> {
+    let listing = Listing::read(fs, log_folders(config))?;
+    Ok(listing.file_size().unwrap_or(config.mapped_file_size_commit_log))
+}
+
 /// The folders that a log lies in.
 pub(crate) fn log_folders(config: &StoreConfig) -> BTreeSet<&PathBuf> {
     config.store_path_commit_log.iter().chain(&config.read_only_commit_log_store_paths).collect()

@@ -2,9 +2,15 @@
 //!
 //! Source: `DefaultMessageStore.checkStoreStatus`, `checkMessage`; `MessageExtEncoder.encode`.
 
-use super::put::{NewMessage, PutRefusal};
+use std::fmt;
+
+use super::put::{NewMessage, PutRefusal, refused};
 use super::{Mode, Store};
+use crate::clock::Clock;
+use crate::commit_log::AppendRefusal;
 use crate::commit_log::scan::check_topic;
+use crate::config::StoreConfig;
+use crate::consume_queue::table::QueueTable;
 use crate::dispatch::TIMED_TOPIC;
 use crate::error::{Error, Result};
 use crate::format::java_string::utf16_len;
@@ -20,7 +26,56 @@ const OS_PAGE_CACHE_BUSY_LIMIT_MS: i64 = 10_000_000;
 /// The outcome of a check.
 pub(super) type Checked<T> = Result<T, PutRefusal>;
 
+/// What decides whether a message can be stored, and how: options, the size of log files, the time. A store has it, and
+/// so has who only knows these of one.
+#[derive(Clone, Copy)]
+pub struct Admission<'s> {
+    pub(super) config: &'s StoreConfig,
+    pub(super) clock: &'s dyn Clock,
+    /// Bytes of a log file.
+    pub(super) file_size: u64,
+    /// The store's queues, where it is there.
+    pub(super) queues: Option<&'s QueueTable>,
+}
+
+impl<'s> Admission<'s> {
+    /// What is known of a store that is not open.
+    #[must_use]
+    pub const fn new(config: &'s StoreConfig, clock: &'s dyn Clock, file_size: u64) -> Self {
+        Self { config, clock, file_size, queues: None }
+    }
+
+    /// Whether the store takes a message, as far as the message alone tells; `encoded` is room for its properties.
+    ///
+    /// # Errors
+    /// The refusal that a put of it gets.
+    pub fn check(&self, message: &NewMessage<'_>, encoded: &mut Vec<u8>) -> Result<(), PutRefusal> {
+        self.check_message(message)?;
+        encoded.clear();
+        let prepared = self.prepare(message, encoded)?;
+        let size = num::offset(prepared.record(message, encoded).fields.record_size());
+        let file_size = self.file_size;
+        if size + END_FILE_MIN_BLANK_LENGTH as u64 > file_size {
+            return Err(refused(AppendRefusal::FitsNoFile { size, file_size }));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Admission<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admission").field("file_size", &self.file_size).finish_non_exhaustive()
+    }
+}
+
 impl Store {
+    /// What decides about its messages.
+    #[inline]
+    pub(super) fn admission(&self) -> Admission<'_> {
+        let file_size = self.log.files().file_size();
+        Admission { config: &self.config, clock: &*self.clock, file_size, queues: Some(&self.queues) }
+    }
+
     /// Source: `checkStoreStatus`.
     pub(super) fn check_store_status(&self) -> Checked<()> {
         let unavailable = |reason: Error| PutRefusal {
@@ -71,9 +126,11 @@ impl Store {
     /// # Errors
     /// The refusal that a put to it gets.
     pub fn admit_topic(&self, topic: &[u8]) -> Checked<()> {
-        self.check_put_topic(topic).inspect_err(|_| self.stats.put_failed())
+        self.admission().check_put_topic(topic).inspect_err(|_| self.stats.put_failed())
     }
+}
 
+impl Admission<'_> {
     /// Whether a message can be put to a topic. What is delivered of timed messages stands in theirs.
     pub(super) fn check_put_topic(&self, topic: &[u8]) -> Checked<()> {
         if topic == TIMED_TOPIC {
@@ -150,7 +207,7 @@ impl Store {
     /// which it waits, or its properties are.
     pub(super) fn check_fits_file(&self, delivered: &RecordFields<'_>, added_later: usize) -> Checked<()> {
         let size = delivered.record_size() + added_later;
-        let file_size = self.config.mapped_file_size_commit_log;
+        let file_size = self.file_size;
         if num::offset(size + END_FILE_MIN_BLANK_LENGTH) <= file_size {
             return Ok(());
         }

@@ -117,7 +117,11 @@ impl Store {
         };
         let topic = how.topic.unwrap_or(record.topic);
         // Whole records of timed messages are kept as others are; none is made of another message.
-        if how.topic.is_some() { self.check_put_topic(topic) } else { self.check_topic(topic) }?;
+        if how.topic.is_some() {
+            self.admission().check_put_topic(topic)
+        } else {
+            self.admission().check_topic(topic)
+        }?;
         let (properties, had_crc) = record_crc::without(record.properties);
         let fields = RecordFields {
             body_crc: record.body_crc,

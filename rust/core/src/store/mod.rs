@@ -48,6 +48,7 @@ use crate::schedule::timed::TimedMessages;
 use crate::stats::StoreStats;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 
+pub use admit::Admission;
 pub use finished::Finishing;
 pub use get::{GetMessageResult, Rejected};
 pub use got::{GotMessage, GotMessages};

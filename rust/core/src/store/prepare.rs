@@ -5,11 +5,11 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::Store;
-use super::admit::{Checked, check_further_queues};
+use super::admit::{Admission, Checked, check_further_queues};
 use super::put::{BatchMessage, NewMessage, Properties, PutRefusal};
 use crate::commit_log::{NewRecord, QueueOffset, StoreTime};
 use crate::config::StoreConfig;
+use crate::consume_queue::table::QueueTable;
 use crate::dispatch::{
     SCHEDULE_TOPIC, TIMED_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, parse, split_java,
 };
@@ -26,7 +26,7 @@ const LEAST_PROPERTIES: &[u8] = b"WAIT\x01true";
 /// Most bytes of an offset as text, and the comma behind it.
 const OFFSET_SIZE: usize = 20;
 
-impl Store {
+impl Admission<'_> {
     /// What is written for a message: a delayed one goes to the schedule topic, one of further
     /// queues gets their offsets under the lock. Its property string is appended to `encoded`.
     pub(super) fn prepare<'a>(
@@ -103,7 +103,7 @@ impl Store {
     ) -> Checked<Prepared<'a>> {
         let append_crc = match &message.properties {
             Properties::Client(client) if client.is_plain() => self.config.enabled_append_prop_crc,
-            _ => needs_crc(&self.config, encoded.get(begin..).unwrap_or_default()),
+            _ => needs_crc(self.config, encoded.get(begin..).unwrap_or_default()),
         };
         let prepared = Prepared {
             elsewhere,
@@ -165,7 +165,7 @@ impl Store {
         }
         let mut map = message.properties.to_map();
         let (topic, queue_id) = match deliver_at {
-            Some(deliver_at) if deliver_at <= self.now_ms() => {
+            Some(deliver_at) if deliver_at <= self.clock.now_ms() => {
                 map.remove(properties::DELIVER_AT);
                 return Ok(Some(Rewritten {
                     topic: message.topic,
@@ -204,7 +204,7 @@ impl Store {
             return Err(bad("the message has a delay level too"));
         }
         let max_ms = self.config.max_deliver_distance_ms;
-        if deliver_at.saturating_sub(self.now_ms()) > max_ms {
+        if deliver_at.saturating_sub(self.clock.now_ms()) > max_ms {
             return Err(bad(&format!("it is farther ahead than max_deliver_distance_ms, {max_ms}")));
         }
         Ok(Some(deliver_at))
@@ -226,13 +226,14 @@ impl Store {
             elsewhere: multi.map(Box::new),
             properties: begin..encoded.len(),
             body_crc: message::body_crc(message.body),
-            append_crc: needs_crc(&self.config, encoded.get(begin..).unwrap_or_default()),
+            append_crc: needs_crc(self.config, encoded.get(begin..).unwrap_or_default()),
             wait_store_msg_ok: false,
         }
     }
 
     fn is_lmq_number_exceeded(&self) -> bool {
-        self.config.enable_lmq && self.queues.lmq_count() > self.config.max_lmq_consume_queue_num
+        let lmq_count = self.queues.map_or(0, QueueTable::lmq_count);
+        self.config.enable_lmq && lmq_count > self.config.max_lmq_consume_queue_num
     }
 
     /// Gives the merged properties of each message, and whether the put waits for the disk.
@@ -271,7 +272,7 @@ impl Store {
             }
             let fields = RecordFields {
                 body: item.body,
-                ..fields(shared, shared.topic, shared.queue_id, &all, needs_crc(&self.config, &all))
+                ..fields(shared, shared.topic, shared.queue_id, &all, needs_crc(self.config, &all))
             };
             self.check_sizes(&fields, 0)?;
             total += fields.record_size();

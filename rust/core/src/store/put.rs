@@ -256,8 +256,9 @@ impl Store {
         wait: Wait,
     ) -> PutStep<Appended> {
         let outcome = self.check_store_status().and_then(|()| {
-            self.check_message(message)?;
-            self.prepare(message, encoded)
+            let admission = self.admission();
+            admission.check_message(message)?;
+            admission.prepare(message, encoded)
         });
         let prepared = match outcome {
             Ok(prepared) => prepared,
@@ -277,7 +278,7 @@ impl Store {
     }
 
     fn append_messages(&self, batch: &BatchMessage<'_>, wait: Wait) -> PutStep<Vec<Appended>> {
-        let outcome = self.check_store_status().and_then(|()| self.prepare_batch(batch));
+        let outcome = self.check_store_status().and_then(|()| self.admission().prepare_batch(batch));
         let (properties, wait_store_msg_ok) = match outcome {
             Ok(prepared) => prepared,
             Err(refusal) => return PutStep::Refused(refusal),

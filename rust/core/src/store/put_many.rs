@@ -63,9 +63,10 @@ impl Store {
         // A call that is repeated waits for what it put before, too.
         let done_waits =
             (0..done.len()).map_while(|at| messages.message(at)).any(|message| waits(&message.properties));
+        let admission = self.admission();
         let step = self.append_many(messages, done, wait, done_waits, |message, encoded| {
-            self.check_message(message)?;
-            self.prepare(message, encoded)
+            admission.check_message(message)?;
+            admission.prepare(message, encoded)
         });
         if matches!(step, PutStep::Refused(_)) && !done.is_empty() {
             let (count, size) = size_of_all(done);
@@ -85,7 +86,7 @@ impl Store {
         wait: Wait,
     ) -> PutStep<()> {
         self.append_many(messages, done, wait, false, |message, encoded| {
-            Ok(self.prepare_due(message, encoded))
+            Ok(self.admission().prepare_due(message, encoded))
         })
     }
 
