@@ -358,6 +358,26 @@ def test_damaged_records_with_keys(tmp_path: Path, options: dict[str, Any]) -> N
     assert table["commit_log_offset"].to_pylist() == meant, "the body is not read, and its CRC does not count"
 
 
+def test_keys_of_what_is_prepared_where_no_queue_is(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL) as store:
+        for topic, flag in (("seen", 0), ("seen", 4), ("prepared", 4)):
+            store.put(topic, b"x", keys="k", sys_flag=flag, queue_id=0, properties={"UNIQ_KEY": f"{topic} {flag}"})
+        assert len(list(store.select(key="k"))) == 3
+    filters: list[Filter] = [EqualTo(("unique_key",), "prepared 4")]
+    for given, expected in (({"keys": "k"}, ["prepared", "seen", "seen"]), ({"filters": filters}, ["prepared"])):
+        table, _ = read_directly(path, "topic", **given)
+        assert sorted(table["topic"].to_pylist()) == expected
+    with mqstore.open(path) as store:
+        assert [message.topic for message in store.select(key="k")] == ["seen", "seen", "prepared"]
+        # It is in no queue, whatever leads to it.
+        assert not list(store.select("prepared", key="k"))
+    (path / "config" / "topics.json").write_text("{")
+    (path / "config" / "topics.json.bak").unlink(missing_ok=True)
+    with mqstore.open(path) as store:
+        assert [message.topic for message in store.select(key="k")] == ["seen", "seen"]
+
+
 def test_keys_are_what_they_are(tmp_path: Path) -> None:
     with mqstore.open(tmp_path / "store", "rw") as store:
         for keys in ("a,b", "a", "b", "[a"):

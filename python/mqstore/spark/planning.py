@@ -19,6 +19,7 @@ from mqstore.spark.piece import Piece
 from mqstore.spark.read_options import EARLIEST, LATEST, Bounds, ReadOptions
 from mqstore.store.byte_ranges import is_remote, shown
 from mqstore.store.selection import QueueRow, SelectionSpec
+from mqstore.store.topics import named_topics
 
 if TYPE_CHECKING:
     import mqstore
@@ -185,7 +186,8 @@ def _share_of_units(
         ranges: list[QueueRow] = [(topic, queue_id, begin, end) for topic, queue_id, begin, end, _ in queues]
         spec = replace(spec, queues=ranges if options.has_topics or narrowing.topics is not None else None)
         # Which of them are meant, and which are damaged, is for the piece to tell.
-        places = [place for place in store._places_of_keys(spec) if place < log_end]
+        looked_up = spec if spec.queues is not None else replace(spec, topics_of_keys=named_topics(store))
+        places = [place for place in store._places_of_keys(looked_up) if place < log_end]
         share = _Share(path, log_end, spec, openings, places=tuple(places))
     else:
         share = _share_of_queues(store, path, log_end, spec, queues)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from mqstore._native import Message, SqlFilter
 from mqstore.store.arguments import INT_MAX, LONG_MAX, LONG_MIN, checked_integer, checked_text
 from mqstore.store.times import Time, to_ms
-from mqstore.store.topics import LMQ_PREFIX
+from mqstore.store.topics import LMQ_PREFIX, named_topics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,6 +118,15 @@ class Selection:
             limit=self.limit,
         )
 
+    def _looked_up(self) -> "SelectionSpec":
+        """As the engine looks for the messages: with the topics that its files do not tell."""
+        spec = self._spec()
+        return (
+            spec
+            if self.keys is None or self.queues is not None
+            else replace(spec, topics_of_keys=named_topics(self.store))
+        )
+
     def where(
         self,
         *,
@@ -166,7 +175,7 @@ class Selection:
         return self._chunks(*bounds)
 
     def _chunks(self, max_count: int, max_bytes: int) -> Iterator[list[Message]]:
-        cursor = self.store._cursor(self._spec())
+        cursor = self.store._cursor(self._looked_up())
         while chunk := cursor.next_messages(max_count, max_bytes):
             yield chunk
 
@@ -176,7 +185,7 @@ class Selection:
         With topics and times alone the log is not read for it: a message counts by those around it, also one whose own
         time was damaged, or that is damaged otherwise, and that going through the selection leaves out.
         """
-        return self.store._count(self._spec())
+        return self.store._count(self._looked_up())
 
     def first(self) -> Message | None:
         """The first message, or ``None``."""
@@ -298,14 +307,14 @@ class Selection:
         import pyarrow as pa  # noqa: PLC0415 - it need not be installed
 
         capsule = self.store._arrow_stream(
-            self._spec(), None if columns is None else list(columns), body, max_messages, max_bytes, use_threads
+            self._looked_up(), None if columns is None else list(columns), body, max_messages, max_bytes, use_threads
         )
         return pa.RecordBatchReader._import_from_c_capsule(capsule)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The PyCapsule interface: polars, pandas, DuckDB and pyarrow take a selection as it is."""
         del requested_schema  # the consumer casts; the interface lets a producer leave that to it
-        return self.store._arrow_stream(self._spec(), None, "binary", _BATCH_COUNT, _BATCH_BYTES, use_threads=True)
+        return self.store._arrow_stream(self._looked_up(), None, "binary", _BATCH_COUNT, _BATCH_BYTES, use_threads=True)
 
     def __repr__(self) -> str:
         """What is selected, of which store."""
@@ -321,6 +330,8 @@ class SelectionSpec:
     own_only: bool = False
     """Of the queues' messages only those that were put to them."""
     keys: list[str] | None = None
+    topics_of_keys: list[str] | None = None
+    """Topics in which keys are looked up besides those that have queues, where none are named."""
     tags: str | None = None
     sql: str | None = None
     begin_timestamp: int | None = None

@@ -6,13 +6,17 @@ Source: ``TopicConfigManager``, ``TopicConfig``.
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from mqstore.errors import MQStoreError
 from mqstore.store import config_json
 from mqstore.store.arguments import INT_MAX
-from mqstore.store.config_manager import ConfigManager, Json, checked_object
+from mqstore.store.config_manager import ConfigManager, Json, checked_object, read_only
 
-__all__ = ["LMQ_PREFIX", "TopicConfig", "TopicConfigManager"]
+if TYPE_CHECKING:
+    from mqstore.store.message_store import MessageStore
+
+__all__ = ["LMQ_PREFIX", "TopicConfig", "TopicConfigManager", "named_topics"]
 
 LMQ_PREFIX = "%LMQ%"
 """What the names of light queues begin with."""
@@ -63,6 +67,21 @@ class TopicConfig:
             "topicSysFlag": self.topic_sys_flag,
             "writeQueueNums": self.write_queue_nums,
         }
+
+
+def named_topics(store: "MessageStore") -> list[str]:
+    """The topics that a store's configuration names, also where no message of theirs is in a queue: all are prepared.
+
+    None of a file that is damaged, which a look-up by key can do without, and of a store elsewhere.
+    """
+    if store._topics is not None:
+        return list(store._topics.all())
+    if store._ranges is not None:
+        return []
+    try:
+        return list(TopicConfigManager(store.path / "config" / "topics.json", read_only, int).all())
+    except MQStoreError:
+        return []
 
 
 class TopicConfigManager(ConfigManager):

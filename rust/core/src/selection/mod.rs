@@ -49,6 +49,9 @@ pub struct Selection {
     pub own_only: bool,
     /// Only messages that have one of these keys, as key or as unique key; `None` for any.
     pub keys: Option<Vec<String>>,
+    /// Topics in which keys are looked up besides those that have queues, where no queues are named: what is prepared is
+    /// in none, and the index has it.
+    pub topics_of_keys: Vec<String>,
     /// Only messages with one of these tags; `None` for any.
     pub tags: Option<Subscription>,
     /// Only messages whose properties pass this filter.
@@ -197,6 +200,7 @@ impl Selection {
             queues: _,
             own_only,
             keys,
+            topics_of_keys: _,
             tags,
             sql,
             begin_timestamp,

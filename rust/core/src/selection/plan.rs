@@ -132,7 +132,7 @@ fn by_keys(selection: &Selection, keys: &[String], index: &IndexService, store: 
         Some(queues) if !store.config().enable_multi_dispatch => {
             queues.iter().map(|range| range.topic.clone()).collect()
         }
-        _ => topics_of(store),
+        _ => topics_of(store).into_iter().chain(selection.topics_of_keys.iter().cloned()).collect(),
     };
     topics.sort_unstable();
     topics.dedup();
