@@ -1,7 +1,9 @@
 """Replication between mqstore stores."""
 
 import asyncio
+import logging
 import math
+import re
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -412,6 +414,23 @@ def test_a_former_master_with_a_little_more_is_refused(pair: Pair, caplog: pytes
     assert master.replication.push2_slave_max_offset == 0
     assert not master.replication.wait_for_slave(timeout=0)
     assert slave.get_max_phy_offset() == own_end
+
+
+def test_a_former_master_with_much_more_is_told_what_it_asked_for(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    """That is not where its log ends."""
+    caplog.set_level(logging.INFO, "mqstore")
+    with pair.open("former", replication=False) as former:
+        put_some(former, 60)
+        own_end = former.get_max_phy_offset()
+    master = pair.open("master")
+    put_some(master, 3)
+    pair.slave_of(str(master.replication.listen_address), "former")
+    told = r"the slave asks for the log from (\d+), behind the master's end (\d+)"
+    wait_until(lambda: re.search(told, caplog.text) is not None)
+    (asked, end), *_ = re.findall(told, caplog.text)
+    assert f"asking for the log from {asked}" in caplog.text
+    assert int(end) == master.get_max_phy_offset() < int(asked) < own_end
+    assert "A copy of the master's log makes it a slave again" in caplog.text
 
 
 def lose_behind(path: Path, offset: int) -> None:

@@ -152,7 +152,7 @@ impl Connection {
         let Some(request) = self.request_offset else {
             let max = log.max_offset();
             if found > max {
-                return Err(WireFault::AheadOfMaster { found, max }.into());
+                return Err(WireFault::AsksBehindEnd { found, max }.into());
             }
             self.request_offset = Some(found);
             self.transfer_from_where = if found == 0 { max - max % log.files().file_size() } else { found };

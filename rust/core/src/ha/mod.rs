@@ -112,7 +112,7 @@ pub enum Event {
     MasterConnected {
         /// Its address.
         address: String,
-        /// The end of the slave's log.
+        /// What it asks for: a little before the end of the slave's log.
         from: u64,
     },
     /// A slave's connection to its master ended, or could not be made.

@@ -51,9 +51,21 @@ pub enum WireFault {
         /// What was sent.
         found: i32,
     },
+    /// A slave asks for what its master does not have. Where its log ends it does not say: there, or behind it.
+    #[error(
+        "the slave asks for the log from {found}, behind the master's end {max}: its log is another one, or has what the \
+         master's has not. A copy of the master's log makes it a slave again"
+    )]
+    AsksBehindEnd {
+        /// From where the slave asks for it.
+        found: u64,
+        /// The master's end.
+        max: u64,
+    },
     /// A slave has more than its master.
     #[error(
-        "the slave's log ends at {found}, behind the master's end {max}: it is another log, or a longer one"
+        "the slave's log ends at {found}, behind the master's end {max}: it is another log, or has what the master's has \
+         not. A copy of the master's log makes it a slave again; what stands behind {max} is in the slave's alone"
     )]
     AheadOfMaster {
         /// The slave's end.
