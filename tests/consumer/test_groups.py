@@ -15,7 +15,7 @@ import pytest
 
 import mqstore
 from mqstore.consumer import manager, rebalance
-from mqstore.consumer.membership import FileLock, Membership
+from mqstore.consumer.membership import Membership, QueueLock
 from mqstore.errors import MQStoreError
 from tests.store.conftest import Opener
 from tests.waiting import wait_until
@@ -333,7 +333,7 @@ def test_a_queue_that_changes_hands_is_not_consumed_again(open_store: Opener, mo
     assert len(list(other.consumer("g", "orders", from_where="first", timeout=SOON))) == 100
     take_queue = Membership.take_queue
 
-    def take_late(membership: Membership, topic: str, queue_id: int) -> FileLock | None:
+    def take_late(membership: Membership, topic: str, queue_id: int) -> QueueLock | None:
         monkeypatch.setattr(Membership, "take_queue", take_queue)
         for number in range(100, 105):
             writer.put("orders", b"%d" % number, queue_id=0)

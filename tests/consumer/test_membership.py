@@ -15,7 +15,7 @@ import pytest
 
 import mqstore
 from mqstore.consumer.manager import ConsumerManager
-from mqstore.consumer.membership import FileLock
+from mqstore.consumer.membership import FileLock, Membership
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from tests.store.conftest import SMALL, open_rw
 
@@ -144,6 +144,45 @@ def test_a_process_that_is_forked_anywhere_in_the_taking_of_a_lock_does_not_have
             assert os.waitpid(pid, 0)[1] == 0
         for end in (reading, is_forked, says_so):
             os.close(end)
+
+
+def test_a_consumer_has_any_number_of_queues(tmp_path: Path) -> None:
+    """A process has a thousand files open as a rule."""
+    with open_rw(tmp_path / "s") as store:
+        store.consumers.topics.get_or_add("t", 3000)
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        with store.consumer("g", "t") as consumer:
+            assert consumer.poll(0) is None
+            assert len(consumer.queues) == 3001, "the retry topic's too"
+            assert len(list(Path("/proc/self/fd").iterdir())) < before + 50
+
+
+@pytest.mark.parametrize("topics", [("a", "b"), ("a", "a"), ("x" * 127, "\ud800")])
+def test_a_queue_has_one_member(tmp_path: Path, topics: tuple[str, str]) -> None:
+    first, second = Membership(tmp_path, "first"), Membership(tmp_path, "second")
+    one, other = (first.take_queue(topic, queue_id) for queue_id, topic in enumerate(topics))
+    assert one is not None
+    assert other is not None
+    assert second.take_queue(topics[0], 0) is None
+    assert second.take_queue(topics[1], 1) is None
+    one.release()
+    taken = second.take_queue(topics[0], 0)
+    assert taken is not None
+    assert second.take_queue(topics[1], 1) is None
+    # What was let go is somebody else's: to do it again, or to drop it, takes it from nobody.
+    one.release()
+    del one
+    assert first.take_queue(topics[0], 0) is None
+    second.leave()
+    again = first.take_queue(topics[0], 0)
+    assert again is not None
+    third = Membership(tmp_path, "third")
+    assert third.take_queue(topics[0], 0) is None
+    # As where Ctrl-C comes before anybody has it.
+    del again
+    assert third.take_queue(topics[0], 0) is not None
+    first.leave()
+    third.leave()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -1,6 +1,7 @@
 """Who is in a group, and who has which queue: files under ``mqstore/consumers/GROUP`` with locks.
 
-A member holds a lock on a file of its own, and one on a file of each queue that it reads. The operating
+A member holds a lock on a file of its own, and one on a byte of the group's ``queues.lock`` for each queue that it
+reads: a process has fewer files open than a topic has queues. The operating
 system lets go of the locks of a process that died, however it died; so nobody has to be believed dead,
 and a queue never has two readers. Consumers of one process are members like those of several.
 """
@@ -10,6 +11,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import struct
 import threading
 import weakref
 from collections.abc import Iterator
@@ -20,10 +22,12 @@ from mqstore._native import LockFile
 from mqstore.errors import StoreIOError
 from mqstore.option_error import bad_argument
 
-__all__ = ["FileLock", "Membership", "nobody_is", "nobody_joins"]
+__all__ = ["FileLock", "Membership", "QueueLock", "nobody_is", "nobody_joins"]
 
-_MOST_DIGITS = 244
-"""So that a file's name of 255 bytes has room for a queue's number."""
+_FLOCK = struct.Struct("hhqqi0q")
+"""The system's ``struct flock``: kind of lock, from where it is counted, begin, length; no process."""
+_PLACE_BITS = 62
+"""So many that no two topics' queues meet: of a thousand with a thousand each not once in a billion groups."""
 
 
 class FileLock:
@@ -81,9 +85,7 @@ class FileLock:
         except (BlockingIOError, StoreIOError):
             raise
         except OSError as refused:
-            error = StoreIOError(f"lock {path}: {refused.strerror}")
-            error.errno, error.filename = refused.errno, str(path)
-            raise error from refused
+            raise _not_locked(path, refused) from refused
 
     def release(self) -> None:
         """Lets go, also where a process that is being started has the open file for a moment."""
@@ -100,6 +102,43 @@ class FileLock:
     def __exit__(self, *_raised: object) -> None:
         """Lets go."""
         self.release()
+
+
+class QueueLock:
+    """A lock on a queue, held until it is released, or dropped, or the process ends."""
+
+    def __init__(self, file: LockFile, place: int) -> None:
+        """Of a queue that has a place in a member's open file, which nobody else's has: not locked yet."""
+        self._file, self._place, self._is_held = file, place, False
+
+    def take(self) -> bool:
+        """Takes it; gives whether nobody else has it."""
+        # First: Ctrl-C may come right behind the system's call.
+        self._is_held = True
+        try:
+            self._set(fcntl.F_WRLCK)
+        except BlockingIOError:
+            self._is_held = False
+        return self._is_held
+
+    def release(self) -> None:
+        """Lets go, also where a process that is being started has the open file for a moment."""
+        if self._is_held:
+            self._is_held = False
+            if not self._file.closed:
+                self._set(fcntl.F_UNLCK)
+
+    __del__ = release
+
+    def _set(self, kind: int) -> None:
+        # A lock of the open file, not of the process, of which several members may be.
+        fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, os.SEEK_SET, self._place, 1, 0))
+
+
+def _not_locked(path: Path, refused: OSError) -> StoreIOError:
+    error = StoreIOError(f"lock {path}: {refused.strerror}")
+    error.errno, error.filename = refused.errno, str(path)
+    return error
 
 
 @contextlib.contextmanager
@@ -149,7 +188,8 @@ class Membership:
             OptionError: another consumer of the group has this id.
             StoreIOError: the folder cannot be written to.
         """
-        self._members, self._queues = folder / "members", folder / "queues"
+        self._members, self._queues_path = folder / "members", folder / "queues.lock"
+        self._queues: LockFile | None = None
         self._own, self._scan_lock = self._members / consumer_id, folder / "members.lock"
         # Nobody tries the members' locks while one joins.
         with FileLock.wait_for(self._scan_lock):
@@ -163,17 +203,30 @@ class Membership:
         with FileLock.wait_for(self._scan_lock):
             return sorted({self._own.name} | _alive(self._members))
 
-    def take_queue(self, topic: str, queue_id: int) -> FileLock | None:
-        """Takes a queue; ``None`` while another member has it."""
-        # A topic can be called what no file can: its bytes in hexadecimal digits stand for it, or a hash of them.
-        name = topic.encode(errors="surrogatepass")
-        digits = name.hex()
-        if len(digits) > _MOST_DIGITS:
-            digits = f"sha256-{hashlib.sha256(name).hexdigest()}"
-        return FileLock.take(self._queues / f"{digits}-{queue_id}")
+    def take_queue(self, topic: str, queue_id: int) -> QueueLock | None:
+        """Takes a queue that it does not have; ``None`` while another member has it.
+
+        Raises:
+            StoreIOError: the system cannot lock it.
+        """
+        digest = hashlib.sha256(topic.encode(errors="surrogatepass")).digest()
+        # Queues of a topic side by side: the system keeps those of a member as one lock.
+        place = (int.from_bytes(digest[:8]) >> (64 - _PLACE_BITS)) + queue_id
+        try:
+            if self._queues is None:
+                # A process that is forked has no part in it.
+                self._queues = LockFile(self._queues_path)
+            lock = QueueLock(self._queues, place)
+            return lock if lock.take() else None
+        except StoreIOError:
+            raise
+        except OSError as refused:
+            raise _not_locked(self._queues_path, refused) from refused
 
     def leave(self) -> None:
-        """Leaves the group."""
+        """Leaves the group, and lets go of its queues."""
+        if self._queues is not None:
+            self._queues.close()
         self._own.unlink(missing_ok=True)
         self._lock.release()
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from mqstore._native import Message
-from mqstore.consumer.membership import FileLock
+from mqstore.consumer.membership import QueueLock
 from mqstore.consumer.settings import Subscription
 from mqstore.store.read_offset import ReadOffset
 
@@ -27,7 +27,7 @@ class ProcessQueue:
         subscription: Subscription,
         queue_id: int,
         read: ReadOffset,
-        lock: FileLock | None,
+        lock: QueueLock | None,
         openings: int = 0,
     ) -> None:
         """A queue from an offset on."""
