@@ -16,6 +16,7 @@ import pytest
 import mqstore
 from mqstore.consumer.manager import ConsumerManager
 from mqstore.consumer.membership import FileLock, Membership
+from mqstore.services import persist
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from tests.store.conftest import SMALL, open_rw
 
@@ -186,7 +187,9 @@ def test_a_queue_has_one_member(tmp_path: Path, topics: tuple[str, str]) -> None
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_process_acks_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_forked_process_acks_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nor does this one, however long it takes.
+    monkeypatch.setattr(persist, "_PERSIST_INTERVAL_MS", 3_600_000)
     with open_rw(tmp_path / "s") as store:
         store.put_many("t", [b"0", b"1"], queue_id=0)
         with mqstore.open(tmp_path / "s", **SMALL) as reader:

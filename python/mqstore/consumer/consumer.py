@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Consumer"]
 
 _log = logging.getLogger("mqstore")
-_PERSIST_INTERVAL = 5.0
 _PASSED_OVER_AT_ONCE = 0.005
 """For how many seconds a poll passes over what is not wanted before others have their turn."""
 _PAUSE = 0.0001
@@ -89,7 +88,6 @@ class Consumer:
         if settings.is_clustering:
             self._subscriptions += (Subscription(retry_topic(settings.group)),)
         self._handed: dict[int, _Hand] = {}
-        self._next_persist = time.monotonic() + _PERSIST_INTERVAL
         self._turn = 0
         self._changes = 0
         """Messages that were taken back from the user: a queue that waited for that may give its next one."""
@@ -322,11 +320,9 @@ class Consumer:
     # ---- inside -----------------------------------------------------------------------------
 
     def _look_around(self) -> None:
-        """What is due whether something comes or not: who is in the group, and writing the offsets."""
+        """What is due whether something comes or not: who is in the group."""
         self._check_open()
         self._rebalance.rebalance_if_due(self._subscriptions)
-        if time.monotonic() >= self._next_persist:
-            self.persist()
 
     def _take_back_what_nobody_has(self) -> None:
         """What Ctrl-C took out of a queue, or out of the user's hands, and left there comes again."""
@@ -363,7 +359,7 @@ class Consumer:
         return Pulled.NOTHING
 
     def persist(self) -> None:
-        """Writes the offsets; it happens by itself every five seconds.
+        """Writes the offsets; it happens by itself every five seconds, whether anybody polls or not.
 
         Raises:
             StoreIOError: they cannot be written.
@@ -371,8 +367,19 @@ class Consumer:
         """
         self._store._check_open()
         with self._lock:
-            self._next_persist = time.monotonic() + _PERSIST_INTERVAL
             self._offsets.persist()
+
+    def persist_if_free(self) -> bool:
+        """Writes them, unless that would wait for somebody else; gives whether it did not have to.
+
+        Who holds a lock may be the one that closes the store, in a signal's handler, and waits for who writes them.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            return self._is_closed or self._offsets.persist_if_free()
+        finally:
+            self._lock.release()
 
     def _is_hold_over(self, held: Held, until: float, changes: int) -> bool:
         """Whether pulls are to be made again: they were held long enough, or are not the same any more."""

@@ -26,6 +26,7 @@ from mqstore.consumer.offsets import (
 from mqstore.consumer.settings import ConsumerSettings, check_group, retry_topic
 from mqstore.errors import MQStoreError, ReadOnlyError
 from mqstore.options import FilterRow
+from mqstore.services import PersistConsumerOffsetService
 from mqstore.store.arguments import INT_MAX, checked_integer, checked_text
 from mqstore.store.byte_ranges import local_folder
 from mqstore.store.config_consumer_filter import ConsumerFilterManager
@@ -96,6 +97,8 @@ class ConsumerManager:
         self.is_closing = False
         """Whether the store is about to be closed, or is."""
         self._has_ended = False
+        self._is_persisting = False
+        """Whether there is a service that writes the offsets."""
         self._read_topics: tuple[tuple[int, int], dict[str, TopicConfig]] | None = None
         self.figures: dict[tuple[str, str], GroupFigures] = {}
         """By group and topic."""
@@ -231,6 +234,7 @@ class ConsumerManager:
         """A consumer was opened."""
         settings = consumer.settings
         self._open.add(consumer)
+        self._begin_persisting()
         if self._mode != "rw":
             return
         if settings.is_clustering:
@@ -239,6 +243,29 @@ class ConsumerManager:
         for subscription in settings.subscriptions:
             if subscription.sql is not None:
                 self.register_filter(subscription.topic, settings.group, subscription.expression, self._engine.now())
+
+    def _begin_persisting(self) -> None:
+        with self._lock:
+            is_persisting, self._is_persisting = self._is_persisting, True
+        if not is_persisting:
+            self._store._start_more([PersistConsumerOffsetService(self._store)])
+
+    def persist_if_free(self) -> bool:
+        """Writes the offsets of all consumers but those that somebody else is at; gives whether there are none.
+
+        Raises:
+            MQStoreError: those of one cannot be written; those of all others are.
+        """
+        failed: MQStoreError | None = None
+        are_free = True
+        for consumer in list(self._open):
+            try:
+                are_free &= consumer.persist_if_free()
+            except MQStoreError as error:
+                failed = error
+        if failed is not None:
+            raise failed
+        return are_free
 
     def register_filter(self, topic: str, group: str, expression: str, client_version: int) -> None:
         """Keeps a group's SQL92 filter for a topic in ``config/consumerFilter.json``, unless a newer one is known.

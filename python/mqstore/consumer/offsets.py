@@ -43,10 +43,13 @@ class OffsetStore(Protocol):
     def persist(self) -> None:
         """Writes what was set."""
 
+    def persist_if_free(self) -> bool:
+        """Writes it, unless that would wait for another thread or process; gives whether it did not have to."""
+
 
 def nobody_else_writes(path: Path) -> FileLock:
     """A lock on a file of offsets that processes share."""
-    return FileLock.wait_for(path.with_suffix(".lock"))
+    return FileLock.wait_for(_lock_of(path))
 
 
 @contextlib.contextmanager
@@ -54,6 +57,10 @@ def shared_offsets(path: Path, write: Write) -> Iterator[ConsumerOffsetManager]:
     """A file of offsets that processes share, as it is now: nobody else writes it meanwhile."""
     with nobody_else_writes(path):
         yield ConsumerOffsetManager(path, write)
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_suffix(".lock")
 
 
 _Changed: TypeAlias = dict[tuple[str, int], tuple[ReadOffset, int]]
@@ -97,12 +104,27 @@ class FileOffsetStore:
 
     def persist(self) -> None:
         """Writes what was set into the file; what other members wrote stays."""
+        if self._changed:
+            with nobody_else_writes(self._path):
+                self._persist()
+
+    def persist_if_free(self) -> bool:
+        """Writes it, unless somebody else is at the file."""
         if not self._changed:
-            return
-        with shared_offsets(self._path, self._write) as table:
-            for topic, queue_id, read in _as_it_is_now(self._store, self._changed):
-                table.commit_offset(self._group, topic, queue_id, *read)
-            table.persist()
+            return True
+        lock = FileLock.take(_lock_of(self._path))
+        if lock is None:
+            return False
+        with lock:
+            self._persist()
+        return True
+
+    def _persist(self) -> None:
+        """Nobody else writes the file meanwhile."""
+        table = ConsumerOffsetManager(self._path, self._write)
+        for topic, queue_id, read in _as_it_is_now(self._store, self._changed):
+            table.commit_offset(self._group, topic, queue_id, *read)
+        table.persist()
         self._changed.clear()
 
 
@@ -125,6 +147,10 @@ class BrokerOffsetStore:
     def persist(self) -> None:
         """Writes what was set."""
         self._table.persist()
+
+    def persist_if_free(self) -> bool:
+        """Writes it, unless another consumer is at the table."""
+        return self._table.persist_if_free()
 
 
 class LocalOffsetStore:
@@ -150,3 +176,8 @@ class LocalOffsetStore:
         for topic, queue_id, read in _as_it_is_now(self._store, self._changed):
             self._table.commit_offset(self._group, topic, queue_id, *read)
         self._table.persist()
+
+    def persist_if_free(self) -> bool:
+        """Writes it: nobody else does."""
+        self.persist()
+        return True

@@ -9,6 +9,7 @@ from mqstore.services.flush import (
     GroupCommitService,
 )
 from mqstore.services.ha import HAClient, HAService
+from mqstore.services.persist import PersistConsumerOffsetService
 from mqstore.services.reput import ReputMessageService
 from mqstore.services.schedule import ScheduleMessageService
 from mqstore.services.service import ServiceThread
@@ -25,6 +26,7 @@ __all__ = [
     "GroupCommitService",
     "HAClient",
     "HAService",
+    "PersistConsumerOffsetService",
     "ReputMessageService",
     "ScheduleMessageService",
     "ServiceThread",

@@ -101,6 +101,20 @@ class ConfigManager:
                 self._write(self._path, encoded)
                 self._content, self._written, self._is_there = content, encoded, True
 
+    def persist_if_free(self) -> bool:
+        """Writes it, unless another thread is at it; gives whether that was so.
+
+        Raises:
+            MQStoreError: as for :meth:`persist`.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self.persist()
+        finally:
+            self._lock.release()
+        return True
+
     def _set_aside(self) -> None:
         """Keeps a damaged file under another name: the next one's ``.bak`` would be it, and the one that is not go.
 

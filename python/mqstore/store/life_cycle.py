@@ -89,6 +89,15 @@ class LifeCycle(_native.Store):
         for service in self._services:
             service.start()
 
+    def _start_more(self, services: Sequence["ServiceThread"]) -> None:
+        """Starts services besides those that it has; none where it is closed, or about to be."""
+        with self._holding(self._closing):
+            if self.is_closed or self._are_services_to_end:
+                return
+            self._services += services
+            for service in services:
+                service.start()
+
     def close(self) -> None:
         """Flushes everything, stops the services and closes the store; a second call does nothing.
 

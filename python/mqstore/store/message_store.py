@@ -387,11 +387,8 @@ class MessageStore(StoreOperations):
                         service.join_stopped()
                         self._services.remove(service)
                         closing.callback(service.closing)
-            elif not running and not self.is_closed:
-                started = [kind(self) for kind in kinds]
-                self._services += started
-                for service in started:
-                    service.start()
+            elif not running:
+                self._start_more([kind(self) for kind in kinds])
 
     def _schedule_service(self) -> ScheduleMessageService | None:
         """The service that delivers delayed messages, where it runs."""
