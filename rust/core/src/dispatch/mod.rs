@@ -5,6 +5,7 @@
 //! `CommitLogDispatcherBuildConsumeQueue` and `CommitLogDispatcherBuildIndex`.
 
 mod ahead;
+mod bad_places;
 mod derive;
 mod staged;
 
@@ -27,6 +28,7 @@ use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering};
 
 pub use ahead::DerivedAhead;
 pub(crate) use ahead::{is_known_ahead, stage};
+use bad_places::{Searched, is_under_way};
 pub(crate) use derive::{Derived, derive, parse};
 pub use derive::{is_light, multi_queues, split_java, tags_code, tags_code_fits};
 pub(crate) use staged::Staged;
@@ -113,13 +115,8 @@ pub struct Dispatcher {
     /// Where records stand that do not belong where they say, in order.
     strangers: Vec<u64>,
     searched: Mutex<Searched>,
-}
-
-/// Up to where a slave's log was searched for what follows a bad place.
-#[derive(Debug, Default)]
-struct Searched {
-    from: u64,
-    to: u64,
+    /// Whether the log may end inside of a record whose rest comes: a slave's, also for who reads beside it.
+    ends_anywhere: bool,
 }
 
 /// The queues that the last records went to, by their lowest bits: those of a topic take turns.
@@ -129,6 +126,12 @@ struct LastQueues([Option<Arc<ConsumeQueue>>; LAST_QUEUES]);
 const LAST_QUEUES: usize = 8;
 
 impl Dispatcher {
+    /// One of a log that may end inside of a record, or of one that does not.
+    #[must_use]
+    pub fn new(ends_anywhere: bool) -> Self {
+        Self { ends_anywhere, ..Self::default() }
+    }
+
     /// Every record below this offset is dispatched.
     #[must_use]
     pub fn reput_from_offset(&self) -> u64 {
@@ -176,6 +179,8 @@ impl Dispatcher {
     pub(crate) fn go_back(&self, from: u64) {
         self.reput_from_offset.fetch_min(from, Ordering::AcqRel);
         self.gaps.lock().retain(|gap| gap.from < from);
+        // Other records may be there now.
+        *self.searched.lock() = Searched::default();
     }
 
     /// Records that recovery found to say another place than they have: they are passed over.
@@ -318,29 +323,6 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// 4.9.3 passes over everything to the end of the file or of the log; here dispatch goes on with
-    /// the next record that checks out. `None` where a slave has none yet: its log ends inside of one.
-    fn pass_over(
-        &self,
-        targets: DispatchTargets<'_>,
-        from: u64,
-        fault: Option<RecordFault>,
-    ) -> Result<Option<u64>> {
-        let end = targets.log.max_offset();
-        let mut searched = self.searched.lock();
-        let searched_to = if searched.from == from { searched.to } else { 0 };
-        let next = scan::next_valid_in_more(targets.log.files(), from, fault, searched_to, end)?;
-        if next.is_none() && targets.config.is_slave {
-            *searched = Searched { from, to: end };
-            self.set_reput_from_offset(from);
-            return Ok(None);
-        }
-        let to = next.unwrap_or(end);
-        self.gaps.lock().push(Gap { from, to, fault });
-        self.set_reput_from_offset(to);
-        Ok(Some(to))
-    }
-
     fn dispatch(
         &self,
         targets: DispatchTargets<'_>,
@@ -422,21 +404,6 @@ impl Derived for ToStoreNext<'_> {
         let Some(index) = self.store.targets.index else { return Ok(()) };
         index.build_index(hashes, offset, store_timestamp)
     }
-}
-
-/// Whether a place that holds no record is the begin of one whose rest is under way: what a master
-/// sends ends anywhere. A store that is no slave may be a reader that follows one; damage that looks
-/// like it is told by the records behind.
-fn is_under_way(targets: DispatchTargets<'_>, offset: u64, fault: RecordFault, log_end: u64) -> Result<bool> {
-    let RecordFault::TooShort { needed, .. } = fault else { return Ok(false) };
-    let end = offset.saturating_add(needed);
-    // A larger one is taken for damage, or a slave would wait for the end of the file.
-    let may_be_whole_later = targets.config.is_slave && needed <= scan::MAX_BAD_SIZE;
-    let fits_file = targets.log.files().find(offset).is_some_and(|file| end <= file.end_offset());
-    if end <= log_end || !fits_file {
-        return Ok(false);
-    }
-    Ok(may_be_whole_later || scan::next_valid(targets.log.files(), offset, Some(fault), log_end)?.is_none())
 }
 
 impl LastQueues {

@@ -209,6 +209,8 @@ impl Store {
         mode: Mode,
         parts: Parts,
     ) -> Self {
+        // What is elsewhere is read as it was first.
+        let dispatcher = Dispatcher::new(config.is_slave || (mode == Mode::Read && !fs.is_remote()));
         Self {
             config,
             fs,
@@ -218,7 +220,7 @@ impl Store {
             queues: parts.queues,
             index: parts.index,
             checkpoint: parts.checkpoint,
-            dispatcher: Dispatcher::default(),
+            dispatcher,
             flags: RunningFlags::default(),
             flushing: Mutex::default(),
             derived_poison: Poison::default(),

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use mqstore_core::config::StoreConfig;
+use mqstore_core::store::Mode;
 
-use crate::stores::{Opened, bodies, config, crash, open_with, put, read};
+use crate::stores::{Opened, bodies, config, crash, open_with, put, read, try_open};
 
 /// Larger than all that is sent.
 const FILE_SIZE: u64 = 64 << 20;
@@ -52,6 +53,42 @@ fn what_stands_behind_damage_in_the_masters_log_is_dispatched() {
             slave.close().unwrap();
             drop(slave);
             assert_eq!(numbers(&read(root.path())), expected, "whoever reads it");
+        }
+    }
+}
+
+/// Its frames end anywhere too for who reads beside it: of those that came before its first look, and of those that came since.
+#[test]
+fn what_stands_behind_damage_is_dispatched_by_who_reads_beside_a_slave() {
+    let (mut log, places) = master_log(12, 5000);
+    log[places[5] + 4] ^= 1;
+    let expected: Vec<_> = (0..12).filter(|&number| number != 5).collect();
+    for opened_at in [0, places[5] + 100, places[6] + 100, places[7] + 100] {
+        for frame_size in [700, 5000, 12_345] {
+            let root = tempfile::tempdir().unwrap();
+            let slave = open(root.path(), true);
+            let (before, behind) = log.split_at(opened_at);
+            let mut sent = 0;
+            let mut reader = None;
+            for frame in before.chunks(frame_size).chain([&[][..]]).chain(behind.chunks(frame_size)) {
+                if sent == opened_at as u64 && reader.is_none() {
+                    let config =
+                        StoreConfig { mapped_file_size_commit_log: FILE_SIZE, ..config(root.path()) };
+                    reader = Some(try_open(config, Mode::Read).unwrap());
+                }
+                if frame.is_empty() {
+                    continue;
+                }
+                slave.append_to_commit_log(sent, frame).unwrap();
+                sent += frame.len() as u64;
+                slave.reput().unwrap();
+                if let Some(reader) = &reader {
+                    reader.refresh().unwrap();
+                }
+            }
+            let reader = reader.unwrap();
+            assert_eq!(numbers(&reader), expected, "opened at {opened_at}, in frames of {frame_size}");
+            assert_eq!((reader.gaps(), reader.dispatch_behind_bytes()), (slave.gaps(), 0));
         }
     }
 }
