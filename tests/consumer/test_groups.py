@@ -155,6 +155,29 @@ def test_a_consumer_that_broadcasts_gets_all_of_a_queue_that_comes(
         assert list(consumer) == []
 
 
+@pytest.mark.parametrize("compat", [False, True])
+@pytest.mark.parametrize("mode", ["rw", "r"])
+@pytest.mark.parametrize("model", ["broadcasting", "clustering"])
+def test_what_comes_once_a_consumer_is_made_is_given_to_it(
+    open_store: Opener, model: str, mode: str, *, compat: bool
+) -> None:
+    """It looks for the first time when it is first asked."""
+    # A group that begins at the end is not taken for one that was there from the start.
+    writer = open_store(compat=compat, accessMessageInMemoryMaxRatio=0)
+    store = writer if mode == "rw" else open_store(mode="r", compat=compat, accessMessageInMemoryMaxRatio=0)
+    for queue_id in (0, 1):
+        writer.put("orders", b"0", queue_id=queue_id)
+    with store.consumer("g", "orders", message_model=model, timeout=SOON) as consumer:
+        writer.put("orders", b"1", queue_id=0)
+        writer.put_many("orders", [b"2", b"3"], queue_id=20)
+        writer.flush()
+        writer.topics()
+        is_whole = model == "broadcasting" and not compat
+        assert bodies(list(consumer)) == ([1, 2, 3] if is_whole else [1])
+        writer.put_many("orders", [b"4"], queue_id=1)
+        assert bodies(list(consumer)) == [4]
+
+
 def test_beside_a_writer_offsets_are_kept_apart(open_store: Opener) -> None:
     writer = open_store()
     for number in range(10):

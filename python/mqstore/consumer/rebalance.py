@@ -1,7 +1,9 @@
 """Which queues a consumer reads, and where it begins with each.
 
 Every second it is looked who is in the group and which queues there are, instead of the broker's
-notifications of 4.9.3. A queue changes hands when nothing of it is in hand any more: its offset is
+notifications of 4.9.3, for the first time when a message is asked for. Where queues end, for who begins there,
+is looked at when the consumer is made: 4.9.3's looks when it is started.
+A queue changes hands when nothing of it is in hand any more: its offset is
 written, then its lock let go. Source: ``RebalanceImpl``, ``RebalancePushImpl.computePullFromWhere``,
 ``ConsumerManageProcessor.queryConsumerOffset``.
 """
@@ -30,9 +32,9 @@ def compute_pull_from_where(
     topic: str,
     queue_id: int,
     *,
-    is_new: bool = False,
+    end: int | None = None,
 ) -> int:
-    """The offset at which a group begins with a queue, which may be new to a consumer that was there before it."""
+    """The offset at which a group begins with a queue: who begins at its end, where that was, if it is known."""
     last_offset = max(offset_in_queue(store, topic, queue_id, read) for read in offsets.read_offsets(topic, queue_id))
     if last_offset < 0 and settings.is_clustering and _has_its_beginning_in_memory(store, topic, queue_id):
         last_offset = 0
@@ -45,7 +47,8 @@ def compute_pull_from_where(
         return store.get_offset_in_queue_by_time(topic, queue_id, settings.consume_timestamp)
     if is_retry and settings.consume_from_where is ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET:
         return 0
-    return 0 if is_new else store.get_max_offset_in_queue(topic, queue_id)
+    end_now = store.get_max_offset_in_queue(topic, queue_id)
+    return end_now if end is None else min(end, end_now)
 
 
 def _has_its_beginning_in_memory(store: "MessageStore", topic: str, queue_id: int) -> bool:
@@ -62,9 +65,15 @@ class Rebalance:
         """No queues yet."""
         self._store, self._settings, self._membership, self._offsets = store, settings, membership, offsets
         self._next_check = 0.0
-        self._there: set[tuple[str, int]] | None = None
-        """The queues that had had messages when one who broadcasts looked last."""
         self.queues: dict[tuple[str, int], ProcessQueue] = {}
+        if store.mode == "r":
+            store.refresh()
+        else:
+            store._catch_up()  # a queue is there once its first message is dispatched
+        self._there = self._queues_there(settings.subscriptions)
+        """The queues that had had messages when it was looked last."""
+        self._ends = {name: store.get_max_offset_in_queue(*name) for name in self._there}
+        """Where they ended when the consumer was made, until its first look is over."""
 
     def seconds_until_check(self) -> float:
         """When it is looked again."""
@@ -78,8 +87,7 @@ class Rebalance:
         if self._store.mode == "r":
             self._store.refresh()
         is_clustering = self._settings.is_clustering
-        of = () if is_clustering else subscriptions
-        there = {(one.topic, queue_id) for one in of for queue_id in self._store._queue_ids(one.topic)}
+        there = set() if is_clustering else self._queues_there(subscriptions)
         own = self._settings.consumer_id
         members = self._membership.consumer_ids() if is_clustering else [own]
         wanted = {
@@ -96,14 +104,22 @@ class Rebalance:
             if (topic, queue_id) not in self.queues:
                 self._take_over(subscription, queue_id)
         self._there = there
+        self._ends = {}
 
-    def _is_new(self, topic: str, queue_id: int) -> bool:
-        """Whether a queue came since a consumer that broadcasts looked last, who is given all of it.
+    def _queues_there(self, subscriptions: tuple[Subscription, ...]) -> set[tuple[str, int]]:
+        """The queues that have had messages."""
+        return {(one.topic, queue_id) for one in subscriptions for queue_id in self._store._queue_ids(one.topic)}
 
-        A group's members cannot tell: the one that was there before it may be another one.
+    def _end_before(self, topic: str, queue_id: int) -> int | None:
+        """Where a queue ended when the consumer was made, as far as that counts.
+
+        One that came since a consumer that broadcasts looked last had no messages then: it is given all of it. A
+        group's members cannot tell: the one that was there before it may be another one.
         """
         is_asked = not self._settings.is_clustering and not self._store.compat
-        return is_asked and self._there is not None and (topic, queue_id) not in self._there
+        if is_asked and (topic, queue_id) not in self._there:
+            return 0
+        return self._ends.get((topic, queue_id))
 
     def _take_over(self, subscription: Subscription, queue_id: int) -> None:
         topic, lock = subscription.topic, None
@@ -113,8 +129,8 @@ class Rebalance:
                 return
         try:
             openings = self._store._openings_seen()
-            is_new = self._is_new(topic, queue_id)
-            offset = compute_pull_from_where(self._store, self._offsets, self._settings, topic, queue_id, is_new=is_new)
+            end = self._end_before(topic, queue_id)
+            offset = compute_pull_from_where(self._store, self._offsets, self._settings, topic, queue_id, end=end)
             if self._store.mode == "r" and offset > self._store.get_max_offset_in_queue(topic, queue_id):
                 # Who had the queue until now has come further than was seen here.
                 self._store.refresh()
