@@ -57,6 +57,30 @@ def test_a_slave_has_what_was_not_committed_yet_too(pair: Pair) -> None:
     assert slave.get_max_phy_offset() == last.wrote_offset + last.wrote_bytes
 
 
+def test_a_slave_that_is_closed_leaves_all_that_it_got_in_its_files(pair: Pair) -> None:
+    """Whatever its pool and how seldom it would commit: a slave has none, as in 4.9.3."""
+    seldom: dict[str, Any] = {
+        "transientStorePoolEnable": True,
+        "transientStorePoolSize": 2,
+        "commitIntervalCommitLog": 3_600_000,
+        "flushIntervalCommitLog": 3_600_000,
+    }
+    master = pair.open("master")
+    slave = pair.slave_of(master, **seldom)
+    # More than a file: the pool has some for either role.
+    put_some(master, 500)
+    wait_equal(master, slave)
+    end = slave.get_max_phy_offset()
+    slave.close()
+    with mqstore.open(pair.path("slave"), **SMALL) as reader:
+        report = reader.report()
+        assert report.closed_cleanly
+        assert report.is_whole
+        assert reader.get_max_phy_offset() == end
+        assert len(list(reader.select())) == 500
+    assert log_contents(pair.path("slave")) == log_contents(pair.path("master"))
+
+
 def test_a_slave_takes_no_messages(pair: Pair) -> None:
     slave = pair.slave_of(pair.open("master"))
     with pytest.raises(mqstore.ServiceNotAvailableError, match="master alone"):

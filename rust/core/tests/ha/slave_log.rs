@@ -93,6 +93,30 @@ fn what_stands_behind_damage_is_dispatched_by_who_reads_beside_a_slave() {
     }
 }
 
+/// The package gives a slave none, as 4.9.3: what the engine has in one is in the files all the same once it is closed.
+#[test]
+fn a_close_leaves_nothing_that_was_received_in_a_pool() {
+    let (log, _) = master_log(12, 5000);
+    let root = tempfile::tempdir().unwrap();
+    let with_pool = StoreConfig {
+        is_slave: true,
+        mapped_file_size_commit_log: 1 << 20,
+        transient_store_pool_enable: true,
+        transient_store_pool_size: 1,
+        ..config(root.path())
+    };
+    let slave = open_with(with_pool);
+    // Inside of the last record: what is there of it is committed too.
+    let end = log.len() - 10;
+    slave.append_to_commit_log(0, &log[..end]).unwrap();
+    assert_eq!(slave.log().committed_offset(), 0);
+    slave.close().unwrap();
+    drop(slave);
+    let files = root.path().join("commitlog").join(format!("{:020}", 0));
+    assert_eq!(std::fs::read(files).unwrap()[..end], log[..end]);
+    assert_eq!(numbers(&read(root.path())), (0..11).collect::<Vec<_>>());
+}
+
 /// It was cut inside of the first record that it got, and the next master has an earlier file.
 #[test]
 fn a_log_that_begins_anew_further_back_is_dispatched_from_there() {
