@@ -152,6 +152,37 @@ def test_a_half_without_room_for_its_checks_is_asked_for_and_keeps_no_other_from
     assert given_up == ([b"2", b"3"] if "byte" in where else [b"2", b"1", b"3"])
 
 
+@pytest.mark.parametrize("immune", [{}, {"CHECK_IMMUNITY_TIME_IN_SECONDS": "1"}])
+def test_a_half_that_the_store_does_not_take_any_more_keeps_no_other_from_its_check(
+    open_store: Opener, clock: Clock, caplog: pytest.LogCaptureFixture, immune: dict[str, str]
+) -> None:
+    store = open_store(clock=clock)
+    store.transaction().put("orders", b"1" * 30_000, queue_id=0, properties=immune)
+    store.transaction().put("orders", b"2", queue_id=0)
+    store.close()
+    store = open_store(clock=clock, maxMessageSize=20_000)
+    clock.now_ms += 10_000
+    asked, listener = answers(COMMIT, COMMIT)
+    assert store.check_transactions(listener) == 2
+    assert [bytes(message.body)[:1] for message in asked] == [b"1", b"2"]
+    assert "cannot be put back" in caplog.text
+    assert "cannot end" in caplog.text
+    assert bodies(store) == [b"2"]
+
+
+def test_what_is_no_half_keeps_no_half_from_its_check(
+    open_store: Opener, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(clock=clock)
+    for _ in range(3):
+        store.put(HALF_TOPIC, b"junk", queue_id=0)
+    store.transaction().put("orders", b"1", queue_id=0)
+    clock.now_ms += 10_000
+    store.check_transactions(answers(*[COMMIT] * 4)[1])
+    assert caplog.text.count("cannot end") == 3
+    assert bodies(store) == [b"1"]
+
+
 def test_an_end_counts_until_the_last_place_of_its_message_is_passed(
     open_store: Opener, clock: Clock, tmp_path: Path
 ) -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from mqstore._native import Message, PutMessageResult
-from mqstore.errors import MessageIllegalError
+from mqstore.errors import MQStoreError, PutError
+from mqstore.status import PutMessageStatus
 from mqstore.store.arguments import LONG_MAX
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.follower import place_in_log
@@ -18,7 +19,9 @@ from mqstore.store.half_messages import (
     GROUP,
     HALF_TOPIC,
     OP_TOPIC,
+    DecidedOtherwiseError,
     LocalTransactionState,
+    NotPreparedError,
     number,
     stored_message,
 )
@@ -35,6 +38,9 @@ _PULL_COUNT = 32
 _MAX_DIGITS = 19
 """Of an offset, which is a Java long."""
 
+
+_REFUSED = frozenset({PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED})
+"""What a put says that is refused for the message's sake, whoever is to take it."""
 
 _Put = TypeVar("_Put")
 
@@ -187,8 +193,17 @@ class HalfCheck:
         immunity_ms = self._options.transaction_time_out if immunity_s == -1 else immunity_s * 1000
         if age_ms >= immunity_ms:
             return True
-        self._put_back(half, _with_first_offset(half))
-        return False
+        return not self._waits_behind(half)
+
+    def _waits_behind(self, half: Message) -> bool:
+        """Puts a half behind the others; gives whether the store takes it there."""
+        try:
+            self._put_back(half, _with_first_offset(half))
+        except PutError as error:
+            if not _is_of_the_message(error):
+                raise
+            return False
+        return True
 
     def _put_back(self, half: Message, properties: Mapping[str, str]) -> PutMessageResult | None:
         """Source: ``renewHalfMessageInner``, which forgets flag and reconsume times."""
@@ -207,16 +222,28 @@ class HalfCheck:
         """
         try:
             return put(half, again)
-        except MessageIllegalError as error:
+        except PutError as error:
+            if not _is_of_the_message(error):
+                raise
             _log.error("%s: %r has no room for what a check notes in it: %s", self._store.path, half, error)
             return put(half, replace(again, properties=half.properties))
 
     def _renew(self, half: Message) -> Message | None:
-        """Puts a half back with one check more, and gives what was put; ``None`` where it has ended meanwhile."""
+        """Puts a half back with one check more, and gives what was put; ``None`` where it has ended meanwhile.
+
+        It is the half itself where the store would not take it by now, as with a smaller ``maxMessageSize``: it is
+        asked for this once, and no other waits for it.
+        """
         # 4.9.3 lets a half with an immunity alone keep its first offset.
         properties = half.properties if self._store.compat else _with_first_offset(half)
         times = number(properties.get(CHECK_TIMES), 0) + 1
-        result = self._put_back(half, properties | {CHECK_TIMES: str(times)})
+        try:
+            result = self._put_back(half, properties | {CHECK_TIMES: str(times)})
+        except PutError as error:
+            if not _is_of_the_message(error):
+                raise
+            _log.error("%s: %r cannot be put back, and is asked for where it is: %s", self._store.path, half, error)
+            return half
         return None if result is None else stored_message(self._store, result)
 
     def _ask(self, renewed: Message, listener: "CheckListener") -> None:
@@ -229,7 +256,12 @@ class HalfCheck:
             return
         finally:
             self._messages.asking = None
-        self._messages.decide(renewed, state)
+        try:
+            self._messages.decide(renewed, state)
+        except MQStoreError as error:
+            if not _is_of_the_message(error):
+                raise
+            _log.exception("%s: %r cannot end as it was decided", self._store.path, renewed)
 
     def _discard(self, half: Message, properties: Mapping[str, str]) -> None:
         """Puts a half that nobody could decide on where it can be found. Source: ``resolveDiscardMsg``."""
@@ -237,9 +269,18 @@ class HalfCheck:
         dead = replace(MessageExtBrokerInner.like(half), topic=CHECK_MAX_TIME_TOPIC, queue_id=0, properties=properties)
         try:
             self._with_room(self._messages.give_up, half, dead)
-        except MessageIllegalError:
+        except PutError as error:
+            if not _is_of_the_message(error):
+                raise
             # That topic is longer than the halves'.
             _log.exception("%s: %r is passed over, and stays where it is", self._store.path, half)
+
+
+def _is_of_the_message(error: MQStoreError) -> bool:
+    """Whether an error is one message's own: the others do not have it."""
+    if isinstance(error, PutError):
+        return getattr(error, "status", None) in _REFUSED
+    return isinstance(error, DecidedOtherwiseError | NotPreparedError)
 
 
 def _half_of(op: Message) -> int | None:

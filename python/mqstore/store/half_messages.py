@@ -34,6 +34,7 @@ __all__ = [
     "TRANSACTION_TYPE",
     "DecidedOtherwiseError",
     "LocalTransactionState",
+    "NotPreparedError",
     "check_confirmed",
     "final_message",
     "illegal",
@@ -72,6 +73,10 @@ class LocalTransactionState(StrEnum):
     """That cannot be said yet: it is asked for again."""
 
 
+class NotPreparedError(MQStoreError):
+    """A message that stands among the halves does not say what it is a half of."""
+
+
 class DecidedOtherwiseError(MQStoreError):
     """A message is to end as it has not: it is seen, or never will be."""
 
@@ -85,7 +90,7 @@ def final_message(store: "MessageStore", half: Message) -> MessageExtBrokerInner
     properties = half.properties
     topic, queue_id = properties.get("REAL_TOPIC"), number(properties.get("REAL_QID"), -1)
     if topic is None or not 0 <= queue_id <= _MAX_QUEUE_ID:
-        raise MQStoreError(f"expected REAL_TOPIC and REAL_QID, found {properties!r} in {half!r}")
+        raise NotPreparedError(f"expected REAL_TOPIC and REAL_QID, found {properties!r} in {half!r}")
     if not store.compat:
         properties.pop(FIRST_OFFSET, None)
     if store.options.enable_multi_dispatch and "INNER_MULTI_DISPATCH" in properties:
