@@ -487,3 +487,15 @@ def test_a_consumer_that_cannot_write_its_offsets_keeps_no_other_from_it(
     assert [consumer.queues for consumer in consumers] == [[], [], []]
     offsets = ConsumerOffsetManager(store.path / "config" / "consumerOffset.json", read_only)
     assert offsets.query_offset("a", "orders", 0) == 3
+
+
+def test_what_is_no_function_consumes_nothing(store: mqstore.MessageStore) -> None:
+    """Each message would have failed, and come again later."""
+    store.put("t", b"1", queue_id=0)
+    consumer = store.consumer("g", "t", from_where="first")
+    with pytest.raises(TypeError, match="listener='no function': expected a function of a message"):
+        consumer.run("no function")  # type: ignore[arg-type]
+    message = consumer.poll(30)
+    assert message is not None
+    assert bytes(message.body) == b"1"
+    consumer.close()

@@ -23,7 +23,7 @@ from mqstore.consumer.settings import ConsumerSettings, Subscription, retry_topi
 from mqstore.errors import MessageIllegalError, MQStoreError, PutError, StoreClosedError
 from mqstore.option_error import bad_argument
 from mqstore.options import parse_delay_levels
-from mqstore.store.arguments import check_timeout
+from mqstore.store.arguments import check_function, check_timeout
 from mqstore.store.message_waiters import TaskWaking
 
 if TYPE_CHECKING:
@@ -309,7 +309,11 @@ class Consumer:
         """Gives every message to a function; one for which it raises comes again later.
 
         Ends as a ``for`` loop does.
+
+        Raises:
+            TypeError: it is no function.
         """
+        check_function("listener", listener, "a function of a message")
         for message in self:
             try:
                 listener(message)
