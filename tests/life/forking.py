@@ -144,6 +144,18 @@ def is_free_beside_a_living_child(folder: Path) -> bool:
     return is_free
 
 
+def fork_one_that_lives(reading: int, writing: int, tells: int) -> None:
+    """A child that tells of itself, and lives until nobody has the other end of what it reads."""
+
+    def child() -> None:
+        os.close(writing)
+        os.write(tells, b".")
+        os.read(reading, 1)
+        os._exit(0)
+
+    in_child(child)
+
+
 def a_slave_sees_the_end_of_a_master_that_was_killed(folder: Path) -> None:
     """A child of it lives on, and had its sockets."""
     (reading, writing), (told, tells) = os.pipe(), os.pipe()
@@ -153,13 +165,7 @@ def a_slave_sees_the_end_of_a_master_that_was_killed(folder: Path) -> None:
         os.write(tells, (store.replication.listen_address or "").encode() + b"\n")
         wait_until(lambda: bool(store.replication.slaves))
 
-        def child() -> None:
-            os.close(writing)
-            os.write(tells, b".")
-            os.read(reading, 1)
-            os._exit(0)
-
-        in_child(child)
+        fork_one_that_lives(reading, writing, tells)
         signal.pause()
 
     pid = in_child(killed)
@@ -201,13 +207,7 @@ def a_child_of_a_process_that_was_killed_holds_nothing(folder: Path) -> None:
         options = StoreOptions.of(str(folder / "repaired"), OPTIONS)
         view = _native.LogView(options.engine(compat=False, truncate_on_damage=False, pread=False), locked=True)
 
-        def child() -> None:
-            os.close(writing)
-            os.write(tells, b".")
-            os.read(reading, 1)
-            os._exit(0)
-
-        in_child(child)
+        fork_one_that_lives(reading, writing, tells)
         os.read(told, 1)
         assert view.end == 0
         assert not store.is_closed
