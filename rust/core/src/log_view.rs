@@ -24,7 +24,7 @@ use crate::lock::{self, StoreLock, Writer};
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::mapped_file::Access;
 use crate::published::{Openings, Progress};
-use crate::recovery::layout::{Layout, check_exists, log_folders};
+use crate::recovery::layout::{Layout, check_exists, file_size_of, log_folders};
 use crate::recovery::{Recovered, StoreState, log_end};
 use crate::sync::{AtomicBool, Mutex, Ordering};
 
@@ -99,7 +99,7 @@ impl LogView {
         let options = FileQueueOptions {
             paths: config.store_path_commit_log.clone(),
             read_only_paths: config.read_only_commit_log_store_paths.clone(),
-            file_size: listing.file_size().unwrap_or(config.mapped_file_size_commit_log),
+            file_size: file_size_of(&listing, &config),
             access,
             budget: None,
         };

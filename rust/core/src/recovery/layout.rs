@@ -56,7 +56,7 @@ impl Layout {
         let exists = has_log(fs, &folders)?;
         let log = Listing::read(fs, folders)?;
         let queues = QueueListing::read(fs, &config.store_path_consume_queue(), topics)?;
-        let log_size = log.file_size().unwrap_or(config.mapped_file_size_commit_log);
+        let log_size = file_size_of(&log, config);
         let mut faults = log.faults(log_size);
         faults.extend(queues.faults.iter().cloned());
         Ok(Self { exists, log, queues, faults })
@@ -65,7 +65,7 @@ impl Layout {
     /// Bytes of a log file.
     #[must_use]
     pub fn log_file_size(&self, config: &StoreConfig) -> u64 {
-        self.log.file_size().unwrap_or(config.mapped_file_size_commit_log)
+        file_size_of(&self.log, config)
     }
 
     /// Refuses what cannot be opened for writing without loss.
@@ -88,8 +88,12 @@ impl Layout {
 /// # Errors
 /// Where a folder can't be read.
 pub fn log_file_size(fs: &dyn FileSystem, config: &StoreConfig) -> Result<u64> {
-    let listing = Listing::read(fs, log_folders(config))?;
-    Ok(listing.file_size().unwrap_or(config.mapped_file_size_commit_log))
+    Ok(file_size_of(&Listing::read(fs, log_folders(config))?, config))
+}
+
+/// Bytes of a log file, as the files say it; without one, as the options do.
+pub(crate) fn file_size_of(log: &Listing, config: &StoreConfig) -> u64 {
+    log.file_size().unwrap_or(config.mapped_file_size_commit_log)
 }
 
 /// The folders that a log lies in.
