@@ -439,3 +439,17 @@ def test_a_half_that_somebody_else_has_committed_by_now_is_found(
         transaction.put("orders", b"body", queue_id=0)
     store._engine.commit(0)
     assert [bytes(message.body) for message in store.topic("orders").queue(0)] == [b"body"]
+
+
+@pytest.mark.parametrize(
+    "topic", [HALF_TOPIC, OP_TOPIC, "SCHEDULE_TOPIC_XXXX", "MQSTORE_TIMED_TOPIC"], ids=["half", "op", "level", "timed"]
+)
+def test_a_message_that_a_commit_could_only_put_in_doubt_again_is_refused(
+    store: mqstore.MessageStore, topic: str
+) -> None:
+    end = store.get_max_phy_offset()
+    with store.transaction("billing") as transaction:
+        with pytest.raises(mqstore.MessageIllegalError, match=f"cannot go to {topic}"):
+            transaction.put(topic, b"body", queue_id=0)
+        assert transaction.prepared == []
+    assert store.get_max_phy_offset() == end

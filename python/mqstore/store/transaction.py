@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from mqstore._native import PutMessageResult
 from mqstore.errors import FlushDiskTimeoutError, FlushSlaveTimeoutError, MQStoreError, SlaveNotAvailableError
-from mqstore.store.delayed import DELIVER_AT
+from mqstore.store.delayed import DELIVER_AT, SCHEDULE_TOPIC, TIMED_TOPIC
 from mqstore.store.half_messages import (
     CHECK_TIMES,
     FIRST_OFFSET,
     HALF_TOPIC,
+    OP_TOPIC,
     TRANSACTION_TYPE,
     DecidedOtherwiseError,
     illegal,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["PreparedMessage", "Transaction"]
 
 _END_OF_FILE_SIZE = 8
+_NOT_FOR_MESSAGES = frozenset({HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMED_TOPIC})
+"""Topics that a commit must not put to: what it put among the halves would be one more in doubt, and so on for ever."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +82,14 @@ class Transaction:
 
         Raises:
             ValueError: the transaction has ended.
-            MessageIllegalError: the message cannot be stored, or is delayed.
+            MessageIllegalError: the message cannot be stored, is delayed, or is for a topic of prepared or delayed
+                messages.
             PutError: it was not prepared.
         """
         if self._has_ended:
             raise ValueError("the transaction has ended")
+        if topic in _NOT_FOR_MESSAGES:
+            raise illegal(f"a message of a transaction cannot go to {topic}, which is the store's own")
         own = dict(properties or {})
         if not self._store.compat:
             # Of a message that was one of a transaction before, and was asked for there.
