@@ -99,3 +99,24 @@ def test_a_blank_ends_the_file(source: MessageStore, tmp_path: Path) -> None:
         target.append_records([blank, record, blank, record])
         target.append_records([blank, record])
         assert [message.commit_log_offset for message in target.select()] == [0, 1 << 16, 2 << 16]
+
+
+def test_what_says_which_prepared_messages_of_another_store_ended_ends_none_here(tmp_path: Path) -> None:
+    with mqstore.open(tmp_path / "source", "rw") as source, mqstore.open(tmp_path / "target", "rw") as target:
+        with source.transaction("g") as ended:
+            ended.put("orders", b"ended there")
+        (op,) = source.select("RMQ_SYS_TRANS_OP_HALF_TOPIC")
+        half = target.transaction("g").put("orders", b"in doubt here")
+        # Both halves are the first of their queue.
+        end = target.get_max_phy_offset()
+        with pytest.raises(mqstore.MessageIllegalError, match="RMQ_SYS_TRANS_OP_HALF_TOPIC"):
+            target.append_records([op])
+        assert target.get_max_phy_offset() == end
+        places = pa.table({"commit_log_offset": pa.array([m.commit_log_offset for m in source.select()], pa.int64())})
+        assert target._append_from(source, places, None, keep_times=True) == len(list(source.select())) - 1
+        assert not list(target.select("RMQ_SYS_TRANS_OP_HALF_TOPIC"))
+        assert half.queue_offset == 0
+        # A log that becomes the same says the same of the same messages.
+        with mqstore.open(tmp_path / "copy", "rw") as copy:
+            copy.append_records(list(source.select()), keep_times=True)
+            assert len(list(copy.select("RMQ_SYS_TRANS_OP_HALF_TOPIC"))) == 1

@@ -178,7 +178,8 @@ def import_messages(
 
     They are encoded in the executors and appended by this process, the store's one writer. The order
     within a queue stays. An import that ends with an error has appended what it had come to: import
-    into a new store, or with ``keep_offsets``, which refuses to append a message twice.
+    into a new store, or with ``keep_offsets``, which refuses to append a message twice. What says of messages of
+    the other store, by where they stand there, that they are done with is left out and not counted.
 
     Args:
         source: The folder that was exported to.
@@ -270,7 +271,8 @@ def replay(
 ) -> int:
     """Appends messages of a store to another one, or to another topic of the same; gives how many.
 
-    Spark finds them; this process copies their records, in the log's order, with offsets of their own.
+    Spark finds them; this process copies their records, in the log's order, with offsets of their own. What is left
+    out of an import is left out here.
 
     Args:
         stores: The folder of the store that has them.

@@ -27,7 +27,9 @@ impl Store {
     ///     store_host: Where they are stored; they keep their own by default.
     ///
     /// Raises:
-    ///     MessageIllegalError: one is no record, or fits no file. Those before it may be stored.
+    ///     MessageIllegalError: one is no record, or fits no file; or it says of messages of another log that they are
+    ///         done with, by where they stand there: in ``RMQ_SYS_TRANS_OP_HALF_TOPIC``, and in queue 1 of
+    ///         ``MQSTORE_TIMED_TOPIC``, unless it comes to stand where it stood. Those before it may be stored.
     #[pyo3(signature = (records, *, keep_times=false, store_host=None))]
     fn append_records(
         slf: &Bound<'_, Self>,

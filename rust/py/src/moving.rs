@@ -55,7 +55,7 @@ impl Store {
         keep_times: bool,
         keep_offsets: bool,
     ) -> PyResult<usize> {
-        let how = Finishing { keep_times, keep_offsets, ..Finishing::default() };
+        let how = Finishing { keep_times, keep_offsets, leaves_out_places: true, ..Finishing::default() };
         let mut done = Vec::new();
         Self::append_finished(slf, &split(&encoded), &how, &mut done)?;
         Ok(done.len())
@@ -71,7 +71,8 @@ impl Store {
         keep_times: bool,
     ) -> PyResult<usize> {
         let py = slf.py();
-        let how = Finishing { keep_times, topic: topic.map(str::as_bytes), ..Finishing::default() };
+        let topic = topic.map(str::as_bytes);
+        let how = Finishing { keep_times, topic, leaves_out_places: true, ..Finishing::default() };
         let mut count = 0;
         let mut stream = offsets.0;
         while let Some(batch) = py.detach(|| stream.next()) {

@@ -28,7 +28,7 @@ use crate::sync::Mutex;
 /// Where messages wait.
 pub(super) const WAITING: QueueRef<'static> = QueueRef { topic: TIMED_TOPIC, queue_id: 0 };
 /// Where it stands which of them are delivered.
-const PROGRESS: QueueRef<'static> = QueueRef { topic: TIMED_TOPIC, queue_id: 1 };
+pub(crate) const PROGRESS: QueueRef<'static> = QueueRef { topic: TIMED_TOPIC, queue_id: 1 };
 /// What a record of progress has as properties: nobody waits for it.
 const PROGRESS_PROPERTIES: &[u8] = b"WAIT\x01false";
 /// Units that are read at a time.

@@ -13,12 +13,16 @@ use super::put::{FurtherQueues, PutRefusal, refused};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef, TopicQueueTable};
 use crate::commit_log::{Appended, NewRecord, QueueOffset, StoreTime, Wait};
 use crate::consume_queue::PlaceRule;
-use crate::dispatch::split_java;
+use crate::dispatch::{TIMED_TOPIC, TRANS_OP_HALF_TOPIC, split_java};
 use crate::format::host::Host;
-use crate::format::message::{self, Check, Decoded, MAX_PROPERTIES_LENGTH, RecordFields};
+use crate::format::message::{
+    self, Check, Decoded, END_FILE_MIN_BLANK_LENGTH, MAX_PROPERTIES_LENGTH, RecordFields,
+};
 use crate::format::properties::{self, DispatchProperties};
 use crate::format::record_crc;
 use crate::format::sys_flag;
+use crate::num;
+use crate::schedule::timed;
 
 /// What is kept of finished records, and what they get instead.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +36,15 @@ pub struct Finishing<'a> {
     pub keep_offsets: bool,
     /// Another topic than their own.
     pub topic: Option<&'a [u8]>,
+    /// Whether records that speak of places in another log are left out; refused where not.
+    pub leaves_out_places: bool,
+}
+
+/// Where a finished record stood in its log.
+#[derive(Clone, Copy, Default)]
+struct Stood {
+    queue_offset: i64,
+    physical_offset: i64,
 }
 
 /// What a finished record asks of the log.
@@ -61,11 +74,23 @@ impl Store {
         let finished = records.iter().map(|bytes| self.finished(bytes, how));
         let mut run = Vec::new();
         let mut kept = KeptOffsets::default();
-        for (mut finished, queue_offset) in finished.collect::<Checked<Vec<_>>>()? {
+        for (mut finished, stood) in finished.collect::<Checked<Vec<_>>>()? {
+            if let Finished::Record(record) | Finished::Multi(record, _) = &finished
+                && speaks_of_places(&record.fields, how)
+            {
+                // Where it comes to stand is known once those before it are in the log.
+                self.append_run(&mut run, done)?;
+                if !self.comes_to(&record.fields, stood.physical_offset) {
+                    if how.leaves_out_places {
+                        continue;
+                    }
+                    return Err(of_other_places(record.fields.topic));
+                }
+            }
             if let (true, Finished::Record(record) | Finished::Multi(record, _)) =
                 (how.keep_offsets, &mut finished)
             {
-                match kept.next(self, &record.fields, queue_offset) {
+                match kept.next(self, &record.fields, stood.queue_offset) {
                     Ok(queue_offset) => record.queue_offset = queue_offset,
                     Err(refusal) => {
                         self.append_run(&mut run, done)?;
@@ -109,10 +134,10 @@ impl Store {
         self.log.append_with_properties(record, Wait::Block, encode, advance).map_err(refused)
     }
 
-    fn finished<'a>(&self, bytes: &'a [u8], how: &Finishing<'a>) -> Checked<(Finished<'a>, i64)> {
+    fn finished<'a>(&self, bytes: &'a [u8], how: &Finishing<'a>) -> Checked<(Finished<'a>, Stood)> {
         let record = match message::decode(bytes, Check::BodyCrc) {
             Ok(Decoded::Message(record)) => record,
-            Ok(Decoded::Blank { .. }) => return Ok((Finished::EndOfFile, 0)),
+            Ok(Decoded::Blank { .. }) => return Ok((Finished::EndOfFile, Stood::default())),
             Err(fault) => return Err(PutRefusal::illegal("record", bytes.len(), fault.to_string())),
         };
         let topic = how.topic.unwrap_or(record.topic);
@@ -149,7 +174,18 @@ impl Store {
         let new = NewRecord { fields: fields.with_host_flags(), store_time, queue_offset: QueueOffset::Next };
         let names = self.further_queues(&fields);
         let finished = if names.is_empty() { Finished::Record(new) } else { Finished::Multi(new, names) };
-        Ok((finished, record.queue_offset))
+        let stood = Stood { queue_offset: record.queue_offset, physical_offset: record.physical_offset };
+        Ok((finished, stood))
+    }
+
+    /// Whether a record that is appended now stands where it stood in its own log: then what it speaks of is here too,
+    /// as in a log that is given again from its begin.
+    fn comes_to(&self, fields: &RecordFields<'_>, physical_offset: i64) -> bool {
+        let (end, file_size) = (self.log.wrote_offset(), self.log.files().file_size());
+        let needed = num::offset(fields.record_size() + END_FILE_MIN_BLANK_LENGTH);
+        let fits = end % file_size + needed <= file_size;
+        let place = if fits { end } else { end.next_multiple_of(file_size) };
+        num::java_long(place) == physical_offset
     }
 
     /// The further queues that a record has offsets in.
@@ -164,6 +200,22 @@ impl Store {
             _ => Vec::new(),
         }
     }
+}
+
+/// Whether a record says something of others by where they stand in its own log: which prepared messages have ended, by
+/// their offsets in their queue, and which timed ones are delivered. Elsewhere other messages stand there. Who keeps the
+/// queues' offsets has the same prepared messages there.
+fn speaks_of_places(fields: &RecordFields<'_>, how: &Finishing<'_>) -> bool {
+    match fields.topic {
+        TRANS_OP_HALF_TOPIC => !how.keep_offsets,
+        TIMED_TOPIC => fields.queue_id == timed::PROGRESS.queue_id,
+        _ => false,
+    }
+}
+
+fn of_other_places(topic: &[u8]) -> PutRefusal {
+    let reason = "it says of messages of another log, by where they stand there, that they are done with: leave it out";
+    PutRefusal::illegal("topic", String::from_utf8_lossy(topic), reason)
 }
 
 /// Where queues go on that keep the offsets of what is appended, ahead of what is appended yet.

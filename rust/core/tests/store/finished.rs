@@ -14,8 +14,13 @@ use crate::stores::{
     record_bytes, tree,
 };
 
-const KEEPING: Finishing<'static> =
-    Finishing { store_host: None, keep_times: true, keep_offsets: false, topic: None };
+const KEEPING: Finishing<'static> = Finishing {
+    store_host: None,
+    keep_times: true,
+    keep_offsets: false,
+    topic: None,
+    leaves_out_places: false,
+};
 
 #[test]
 fn the_records_of_a_log_give_that_log_again() {
@@ -209,4 +214,33 @@ fn a_kill_keeps_finished_records_whose_properties_hold_zeros() {
     put(&store, "t", 0, b"second", "");
     crash(store);
     assert_eq!(bodies(&open(root.path()), "t", 0), ["first", "second"]);
+}
+
+#[test]
+fn what_speaks_of_places_of_another_log_is_refused_or_left_out() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "t", 0, b"first", "");
+    let end = store.log().max_offset();
+    let (op, timed) = ("RMQ_SYS_TRANS_OP_HALF_TOPIC", "MQSTORE_TIMED_TOPIC");
+    let of = |topic, queue_id, place| record_bytes(&fields(topic, queue_id, b"0", "TAGS\u{1}d"), 0, place);
+    let leave_out = Finishing { leaves_out_places: true, ..KEEPING };
+    for (topic, queue_id) in [(op, 0), (timed, 1)] {
+        let elsewhere = of(topic, queue_id, end + 1);
+        let refusal = store.append_records(&[&elsewhere], &KEEPING, &mut Vec::new()).unwrap_err();
+        assert_eq!(refusal.status, PutMessageStatus::MessageIllegal);
+        assert!(refusal.reason.to_string().contains(topic), "{}", refusal.reason);
+        let mut done = Vec::new();
+        store.append_records(&[&elsewhere], &leave_out, &mut done).unwrap();
+        assert_eq!((done.len(), store.log().max_offset()), (0, end));
+    }
+    // Its place, another topic, and its queue's offsets: it speaks of what is here then, or of nothing.
+    let renamed = Finishing { topic: Some(b"t"), ..KEEPING };
+    let kept = Finishing { keep_offsets: true, ..KEEPING };
+    store.append_records(&[&of(op, 0, end)], &KEEPING, &mut Vec::new()).unwrap();
+    store.append_records(&[&of(op, 0, 7)], &renamed, &mut Vec::new()).unwrap();
+    store.append_records(&[&of(op, 1, 7)], &kept, &mut Vec::new()).unwrap();
+    assert!(store.append_records(&[&of(timed, 1, 7)], &kept, &mut Vec::new()).is_err());
+    // What waits is a message as any.
+    store.append_records(&[&of(timed, 0, 7)], &KEEPING, &mut Vec::new()).unwrap();
 }
