@@ -1,5 +1,6 @@
 """The configuration files: damage, backups, what they keep, what they refuse."""
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,22 @@ def test_a_damaged_file_gives_way_to_its_backup(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(mqstore.MQStoreError, match=r"c\.json: .*c\.json\.bak: "):
         offsets(path)
+
+
+def test_a_file_that_cannot_be_read_gives_way_or_is_named(tmp_path: Path) -> None:
+    """As in 4.9.3, where whatever reading it raises leads to the ``.bak``."""
+    path, backup = tmp_path / "c.json", tmp_path / "c.json.bak"
+    path.mkdir()
+    with pytest.raises(mqstore.StoreIOError, match=r"read .*c\.json: Is a directory") as raised:
+        offsets(path)
+    assert (raised.value.errno, raised.value.filename) == (errno.EISDIR, str(path))
+    backup.write_text('{"offsetTable":{"t@g":{0:1}}}')
+    manager = offsets(path)
+    assert manager.query_offset("g", "t", 0) == 1
+    manager.commit_offset("g", "t", 0, 2)
+    manager.persist()
+    assert offsets(path).query_offset("g", "t", 0) == 2
+    assert backup.is_file()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What RocketMQ's configuration files share: read once, held, written back whole.
 
-A file that is missing, empty or damaged gives way to the ``.bak`` beside it; where both are there and
+A file that is missing, empty, damaged or cannot be read gives way to the ``.bak`` beside it; where both are there and
 damaged nothing is made up. What a file holds that this version does not know is kept.
 Source: ``ConfigManager``.
 """
@@ -56,8 +56,10 @@ class ConfigManager:
 
         Raises:
             MQStoreError: file and ``.bak`` are damaged, or the one that there is.
+            StoreIOError: one of them cannot be read, and the other is no way out.
         """
-        reasons = []
+        reasons: list[str] = []
+        refused: OSError | None = None
         for candidate in (self._path, self._path.with_name(self._path.name + ".bak")):
             try:
                 text = candidate.read_text(encoding="utf-8")
@@ -71,10 +73,17 @@ class ConfigManager:
                     self._is_there = True
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                refused = refused or error
+                reasons.append(f"read {candidate}: {error.strerror or error}")
             except ValueError as error:
                 reasons.append(f"{candidate}: expected JSON as RocketMQ writes it, {error}")
             else:
                 return
+        if refused is not None:
+            unread = StoreIOError("; ".join(reasons))
+            unread.errno, unread.filename = refused.errno, refused.filename
+            raise unread from refused
         if reasons:
             raise MQStoreError("; ".join(reasons))
 
