@@ -4,12 +4,14 @@ use super::{Mode, Store};
 use crate::commit_log::Bodies;
 use crate::commit_log::read::RecordReader;
 use crate::commit_log::scan::check_record;
+use crate::commit_log::topic_queue::QueueRef;
 use crate::consume_queue::Boundary;
 use crate::dispatch::Gap;
 use crate::error::{Error, Result};
 use crate::format::cq_unit::CqUnit;
 use crate::format::message::{self, BLANK_MAGIC_CODE, Check, Decoded, Record, RecordFault};
 use crate::format::properties::DispatchProperties;
+use crate::format::sys_flag;
 use crate::index::{KeyFinder, KeyQuery};
 use crate::mmap::slice::Slice;
 use crate::num;
@@ -69,7 +71,14 @@ impl Store {
         if record.is_none() {
             self.find_damage(offset)?;
         }
-        Ok(record.filter(is_asked_for).map(|record| record.total_size))
+        // The index has what a queue had that was removed; that the queue itself no longer gives.
+        let is_removed = |record: &Record<'_>| {
+            let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
+            sys_flag::enters_consume_queue(record.sys_flag)
+                && self.config.removed_queues.covers(queue, offset)
+        };
+        let wanted = record.filter(|record| is_asked_for(record) && !is_removed(record));
+        Ok(wanted.map(|record| record.total_size))
     }
 
     pub(super) fn query_message_compat(&self, query: &KeyQuery<'_>) -> Result<Vec<Slice>> {
