@@ -15,6 +15,7 @@ mod errors;
 mod filter;
 mod forking;
 mod inspect;
+mod interpreter;
 mod lock_file;
 mod log_view;
 mod message;
@@ -72,6 +73,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::interpreter::check_first(module.py())?;
         crate::forking::prepare()?;
         crate::signals::prepare(module.py())
     }
