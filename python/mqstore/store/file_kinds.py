@@ -12,7 +12,7 @@ from pathlib import Path
 from mqstore.errors import StoreIOError, StoreLayoutError
 from mqstore.store.byte_ranges import is_remote
 
-__all__ = ["layout_told", "wrong_kind", "wrong_kinds"]
+__all__ = ["checked_file", "layout_told", "wrong_kind", "wrong_kinds"]
 
 _FOLDER, _FILE = "a folder", "a file"
 _FOLDERS = ("config", "consumequeue", "mqstore")
@@ -78,4 +78,23 @@ def _kind(path: Path) -> str | None:
         return None
     if stat.S_ISDIR(mode):
         return _FOLDER
-    return _FILE if stat.S_ISREG(mode) else "neither a file nor a folder"
+    return _FILE if stat.S_ISREG(mode) else _other_kind(mode)
+
+
+def _other_kind(mode: int) -> str:
+    if stat.S_ISFIFO(mode):
+        return "a FIFO"
+    return "a socket" if stat.S_ISSOCK(mode) else "a device"
+
+
+def checked_file(path: Path) -> Path:
+    """The path, unless to open it could wait for ever for who is at its other end.
+
+    Raises:
+        ValueError: it names a FIFO, a socket or a device.
+        OSError: it cannot be looked at.
+    """
+    mode = path.stat().st_mode
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return path
+    raise ValueError(f"found {_other_kind(mode)}")

@@ -7,7 +7,7 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -183,6 +183,20 @@ fn metadata_of(found: &std::fs::Metadata) -> Metadata {
     }
 }
 
+/// Refuses what is there instead of a file; a folder says so itself where it is read.
+fn check_is_file(found: &std::fs::Metadata) -> io::Result<()> {
+    let kind = found.file_type();
+    if kind.is_file() || kind.is_dir() {
+        return Ok(());
+    }
+    let kind = match kind {
+        kind if kind.is_fifo() => "a FIFO",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}, and no file")))
+}
+
 /// Opens a file to read it; `None` where there is none.
 ///
 /// # Errors
@@ -214,7 +228,17 @@ impl FileSystem for OsFileSystem {
             OpenMode::Create => _ = options.create(true),
             OpenMode::CreateNew => _ = options.create_new(true),
         }
-        Ok(Arc::new(OsFile(options.open(path)?)))
+        // What is no file could have this wait for ever for who is at its other end.
+        let opened = match options.custom_flags(libc::O_NONBLOCK).open(path) {
+            // A socket says the one, and the other a file that a server has lent out and is to be given back first.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENXIO | libc::EWOULDBLOCK)) => {
+                check_is_file(&std::fs::metadata(path)?)?;
+                options.custom_flags(0).open(path)?
+            }
+            outcome => outcome?,
+        };
+        check_is_file(&opened.metadata()?)?;
+        Ok(Arc::new(OsFile(opened)))
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
