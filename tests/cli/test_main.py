@@ -130,7 +130,7 @@ def test_only_an_argument_that_is_no_text_is_a_wrong_call(tmp_path: Path, monkey
         "\ud800".encode()
 
     monkeypatch.setattr(StoreCall, "open", refuse)
-    by_argument = CliRunner().invoke(main, ["find", str(tmp_path), "t", "a\ud800b"])
+    by_argument = CliRunner().invoke(main, ["find", str(tmp_path), "t", "k", "-o", "storePathCommitLog=a\ud800b"])
     assert by_argument.exit_code == 2
     assert by_argument.stderr.endswith("Error: '\\ud800': expected UTF-8\n")
     otherwise = CliRunner().invoke(main, ["find", str(tmp_path), "t", "k"])

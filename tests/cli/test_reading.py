@@ -370,11 +370,31 @@ def test_du_has_a_log_that_lies_elsewhere(tmp_path: Path) -> None:
     assert parts[str(tmp_path / "log")] == 65_536
 
 
-@pytest.mark.parametrize("call", [["get", "DIR", "\udcff"], ["find", "DIR", "t", "\udcff"]])
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["ls", "DIR", "\udcff"],
+        ["get", "DIR", "\udcff"],
+        ["get", "DIR", "t", "--tags", "\udcff"],
+        ["get", "DIR", "t", "--sql", "\udcff"],
+        ["find", "DIR", "t", "\udcff"],
+        ["seek", "DIR", "\udcff", "-1h"],
+        ["tail", "DIR", "\udcff"],
+    ],
+)
 def test_an_argument_that_is_no_text_is_told(path: Path, call: list[str]) -> None:
     result = run(*(path if each == "DIR" else each for each in call), *SMALL)
-    assert result.exit_code in {1, 2}
-    assert "'\\udcff': expected" in result.stderr
+    assert result.exit_code == 2
+    assert "'\\udcff': expected UTF-8" in result.stderr
+
+
+@pytest.mark.parametrize("topic", ["", "..", "a/b", "主" * 86])
+def test_a_topic_that_no_store_can_have_is_not_waited_for(path: Path, topic: str) -> None:
+    for command, *others in (["ls"], ["seek", "-1h"], ["tail"]):
+        result = run(command, path, topic, *others, *SMALL)
+        assert result.exit_code == 2
+        assert f"{topic!r}: expected a topic" in result.stderr
+    assert run("tail", "-F", path, "主" * 85, *SMALL).exit_code == 3
 
 
 @pytest.mark.parametrize("time_ms", [2_183_226_373_411, START + 7, 1_000_000_000_001])

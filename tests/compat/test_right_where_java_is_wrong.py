@@ -432,6 +432,24 @@ def test_a_removed_queue_stays_away_and_what_it_has_since_stays(java: JavaStore,
         assert [bytes(found.body) for found in opened.topic("a")] == new
 
 
+def test_what_a_removed_queue_had_is_found_by_no_key(java: JavaStore, tmp_path: Path) -> None:
+    with mqstore.open(tmp_path / "store", "rw", **SMALL_FILES) as store:
+        store.put_many("a", [b"old"] * 2, keys=["k", "k"], queue_id=0)
+        assert store.clean_unused_topic(set()) == 1
+        store.put("a", b"new", keys="k", queue_id=0)
+    asked = json.dumps({"op": "byKey", "topic": "a", "key": "k", "maxNum": 32, "begin": 0, "end": 2**62})
+    (answer,) = map(json.loads, java.run("query", copy_store(store.path, tmp_path / "java"), SMALL_FILES, [asked]))
+    of_java = [base64.b64decode(found["body"]) for found in answer["messages"]]
+    assert of_java == [b"old", b"old", b"new"]
+    for compat, expected in ((False, [b"new"]), (True, of_java)):
+        with mqstore.open(store.path, compat=compat, **SMALL_FILES) as opened:
+            assert [bytes(found.body) for found in opened.query_message("a", "k")] == expected
+            assert [bytes(found.body) for found in opened.query_message("a", "k", max_num=1)] == expected[-1:]
+            by_key = opened.select("a").look_up_keys(["k"])["k"]
+            assert [bytes(found.body) for found in by_key] == expected
+            assert opened.report().is_whole
+
+
 @pytest.mark.parametrize("compat", [False, True])
 def test_a_group_that_is_ahead_of_a_queue_that_was_cut_is_given_what_comes(
     java: JavaStore, damaged: tuple[Path, int], tmp_path: Path, *, compat: bool

@@ -388,17 +388,3 @@ def test_tags_of_messages_that_wait(open_store: Opener) -> None:
         assert [bytes(message.body) for message in store.select(topic, tags="a")] == [expected]
         assert store.select(topic, tags="b").count() == 0
     assert store.select(tags="a").count() == 3
-
-
-def test_what_a_removed_queue_had_is_found_by_no_key(tmp_path: Path) -> None:
-    """The index has it still, and 4.9.3 goes by that alone."""
-    with mqstore.open(tmp_path / "store", "rw") as store:
-        store.put_many("a", [b"old"] * 2, keys=["k", "k"], queue_id=0)
-        assert store.clean_unused_topic(set()) == 1
-        store.put("a", b"new", keys="k", queue_id=0)
-    for compat, expected in ((False, [b"new"]), (True, [b"old", b"old", b"new"])):
-        with mqstore.open(tmp_path / "store", compat=compat) as store:
-            assert [bytes(found.body) for found in store.query_message("a", "k")] == expected
-            by_key = store.select("a").look_up_keys(["k"])["k"]
-            assert [bytes(found.body) for found in by_key] == expected
-            assert store.report().is_whole

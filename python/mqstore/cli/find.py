@@ -2,7 +2,7 @@
 
 import click
 
-from mqstore.cli.reader_call import FROM_TIME_HELP, TIME, ReaderCall, WholeNumber, reader_call
+from mqstore.cli.reader_call import FROM_TIME_HELP, TEXT, TIME, TOPIC, ReaderCall, WholeNumber, reader_call
 from mqstore.cli.shown import message_rows
 
 __all__ = ["find"]
@@ -10,8 +10,8 @@ __all__ = ["find"]
 
 @click.command
 @reader_call
-@click.argument("topic")
-@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@click.argument("topic", type=TOPIC)
+@click.argument("keys", nargs=-1, required=True, type=TEXT, metavar="KEY...")
 @click.option("--begin", type=TIME, help=FROM_TIME_HELP)
 @click.option("--end", type=TIME, help="Stored at this time or earlier.")
 @click.option("--limit", type=WholeNumber(1), help="At most so many messages.")

@@ -4,7 +4,17 @@ import itertools
 
 import click
 
-from mqstore.cli.reader_call import FROM_TIME_HELP, OFFSET, QUEUE_ID, TIME, ReaderCall, WholeNumber, reader_call
+from mqstore.cli.reader_call import (
+    FROM_TIME_HELP,
+    OFFSET,
+    QUEUE_ID,
+    TEXT,
+    TIME,
+    TOPIC,
+    ReaderCall,
+    WholeNumber,
+    reader_call,
+)
 from mqstore.cli.shown import message_rows
 
 __all__ = ["get"]
@@ -14,12 +24,12 @@ _LIMIT = 32
 
 @click.command
 @reader_call
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.option("--queue", "queue_id", type=QUEUE_ID, help="One queue; all by default.")
 @click.option("--offset", type=OFFSET, help="The first queue offset.")
 @click.option("--limit", type=WholeNumber(1), help=f"At most so many messages.  [default: {_LIMIT}]")
-@click.option("--tags", help='Tags: "A || B".')
-@click.option("--sql", help="A SQL92 filter over the properties: price > 5 AND region = 'cn'.")
+@click.option("--tags", type=TEXT, help='Tags: "A || B".')
+@click.option("--sql", type=TEXT, help="A SQL92 filter over the properties: price > 5 AND region = 'cn'.")
 @click.option("--begin", type=TIME, help=FROM_TIME_HELP)
 @click.option("--end", type=TIME, help="Stored at this time or earlier.")
 def get(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import click
 
 import mqstore
-from mqstore.cli.reader_call import ReaderCall, reader_call
+from mqstore.cli.reader_call import TOPIC, ReaderCall, reader_call
 
 __all__ = ["ls"]
 
@@ -40,7 +40,7 @@ def _queue_rows(store: mqstore.MessageStore, topic: str) -> Iterator[dict[str, o
 
 @click.command
 @reader_call
-@click.argument("topic", required=False)
+@click.argument("topic", type=TOPIC, required=False)
 def ls(call: ReaderCall, *, topic: str | None) -> None:
     """List topics, or the queues of a topic with their bounds."""
     with call.open() as store:

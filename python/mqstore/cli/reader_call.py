@@ -26,7 +26,9 @@ __all__ = [
     "OFFSET",
     "OPTION_HELP",
     "QUEUE_ID",
+    "TEXT",
     "TIME",
+    "TOPIC",
     "ReaderCall",
     "WholeNumber",
     "reader_call",
@@ -41,6 +43,8 @@ _EXPECTED_TIME = (
 )
 AGE = re.compile("-([0-9]+)([smhd])")
 """A time as an age."""
+_MAX_NAME_SIZE = 255
+"""Of a file's name, in bytes."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -98,7 +102,35 @@ class WholeNumber(click.ParamType[int]):
         return self._range.convert(value, param, ctx)
 
 
+class _Text(click.ParamType[str]):
+    """A text, which the system gives with surrogates where its bytes are no UTF-8."""
+
+    name = "TEXT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            self.fail(f"{text!a}: expected UTF-8", param, ctx)
+        return text
+
+
+class _Topic(_Text):
+    """A topic that a store can have, the name of its queues' folder: for another ``tail`` would wait for ever."""
+
+    name = "TOPIC"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        topic = super().convert(value, param, ctx)
+        if topic in {"", ".", ".."} or "/" in topic or len(topic.encode()) > _MAX_NAME_SIZE:
+            self.fail(f"{topic!r}: expected a topic, a folder's name of at most {_MAX_NAME_SIZE} bytes", param, ctx)
+        return topic
+
+
 TIME = _Time()
+TEXT = _Text()
+TOPIC = _Topic()
 OPTION_HELP = "An option that the broker has, by RocketMQ's name: maxIndexNum=400000. Can be repeated."
 FROM_TIME_HELP = "Stored at this time or later: 2026-11-23, 2026-11-23T12:00Z, milliseconds, or -1h."
 OFFSET = WholeNumber(0)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import click
 
 import mqstore
-from mqstore.cli.reader_call import AGE, TIME, ReaderCall, reader_call
+from mqstore.cli.reader_call import AGE, TIME, TOPIC, ReaderCall, reader_call
 from mqstore.cli.shown import time_text
 
 __all__ = ["seek"]
@@ -29,7 +29,7 @@ class _Seek(click.Command):
 
 @click.command(cls=_Seek)
 @reader_call
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.argument("time", type=TIME)
 @click.option(
     "--boundary",

@@ -9,7 +9,17 @@ from typing import Any
 import click
 
 from mqstore.cli.findings import tell_findings, tell_of_crash
-from mqstore.cli.reader_call import FROM_TIME_HELP, OFFSET, OPTION_HELP, TIME, ReaderCall, WholeNumber, reader_call
+from mqstore.cli.reader_call import (
+    FROM_TIME_HELP,
+    OFFSET,
+    OPTION_HELP,
+    TEXT,
+    TIME,
+    TOPIC,
+    ReaderCall,
+    WholeNumber,
+    reader_call,
+)
 from mqstore.cli.shown import one_line, printable
 from mqstore.cli.store_call import StoreCall, conf_option, print_lines
 
@@ -44,7 +54,7 @@ def spark() -> None:
 @spark.command
 @reader_call
 @click.option("--out", required=True, type=click.Path(), help="The folder for queues and index.")
-@click.option("--topic", "topics", multiple=True, help="Only the queues of this topic, and no index.")
+@click.option("--topic", "topics", type=TOPIC, multiple=True, help="Only the queues of this topic, and no index.")
 @click.option("--begin", type=OFFSET, help="Only records from this offset of the log on, and no index.")
 @click.option("--end", type=OFFSET, help="Only records before this offset of the log, and no index.")
 @click.option("--range-size", type=WholeNumber(1 << 20), help="About how many bytes of log a task walks.")
@@ -143,12 +153,12 @@ def audit(
 def _wanted_options(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command the options that say which messages."""
     for option in (
-        click.option("--where", help="A SQL expression over the columns: \"properties['color'] = 'red'\"."),
+        click.option("--where", type=TEXT, help="A SQL expression over the columns: \"properties['color'] = 'red'\"."),
         click.option("--end", type=TIME, help="Stored before this time."),
         click.option("--begin", type=TIME, help=FROM_TIME_HELP),
-        click.option("--tags", help="With one of these tags: A || B."),
-        click.option("--key", "keys", multiple=True, help="With this key or unique key."),
-        click.option("--topic", "topics", multiple=True, help="Of this topic."),
+        click.option("--tags", type=TEXT, help="With one of these tags: A || B."),
+        click.option("--key", "keys", type=TEXT, multiple=True, help="With this key or unique key."),
+        click.option("--topic", "topics", type=TOPIC, multiple=True, help="Of this topic."),
     ):
         command = option(command)
     return command
@@ -174,7 +184,7 @@ def export(stores: tuple[str, ...], out: str, *, raw: bool, **wanted: Any) -> No
 @click.option("--to", required=True, type=click.Path(), help="The store's folder, which may be new.")
 @click.option("--keep-offsets", is_flag=True, help="Keep offsets in queues; renumbered by default.")
 @click.option("--keep-times/--new-times", default=True, help="Keep store times, as by default, or give new ones.")
-@click.option("--where", help="A SQL expression over the columns.")
+@click.option("--where", type=TEXT, help="A SQL expression over the columns.")
 @click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help=OPTION_HELP)
 def import_exported(
     source: str, to: str, given: tuple[str, ...], where: str | None, *, keep_offsets: bool, keep_times: bool
@@ -193,7 +203,7 @@ def import_exported(
 @spark.command
 @click.argument("store", metavar="DIR")
 @click.option("--to", required=True, type=click.Path(), help="The folder of the store that gets them.")
-@click.option("--to-topic", help="The topic that they get; their own by default.")
+@click.option("--to-topic", type=TOPIC, help="The topic that they get; their own by default.")
 @click.option("--keep-times", is_flag=True, help="Keep store times; now by default.")
 @click.option("-o", "given", metavar="NAME=VALUE", multiple=True, help="An option of the store that gets them.")
 @_wanted_options
@@ -235,8 +245,8 @@ def diff(left: str, right: str, *, as_json: bool | None, **wanted: Any) -> None:
 @spark.command
 @click.argument("stores", metavar="DIR...", nargs=-1, required=True)
 @click.option("--out", required=True, help="The folder of the tables.")
-@click.option("--topic", "topics", multiple=True, help="Only messages of this topic.")
-@click.option("--where", help="A SQL expression over the columns that holds.")
+@click.option("--topic", "topics", type=TOPIC, multiple=True, help="Only messages of this topic.")
+@click.option("--where", type=TEXT, help="A SQL expression over the columns that holds.")
 @click.option("--follow", type=click.FloatRange(min=0), metavar="SECONDS", help="Go on, and look so often for more.")
 def dispatch(
     stores: tuple[str, ...], out: str, topics: tuple[str, ...], where: str | None, follow: float | None

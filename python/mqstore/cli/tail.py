@@ -14,7 +14,7 @@ import click
 import mqstore
 from mqstore._native import Message
 from mqstore.cli.json_lines import message_to_json
-from mqstore.cli.reader_call import QUEUE_ID, ReaderCall, WholeNumber, reader_call
+from mqstore.cli.reader_call import QUEUE_ID, TOPIC, ReaderCall, WholeNumber, reader_call
 from mqstore.cli.shown import message_rows, printable, time_text
 from mqstore.cli.store_call import print_lines
 from mqstore.store.follower import Follower
@@ -64,7 +64,7 @@ def _end_if_unread() -> None:
 
 @click.command
 @reader_call
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.option("--queue", "queue_id", type=QUEUE_ID, help="One queue; all by default.")
 @click.option("-n", "count", type=WholeNumber(0), default=10, show_default=True, help="How many to begin with.")
 @click.option("-f/-F", "--follow/--no-follow", default=True, help="Go on with what arrives; the default.")
