@@ -1,5 +1,6 @@
 """What the tests of services that deliver messages need."""
 
+import struct
 from pathlib import Path
 from typing import TypeVar
 
@@ -9,6 +10,8 @@ from mqstore.services.delivery import DeliveryService
 from tests.waiting import wait_until
 
 TWO_PASSES = 2
+PHYSICAL_OFFSET_AT = 28
+"""Where a record says its place in the log."""
 
 Service = TypeVar("Service", bound=ServiceThread)
 
@@ -36,7 +39,7 @@ def wait_for_passes(service: DeliveryService) -> None:
 
 
 def append_foreign(store: mqstore.MessageStore, queue_id: int, body: bytes, properties: dict[str, str]) -> None:
-    """Appends a record to the topic of timed messages, where nobody can put one.
+    """Appends a record to the topic of timed messages, where nobody can put one, as the store's own.
 
     ``XQSTORE`` stands for ``MQSTORE`` in the properties' names and values.
     """
@@ -49,8 +52,10 @@ def append_foreign(store: mqstore.MessageStore, queue_id: int, body: bytes, prop
         assert offset is not None
         found = source.look_message_by_offset(offset)
         assert found is not None
-        record = bytes(found.record_bytes).replace(b"XQSTORE", b"MQSTORE")
-    assert store._append_encoded(record, keep_times=False, keep_offsets=False) == 1
+        record = bytearray(found.record_bytes.tobytes().replace(b"XQSTORE", b"MQSTORE"))
+    # Progress of a log that is not the store's own would be left out.
+    struct.pack_into(">q", record, PHYSICAL_OFFSET_AT, store.get_max_phy_offset())
+    assert store._append_encoded(bytes(record), keep_times=False, keep_offsets=False) == 1
 
 
 def bodies(store: mqstore.MessageStore, topic: str = "orders") -> list[bytes]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mqstore.consumer.membership import nobody_is
 from mqstore.consumer.offsets import Write, nobody_else_writes
-from mqstore.errors import MQStoreError
+from mqstore.errors import MQStoreError, StoreIOError
 from mqstore.store.arguments import INT_MAX
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager, LmqConsumerOffsetManager
 from mqstore.store.config_delay_offset import DelayOffsetManager
@@ -176,9 +176,12 @@ def _of_one_consumer(path: Path) -> AbstractContextManager[bool]:
 
 
 def _opened(path: Path, manager: type[_Offsets], write: Write) -> _Offsets | None:
-    with contextlib.suppress(MQStoreError):
+    try:
         return manager(path, write)
-    return None
+    except StoreIOError:  # there may be offsets in it that nobody can set back
+        raise
+    except MQStoreError:
+        return None
 
 
 class _Row(NamedTuple):
