@@ -4,7 +4,6 @@ use super::{Mode, Store};
 use crate::commit_log::Bodies;
 use crate::commit_log::read::RecordReader;
 use crate::commit_log::scan::check_record;
-use crate::commit_log::topic_queue::QueueRef;
 use crate::consume_queue::Boundary;
 use crate::dispatch::Gap;
 use crate::error::{Error, Result};
@@ -73,9 +72,8 @@ impl Store {
         }
         // The index has what a queue had that was removed; that the queue itself no longer gives.
         let is_removed = |record: &Record<'_>| {
-            let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
             sys_flag::enters_consume_queue(record.sys_flag)
-                && self.config.removed_queues.covers(queue, offset)
+                && self.config.removed_queues.queue_of(offset, record).is_none()
         };
         let wanted = record.filter(|record| is_asked_for(record) && !is_removed(record));
         Ok(wanted.map(|record| record.total_size))
