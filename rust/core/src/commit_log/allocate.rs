@@ -64,6 +64,14 @@ impl ActiveFile {
         self.target.prefetch_to_write(position, len);
     }
 
+    /// Has each page that is yet to be written come into memory by itself. A file system that holds pages in large
+    /// pieces, up to 2 MiB, takes a whole piece for changed where a mapping changed a byte of it, and each flush of a
+    /// record would write it all.
+    fn take_pages_alone(&self, wrote_offset: u64) {
+        let position = wrote_offset.saturating_sub(self.file_from_offset());
+        let _best_effort = self.region.take_pages_alone(num::index(position));
+    }
+
     fn reserve(&self, up_to: u64) -> Result<()> {
         let _one_at_a_time = self.reserving.lock();
         let reserved = self.reserved_offset();
@@ -117,6 +125,7 @@ impl CommitLog {
             AtomicU64::new(file.file_from_offset().max(self.wrote_offset().min(file.end_offset())));
         let active =
             Arc::new(ActiveFile { file, handle, region, target, reserved, reserving: Mutex::default() });
+        active.take_pages_alone(self.wrote_offset());
         self.allocator.state.lock().current = Some(Arc::clone(&active));
         Ok(active)
     }
@@ -151,9 +160,10 @@ impl CommitLog {
     /// Of the file that is made or taken in the same hold of its lock: a background pass that finds neither it
     /// nor a next one would make it again.
     fn make_current(&self, state: &mut AllocatorState, next: &Arc<ActiveFile>) {
-        if let Some(full) = state.current.replace(Arc::clone(next))
-            && self.config.warm_mapped_file_enable
-        {
+        let Some(full) = state.current.replace(Arc::clone(next)) else { return };
+        // From here on it is only read.
+        let _best_effort = full.region.take_pages_together();
+        if self.config.warm_mapped_file_enable {
             state.to_unlock.push(Arc::clone(&full.region));
         }
     }
@@ -200,6 +210,7 @@ impl CommitLog {
             reserved,
             reserving: Mutex::default(),
         };
+        active.take_pages_alone(file.file_from_offset());
         active.reserve(file.file_from_offset() + self.step())?;
         // Its size and name are on the disk before anything in it counts as flushed.
         active.handle.sync_data().map_err(Error::io("flush", file.path()))?;

@@ -222,7 +222,7 @@ impl MappedFile {
         if self.budget.is_some() && self.present_size > 0 {
             let written = handle.next_hole(0)?;
             if written < self.present_size / SHORT_PART {
-                region.read_pages_alone()?;
+                region.take_pages_alone(0)?;
                 region.will_need(0, num::index(written))?;
             }
         }

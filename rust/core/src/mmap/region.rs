@@ -169,9 +169,17 @@ impl Region {
         if len == 0 { Ok(()) } else { self.map.advise_range(Advice::WillNeed, at, len) }
     }
 
-    /// Lets a page that is touched be read alone, without those next to it.
-    pub(crate) fn read_pages_alone(&self) -> io::Result<()> {
-        self.map.advise(Advice::Random)
+    /// Lets a page from a place on that is touched be brought into memory alone, without those next to it.
+    pub(crate) fn take_pages_alone(&self, from: usize) -> io::Result<()> {
+        match self.len().checked_sub(from) {
+            None | Some(0) => Ok(()),
+            Some(len) => self.map.advise_range(Advice::Random, from, len),
+        }
+    }
+
+    /// Has pages brought into memory with those next to them, as they are where nothing else was said.
+    pub(crate) fn take_pages_together(&self) -> io::Result<()> {
+        self.map.advise(Advice::Normal)
     }
 
     /// Keeps its pages in memory.

@@ -117,3 +117,52 @@ fn a_folder_that_cannot_be_made_is_a_refusal() {
     assert!(refusal.to_string().contains("make the folder"), "{refusal}");
     assert_eq!(log.wrote_offset(), 0);
 }
+
+/// Where the mappings of a file lie in it whose pages come into memory one by one, and of those where they come with
+/// others.
+#[cfg(target_os = "linux")]
+fn alone_and_together(path: &std::path::Path) -> [Vec<(u64, u64)>; 2] {
+    let mut found = [Vec::new(), Vec::new()];
+    let mut range = None;
+    for line in std::fs::read_to_string("/proc/self/smaps").unwrap().lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            let place = usize::from(!flags.split(' ').any(|flag| flag == "rr"));
+            found[place].extend(range.take());
+        } else if line.ends_with(path.to_str().unwrap()) {
+            let mut words = line.split_whitespace();
+            let (begin, end) = words.next().unwrap().split_once('-').unwrap();
+            let at = u64::from_str_radix(words.nth(1).unwrap(), 16).unwrap();
+            let [begin, end] = [begin, end].map(|address| u64::from_str_radix(address, 16).unwrap());
+            range = Some((at, at + end - begin));
+        }
+    }
+    found
+}
+
+/// A flush of one record wrote up to two megabytes where each page came with others.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_written_comes_into_memory_page_by_page_and_what_is_full_does_not() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.mapped_file_size_commit_log = 2 * MIB;
+    let body = vec![7; 100_000];
+    let log = log_with(config.clone(), Access::MapWrite);
+    let first = log_file(root.path(), 0);
+    append(&log, 0, &body);
+    assert_eq!(alone_and_together(&first), [vec![(0, 2 * MIB)], vec![]]);
+    let end = log.wrote_offset();
+    drop(log);
+
+    let log = log_with(config, Access::MapWrite);
+    log.set_end(end, 0);
+    append(&log, 0, &body);
+    let page = end / 4096 * 4096;
+    assert_eq!(alone_and_together(&first), [vec![(page, 2 * MIB)], vec![(0, page)]]);
+
+    while log.files().files().len() == 1 {
+        append(&log, 0, &body);
+    }
+    assert_eq!(alone_and_together(&first), [vec![], vec![(0, 2 * MIB)]]);
+    assert_eq!(alone_and_together(&log_file(root.path(), 2 * MIB)), [vec![(0, 2 * MIB)], vec![]]);
+}
