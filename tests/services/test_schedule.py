@@ -9,6 +9,7 @@ import pytest
 import mqstore
 from mqstore.services import ScheduleMessageService
 from mqstore.store.config_delay_offset import DelayOffsetManager
+from mqstore.verify import verify
 from tests.services.conftest import HandClock
 from tests.services.delivery import bodies, service_of, wait_for_passes
 from tests.store.conftest import Opener
@@ -195,6 +196,27 @@ def test_a_delay_counts_though_the_log_is_ahead_of_the_clock(open_store: Opener,
     assert len(store.topic("orders")) == 1
     clock.now_ms += 1
     wait_until(lambda: len(store.topic("orders")) == 2)
+
+
+def test_a_delay_longer_than_the_log_is_ahead_counts_from_the_clock(
+    open_store: Opener, clock: HandClock, tmp_path: Path
+) -> None:
+    given = {"clock": clock, "messageDelayLevel": LEVELS, "schedule_messages": True}
+    store = open_store(**given)
+    store.put("orders", b"before the clock is set back")
+    clock.now_ms -= 3000
+    put = store.put("orders", b"five seconds", delay_time_level=2)
+    assert put.store_timestamp == clock.now_ms + 3000
+    store.close()
+    shutil.rmtree(tmp_path / "store" / "consumequeue")
+    store = open_store(**given)
+    clock.now_ms += 4999
+    wait_for_passes(service_of(store, ScheduleMessageService))
+    assert len(store.topic("orders")) == 1
+    clock.now_ms += 1
+    wait_until(lambda: len(store.topic("orders")) == 2)
+    assert verify(tmp_path / "store")[1] == []
+    assert set(list(store.topic("orders"))[1].properties) == {"DELAY", "REAL_TOPIC", "REAL_QID", "UNIQ_KEY"}
 
 
 def test_a_due_time_that_a_recovery_of_4_9_3_lost_is_found_again(

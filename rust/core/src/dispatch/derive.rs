@@ -78,9 +78,10 @@ pub(crate) fn derive(
 pub fn tags_code(config: &StoreConfig, record: &Record<'_>, properties: &DispatchProperties<'_>) -> i64 {
     let due_ms = match record.topic {
         SCHEDULE_TOPIC => {
-            let level = properties.delay.and_then(parse::<i32>);
-            let level = level.map(|level| level.min(config.max_delay_level())).filter(|&level| level > 0);
-            level.map(|level| config.deliver_timestamp(level, record.store_timestamp))
+            // Only a message that was put while the log's time was ahead of the clock says it.
+            let by_clock = properties.deliver_at.filter(|_| !config.compat).and_then(parse);
+            let by_store_time = due_by_store_time(config, record, properties);
+            by_store_time.map(|due_ms| by_clock.map_or(due_ms, |by_clock| due_ms.min(by_clock)))
         }
         // 4.9.3 knows nothing of this topic.
         TIMED_TOPIC if !config.compat => properties.deliver_at.and_then(parse),
@@ -89,7 +90,18 @@ pub fn tags_code(config: &StoreConfig, record: &Record<'_>, properties: &Dispatc
     due_ms.unwrap_or_else(|| tags_hash(properties))
 }
 
-/// Whether a unit can have a tags code: timed messages that 4.9.3 dispatched have their tag's hash.
+/// When a delayed message is due by its store time. Source: `computeDeliverTimestamp`.
+fn due_by_store_time(
+    config: &StoreConfig,
+    record: &Record<'_>,
+    properties: &DispatchProperties<'_>,
+) -> Option<i64> {
+    let level = properties.delay.and_then(parse::<i32>)?.min(config.max_delay_level());
+    (level > 0).then(|| config.deliver_timestamp(level, record.store_timestamp))
+}
+
+/// Whether a unit can have a tags code: of what 4.9.3 dispatched timed messages have their tag's hash, and delayed ones
+/// what their store time says.
 #[must_use]
 pub fn tags_code_fits(
     config: &StoreConfig,
@@ -99,6 +111,7 @@ pub fn tags_code_fits(
 ) -> bool {
     found == tags_code(config, record, properties)
         || (record.topic == TIMED_TOPIC && found == tags_hash(properties))
+        || (record.topic == SCHEDULE_TOPIC && Some(found) == due_by_store_time(config, record, properties))
 }
 
 fn tags_hash(properties: &DispatchProperties<'_>) -> i64 {

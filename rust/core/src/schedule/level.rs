@@ -8,6 +8,7 @@ use crate::dispatch::SCHEDULE_TOPIC;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::format::message::{self, Check, Decoded};
+use crate::format::properties;
 use crate::store::Store;
 
 /// Units that are read at a time.
@@ -35,7 +36,7 @@ impl Store {
         };
         let (min, max) = (queue.min_offset_in_queue(), queue.max_offset_in_queue());
         let found = self.find_due(&queue, delay_level, from.min(max).max(min), max_count)?;
-        let delivery = self.deliver(&found.due, &[]);
+        let delivery = self.deliver(&found.due, &[properties::DELIVER_AT]);
         let stopped_at = found.due.get(delivery.done_count).map(|due| due.queue_offset);
         Ok(LevelPass {
             next_offset: stopped_at.unwrap_or(found.next_offset),

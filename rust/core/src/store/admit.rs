@@ -7,8 +7,8 @@ use std::fmt;
 use super::put::{NewMessage, PutRefusal, refused};
 use super::{Mode, Store};
 use crate::clock::Clock;
-use crate::commit_log::AppendRefusal;
 use crate::commit_log::scan::check_topic;
+use crate::commit_log::{AppendRefusal, CommitLog};
 use crate::config::StoreConfig;
 use crate::consume_queue::table::QueueTable;
 use crate::dispatch::TIMED_TOPIC;
@@ -36,13 +36,15 @@ pub struct Admission<'s> {
     pub(super) file_size: u64,
     /// The store's queues, where it is there.
     pub(super) queues: Option<&'s QueueTable>,
+    /// Its log.
+    pub(super) log: Option<&'s CommitLog>,
 }
 
 impl<'s> Admission<'s> {
     /// What is known of a store that is not open.
     #[must_use]
     pub const fn new(config: &'s StoreConfig, clock: &'s dyn Clock, file_size: u64) -> Self {
-        Self { config, clock, file_size, queues: None }
+        Self { config, clock, file_size, queues: None, log: None }
     }
 
     /// Whether the store takes a message, as far as the message alone tells; `encoded` is room for its properties.
@@ -72,8 +74,13 @@ impl Store {
     /// What decides about its messages.
     #[inline]
     pub(super) fn admission(&self) -> Admission<'_> {
-        let file_size = self.log.files().file_size();
-        Admission { config: &self.config, clock: &*self.clock, file_size, queues: Some(&self.queues) }
+        Admission {
+            config: &self.config,
+            clock: &*self.clock,
+            file_size: self.log.files().file_size(),
+            queues: Some(&self.queues),
+            log: Some(&self.log),
+        }
     }
 
     /// Source: `checkStoreStatus`.

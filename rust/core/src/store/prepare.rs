@@ -184,12 +184,23 @@ impl Admission<'_> {
             None => {
                 let level = level.min(self.config.max_delay_level());
                 map.put(properties::DELAY, level.to_string().into_bytes());
+                if let Some(due_ms) = self.due_by_clock(level) {
+                    map.put(properties::DELIVER_AT, due_ms.to_string().into_bytes());
+                }
                 (SCHEDULE_TOPIC, level - 1)
             }
         };
         map.put(properties::REAL_TOPIC, message.topic);
         map.put(properties::REAL_QID, message.queue_id.to_string().into_bytes());
         Ok(Some(Rewritten { topic, queue_id, properties: map }))
+    }
+
+    /// When a delayed message is due, where its store time will not say so: the log's time is ahead of a clock that
+    /// was set back.
+    fn due_by_clock(&self, level: i32) -> Option<i64> {
+        let now = self.clock.now_ms();
+        let is_ahead = self.log.is_some_and(|log| log.last_store_timestamp() > now);
+        (is_ahead && !self.config.compat).then(|| self.config.deliver_timestamp(level, now))
     }
 
     /// When a message is to be delivered, where it says so.

@@ -244,6 +244,14 @@ fn a_unit_says_the_tag_s_hash_or_when_the_message_is_due() {
         let properties = format!("TAGS\x01A\x02DELAY\x01{level}");
         assert_eq!(says("SCHEDULE_TOPIC_XXXX", &properties, false), (expected, vec![expected]), "{level}");
     }
+    // Put while the log's time was ahead of the clock. 4.9.3 goes by the store time.
+    let by_clock = "DELAY\x012\x02MQSTORE_DELIVER_AT\x011001000";
+    assert_eq!(says("SCHEDULE_TOPIC_XXXX", by_clock, false), (1_001_000, vec![1_001_000, 1_005_000]));
+    assert_eq!(says("SCHEDULE_TOPIC_XXXX", by_clock, true), (1_005_000, vec![1_005_000]));
+    for other in ["7000000", "soon"] {
+        let properties = format!("DELAY\x012\x02MQSTORE_DELIVER_AT\x01{other}");
+        assert_eq!(says("SCHEDULE_TOPIC_XXXX", &properties, false), (1_005_000, vec![1_005_000]));
+    }
     // Of timed messages 4.9.3 knows nothing: what it dispatched has the tag's hash.
     let properties = "TAGS\x01A\x02MQSTORE_DELIVER_AT\x017000000";
     assert_eq!(says("MQSTORE_TIMED_TOPIC", properties, false), (7_000_000, vec![65, 7_000_000]));
