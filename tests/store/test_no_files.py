@@ -85,3 +85,14 @@ def test_what_is_read_of_the_configuration(store: Path, name: str) -> None:
             [MQSTORE, command, store], capture_output=True, encoding="utf-8", timeout=_TIMEOUT_S, check=False
         )
         assert done.stderr in {"", "nothing found\n"} or str(path) in done.stderr
+
+
+def test_a_look_up_by_key_that_cannot_know_the_topics_tells(store: Path) -> None:
+    topics = store / "config" / "topics.json"
+    topics.write_bytes(b"{")
+    with mqstore.open(store) as reader:
+        assert list(reader.select(key="of nobody")) == []
+    topics.unlink()
+    topics.symlink_to(topics)
+    with mqstore.open(store) as reader, pytest.raises(mqstore.StoreIOError, match=str(topics)):
+        list(reader.select(key="of nobody"))

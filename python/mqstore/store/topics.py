@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from mqstore.errors import MQStoreError
+from mqstore.errors import MQStoreError, StoreIOError
 from mqstore.store import config_json
 from mqstore.store.arguments import INT_MAX
 from mqstore.store.config_manager import ConfigManager, Json, checked_object, read_only
@@ -73,6 +73,9 @@ def named_topics(store: "MessageStore") -> list[str]:
     """The topics that a store's configuration names, also where no message of theirs is in a queue: all are prepared.
 
     None of a file that is damaged, which a look-up by key can do without, and of a store elsewhere.
+
+    Raises:
+        StoreIOError: the file cannot be read: it may name topics.
     """
     if store._topics is not None:
         return list(store._topics.all())
@@ -80,6 +83,8 @@ def named_topics(store: "MessageStore") -> list[str]:
         return []
     try:
         return list(TopicConfigManager(store.path / "config" / "topics.json", read_only, int).all())
+    except StoreIOError:
+        raise
     except MQStoreError:
         return []
 
