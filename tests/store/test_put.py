@@ -5,6 +5,7 @@ import datetime as dt
 import json
 import zlib
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +288,24 @@ def test_a_closed_store_takes_and_gives_nothing(open_store: Opener) -> None:
     with pytest.raises(mqstore.StoreClosedError):
         store.check_transactions(lambda _message: mqstore.LocalTransactionState.UNKNOW)
     assert bytes(message.body) == b"kept"
+
+
+@pytest.mark.parametrize("mode", ["rw", "r"])
+def test_a_closed_store_says_so_of_a_new_topic_too(open_store: Opener, mode: str) -> None:
+    with open_store() as made:
+        made.put("t", b"", queue_id=0)
+    store = open_store(mode=mode)
+    store.close()
+    table = pa.table({"body": [b""]})
+    puts: list[Callable[[], object]] = [
+        lambda: store.put("new", b""),
+        lambda: store.put("t", b"", deliver_at=1 << 40),
+        lambda: store.put_many("new", [b""]),
+        lambda: store.put_arrow(table, topic="new"),
+    ]
+    for put in puts:
+        with pytest.raises(mqstore.StoreClosedError, match="^the store is closed$"):
+            put()
 
 
 def test_a_message_without_a_unique_key(store: mqstore.MessageStore) -> None:

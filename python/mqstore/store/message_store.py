@@ -211,7 +211,12 @@ class MessageStore(StoreOperations):
         )
 
     def _on_new_topic(self, topic: str) -> int:
-        """The number of queues of a topic that is put to for the first time."""
+        """The number of queues of a topic that is put to for the first time.
+
+        Raises:
+            StoreClosedError: the store is closed: its configuration, not the message, would be what is refused.
+        """
+        self._check_open()
         if self._topics is None:
             return 1
         if topic == TIMED_TOPIC:
