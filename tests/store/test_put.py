@@ -5,7 +5,6 @@ import datetime as dt
 import json
 import zlib
 from array import array
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +173,26 @@ def test_an_illegal_message_is_refused_and_nothing_stored(
     assert store.get_max_phy_offset() == 0
 
 
+@pytest.mark.parametrize(
+    ("messages", "named"),
+    [
+        (3, "messages=3: expected messages, body, flag and properties each, found int"),
+        ([(b"", 0, {}), 3], r"messages\[1\]=3: expected body, flag and properties, found int"),
+        ([(b"", 0)], r"messages\[0\]=\(b'', 0\): expected body, flag and properties, found tuple"),
+        ([(b"", 0, 5)], r"messages\[0\]: properties=5: expected a mapping of strings, found int"),
+    ],
+)
+def test_what_is_no_batch_is_told(store: mqstore.MessageStore, messages: Any, named: str) -> None:
+    with pytest.raises(TypeError, match=f"^{named}$"):
+        store.put_messages(MessageExtBatch(topic="t", messages=messages))
+    given: Any = {"topic": "t"}
+    with pytest.raises(TypeError, match=r"^batch=\{'topic': 't'\}: expected a MessageExtBatch, found dict$"):
+        store.put_messages(given)
+    with pytest.raises(TypeError, match=r"^message=\{'topic': 't'\}: expected a MessageExtBrokerInner, found dict$"):
+        store.put_message(given)
+    assert store.topics() == []
+
+
 def test_properties_too_long_have_another_status_in_compat(open_store: Opener) -> None:
     store = open_store(compat=True)
     in_bytes = MessageExtBrokerInner(topic="t", properties={"p": "值" * 11_000})
@@ -297,14 +316,14 @@ def test_a_closed_store_says_so_of_a_new_topic_too(open_store: Opener, mode: str
     store = open_store(mode=mode)
     store.close()
     table = pa.table({"body": [b""]})
-    puts: list[Callable[[], object]] = [
+    puts: list[Any] = [
         lambda: store.put("new", b""),
         lambda: store.put("t", b"", deliver_at=1 << 40),
         lambda: store.put_many("new", [b""]),
         lambda: store.put_arrow(table, topic="new"),
     ]
     for put in puts:
-        with pytest.raises(mqstore.StoreClosedError, match="^the store is closed$"):
+        with pytest.raises(mqstore.StoreClosedError, match=r"^the store is closed$"):
             put()
 
 
