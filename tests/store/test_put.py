@@ -133,6 +133,56 @@ def test_many_messages_are_checked_before_the_first_is_put(store: mqstore.Messag
     assert len(store.topic("t")) <= 1
 
 
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"tags": 3}, TypeError, "tags=3: expected a string, or one for each body, found int"),
+        ({"tags": b"x"}, TypeError, "tags=b'x': expected a string, or one for each body, found bytes"),
+        ({"tags": ["a", 3]}, TypeError, "tags[1]=3: expected a string, found int"),
+        ({"tags": ["a"]}, ValueError, "expected as many tags as bodies, 2, found 1"),
+        ({"keys": "ab"}, TypeError, "keys='ab': expected a list of the keys of each body, found str"),
+        ({"keys": [None, 3]}, TypeError, "keys[1]=3: expected a string, or several, found int"),
+        ({"keys": [["a b"], None]}, ValueError, 'keys[0]: a key has no space and is not empty, found "a b"'),
+        ({"properties": 3}, TypeError, "properties=3: expected a mapping of strings, or one for each body, found int"),
+        ({"properties": [None, "p"]}, TypeError, "properties[1]='p': expected a mapping of strings, found str"),
+        ({"properties": {"p": 3}}, TypeError, 'properties["p"]=3: expected a string, found int'),
+        ({"properties": [{}, {3: "p"}]}, TypeError, "properties[1]: name=3: expected a string, found int"),
+        ({"properties": [{}] * 3}, ValueError, "expected as many properties as bodies, 2, found 3"),
+        ({"deliver_at": "now"}, TypeError, "deliver_at='now': expected a datetime or milliseconds, or one for each"),
+        ({"deliver_at": [None, "now"]}, TypeError, "deliver_at[1]='now': expected a datetime or milliseconds, found"),
+        ({"deliver_at": [5, dt.datetime(2026, 1, 1)]}, ValueError, "deliver_at[1]: expected a datetime with a time"),  # noqa: DTZ001
+        ({"deliver_at": 1 << 70}, OverflowError, "deliver_at: "),
+        ({"bodies": b"ab"}, TypeError, "bodies=b'ab': expected a list of bodies, found bytes"),
+        ({"bodies": [b"a", "b"]}, TypeError, "bodies[1]='b': expected bytes or what has the buffer protocol, found"),
+    ],
+)
+def test_an_argument_of_many_messages_is_told_by_its_place(
+    store: mqstore.MessageStore, given: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error) as raised:
+        store.put_many(**{"topic": "t", "bodies": [b"a", b"b"]} | given)
+    assert str(raised.value).startswith(message)
+    assert store.get_max_phy_offset() == 0
+
+
+def test_a_wrong_value_is_shown_no_longer_than_a_line(store: mqstore.MessageStore) -> None:
+    tags: Any = [["long" * 10_000]]
+    with pytest.raises(TypeError, match=r"^tags\[0\]=\['longlong.{150,200}…: expected a string, found list"):
+        store.put_many("t", [b""], tags=tags)
+
+
+def test_a_view_that_was_released_is_no_body(store: mqstore.MessageStore) -> None:
+    view = memoryview(b"body")
+    view.release()
+    with pytest.raises(ValueError, match=r"^operation forbidden on released memoryview"):
+        store.put("t", view)
+    with pytest.raises(ValueError, match=r"^bodies\[1\]: operation forbidden on released memoryview"):
+        store.put_many("t", [b"", view])
+    with pytest.raises(ValueError, match="released memoryview"):
+        store.put_message(MessageExtBrokerInner(topic="t", body=view))  # type: ignore[arg-type]
+    assert (store.topics(), store.get_max_phy_offset()) == ([], 0)
+
+
 def test_bodies_of_any_buffer(store: mqstore.MessageStore) -> None:
     changing = bytearray(b"first")
     store.put("t", changing, queue_id=0)
