@@ -120,7 +120,7 @@ fn text(given: &Bound<'_, PyAny>, place: impl FnOnce() -> String) -> PyResult<Py
     if given.is_instance_of::<PyString>() {
         given.extract()
     } else {
-        Err(wrong_type(&place(), given, "a string"))
+        Err(wrong_type(place(), given, "a string"))
     }
 }
 
