@@ -82,6 +82,17 @@ def test_a_place_where_no_folder_can_be_made(store: Path, tmp_path: Path, place:
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_what_another_repair_makes_at_that_moment_is_left(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["mqstore.verify.repair"], "_new_folder", lambda *_: tmp_path / "whole")
+    others = tmp_path / "whole.repairing" / "commitlog"
+    others.mkdir(parents=True)
+    with pytest.raises(mqstore.StoreIOError, match=r"out=.*/whole: no folder can be made there: File exists: "):
+        repair(store, tmp_path / "whole", **SMALL_FILES)
+    assert others.is_dir()
+
+
 @pytest.mark.parametrize("place", ["log", "log/new", "old/a/new", "link/new", "store/new", "store/commitlog/new"])
 def test_a_place_in_the_store_wherever_that_lies(tmp_path: Path, place: str) -> None:
     """The next opening of the store would meet it."""
