@@ -369,6 +369,7 @@ def test_what_is_no_consumer_group_or_topic_is_told(store: mqstore.MessageStore)
     calls: list[tuple[Any, str]] = [
         (lambda: consumers.add(3), "consumer=3: expected a Consumer, found int"),
         (lambda: consumers.remove(None), "consumer=None: expected a Consumer, found NoneType"),
+        (lambda: consumers.group(3), "name=3: expected a string"),
         (lambda: consumers.groups.update("g"), "config='g': expected a SubscriptionGroupConfig, found str"),
         (lambda: consumers.topics.update("t"), "config='t': expected a TopicConfig, found str"),
         (lambda: consumers.register_filter("t", 3, "a > 1", 1), "group=3: expected a string"),

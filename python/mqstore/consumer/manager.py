@@ -197,7 +197,12 @@ class ConsumerManager:
         return FileOffsetStore(shared, settings.group, write, self._config("consumerOffset.json"), self._store)
 
     def group(self, name: str) -> SubscriptionGroupConfig:
-        """A group; one that is new is made where the store is open for writing."""
+        """A group; one that is new is made where the store is open for writing.
+
+        Raises:
+            TypeError: its name is no string.
+        """
+        checked_text("name", name)
         if self._mode == "rw":
             return self.groups.get_or_add(name)
         return self.groups.get(name) or SubscriptionGroupConfig(group_name=name)
