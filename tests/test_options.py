@@ -55,6 +55,27 @@ def test_a_bad_option_is_named(given: dict[str, Any], message: str) -> None:
     assert raised.value.value is not None
 
 
+SMALL_INDEX: dict[str, Any] = {"maxHashSlotNum": 9, "maxIndexNum": 9}
+
+
+@pytest.mark.parametrize("name", ["storePathRootDir", "store_path_root_dir"])
+def test_a_folder_is_given_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to("store")
+    for elsewhere in ("other", str(tmp_path), ""):
+        with pytest.raises(mqstore.OptionError, match=f"^option {name}={elsewhere}: expected .*store, which is given"):
+            mqstore.open("store", "rw", **{name: elsewhere}, **SMALL_INDEX)
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+    for same in ("store", tmp_path / "store", f"{tmp_path}/../{tmp_path.name}/store/", "link"):
+        mqstore.open("store", "rw", **{name: same}, **SMALL_INDEX).close()
+    conf = tmp_path / "broker.conf"
+    conf.write_text("storePathRootDir=/nowhere\n")
+    with mqstore.open("store", "r", conf=conf, **SMALL_INDEX) as store:
+        assert store.path.resolve() == tmp_path / "store"
+    with pytest.raises(mqstore.OptionError, match="option store"):
+        mqstore.open("store", "r", conf=conf, **{name: "/nowhere"}, **SMALL_INDEX)
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -589,6 +589,7 @@ class Store:
             unique_key: Whether each gets a unique key, where ``properties`` has none.
 
         Raises:
+            TypeError: something has another type; where it is in a list, its place there is named.
             ValueError: there are not as many keys, tags, properties or times as bodies.
             PutError: as for :meth:`put`; its ``result`` says which messages are stored.
         """
@@ -727,6 +728,10 @@ class Store:
             offset: The first offset.
             max_msg_nums: Most messages.
             subscription: Tags separated by ``||``, or a filter; all messages by default.
+
+        Raises:
+            TypeError: ``subscription`` is neither, or a number no integer.
+            ValueError: ``max_msg_nums`` is negative.
         """
     def query_message(self, topic: str, key: str, max_num: int = 32, begin: int = 0, end: int = ...) -> list[Message]:
         """The newest messages by a key, oldest first. Source: ``queryMessage``.
@@ -737,6 +742,10 @@ class Store:
             max_num: Most messages.
             begin: The earliest store time.
             end: The latest store time; there is none by default.
+
+        Raises:
+            TypeError: a number is no integer.
+            ValueError: a number is out of bounds.
         """
     def query_messages(
         self, topic: str, keys: Sequence[str], max_num: int = 32, begin: int = 0, end: int = ...

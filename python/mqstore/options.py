@@ -344,10 +344,10 @@ class StoreOptions:
         """Options for a store in a folder, from values under either spelling.
 
         Values can be text, as a ``broker.conf`` has them. With ``lenient`` names that are no option
-        of a store are passed over, as a ``broker.conf`` has many.
+        of a store are passed over, as a ``broker.conf`` has many, and so is the folder that it has.
 
         Raises:
-            OptionError: there is no such option, or its value does not work.
+            OptionError: there is no such option, or its value does not work, as that of another folder.
         """
         known = {option.name: option for option in dataclasses.fields(cls)}
         kinds = typing.get_type_hints(cls)
@@ -359,6 +359,8 @@ class StoreOptions:
                     continue
                 raise unknown_option(name, value, known)
             values[option] = _convert(name, value, kinds[option])
+            if option == "store_path_root_dir" and not lenient:
+                _check_same_folder(name, values[option], os.fspath(path))
         values["store_path_root_dir"] = os.fspath(path)
         return cls(**values)
 
@@ -424,6 +426,12 @@ def _most(name: str) -> int:
 def _check_number(name: str, value: int) -> None:
     if not 0 <= value <= _most(name):
         raise bad_option(name, value, f"it is not negative, and at most {_most(name)}")
+
+
+def _check_same_folder(name: str, root: str, path: str) -> None:
+    """Refuses another folder than the one that is given: it would be passed over."""
+    if root != path and (not root or os.path.realpath(root) != os.path.realpath(path)):
+        raise bad_option(name, root, f"expected {path}, which is given as the store's folder")
 
 
 def _paths(given: str) -> list[str]:

@@ -388,6 +388,15 @@ def test_an_argument_that_is_no_text_is_told(path: Path, call: list[str]) -> Non
     assert "'\\udcff': expected UTF-8" in result.stderr
 
 
+def test_a_filter_that_is_none_is_a_wrong_call(path: Path) -> None:
+    result = run("get", path, "orders", "--sql", "TAGS >", *SMALL)
+    assert result.exit_code == 2
+    assert "Invalid value for --sql: option filter=TAGS >: expected a property" in result.stderr
+    # 4.9.3 reads past what is behind a filter's end.
+    assert run("get", path, "orders", "--sql", "TAGS = 'A' b", *SMALL).exit_code == 2
+    assert run("get", path, "orders", "--sql", "TAGS = 'A' b", "-o", "compat=true", *SMALL).exit_code == 0
+
+
 @pytest.mark.parametrize("topic", ["", "..", "a/b", "主" * 86])
 def test_a_topic_that_no_store_can_have_is_not_waited_for(path: Path, topic: str) -> None:
     for command, *others in (["ls"], ["seek", "-1h"], ["tail"]):

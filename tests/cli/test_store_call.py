@@ -107,6 +107,15 @@ def test_a_brokers_own_file_gives_options(tmp_path: Path) -> None:
         assert (store.options.max_hash_slot_num, store.options.max_index_num) == (97, 500)
 
 
+@pytest.mark.parametrize("command", [["ls"], ["verify"], ["du"], ["repair", "--in-place"]])
+def test_another_folder_than_the_one_that_is_given_is_refused(tmp_path: Path, command: list[str]) -> None:
+    mqstore.open(tmp_path / "s", "rw", maxHashSlotNum=97, maxIndexNum=400).close()
+    result = run(*command, tmp_path / "s", *SMALL, "-o", f"storePathRootDir={tmp_path}/other")
+    assert result.exit_code == 1
+    assert f"{tmp_path}/other: expected {tmp_path}/s, which is given" in result.stderr
+    assert run("ls", tmp_path / "s", *SMALL, "-o", f"storePathRootDir={tmp_path}/s/").exit_code == 3
+
+
 @pytest.mark.parametrize("command", ["ls", "verify", "dump", "du", "groups"])
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, command: str) -> None:
     mqstore.open(tmp_path / "s", "rw", maxHashSlotNum=97, maxIndexNum=400).close()

@@ -349,6 +349,39 @@ def test_an_offset_that_is_none_is_refused_and_changes_nothing(
     assert open_store().consumers.offsets.query_offset("other", "orders", 0) == 4
 
 
+@pytest.mark.parametrize(
+    ("offsets", "named"),
+    [
+        (3, "offsets=3: expected a mapping of a topic and a queue to an offset, found int"),
+        ([(("orders", 0), 1)], r"offsets=.*: expected a mapping .*, found list"),
+        ({"orders": 3}, "queue='orders': expected a topic and a queue, found str"),
+        ({("orders", 0, 1): 3}, r"queue=\('orders', 0, 1\): expected a topic and a queue, found tuple"),
+    ],
+)
+def test_offsets_that_are_no_mapping_are_refused(store: mqstore.MessageStore, offsets: Any, named: str) -> None:
+    with pytest.raises(TypeError, match=f"^{named}$"):
+        store.consumers.reset_offset("group", offsets)
+    assert store.consumers.group_names() == []
+
+
+def test_what_is_no_consumer_group_or_topic_is_told(store: mqstore.MessageStore) -> None:
+    consumers: Any = store.consumers
+    calls: list[tuple[Any, str]] = [
+        (lambda: consumers.add(3), "consumer=3: expected a Consumer, found int"),
+        (lambda: consumers.remove(None), "consumer=None: expected a Consumer, found NoneType"),
+        (lambda: consumers.group(3), "name=3: expected a string"),
+        (lambda: consumers.groups.update("g"), "config='g': expected a SubscriptionGroupConfig, found str"),
+        (lambda: consumers.topics.update("t"), "config='t': expected a TopicConfig, found str"),
+        (lambda: consumers.register_filter("t", 3, "a > 1", 1), "group=3: expected a string"),
+        (lambda: consumers.register_filter("t", "g", "a > 1", "1"), "client_version='1': expected an integer"),
+    ]
+    for wrong, named in calls:
+        with pytest.raises(TypeError, match=f"^{named}"):
+            wrong()
+    assert not list(store.path.glob("config/*Filter.json"))
+    assert not list(store.path.glob("config/*Group.json"))
+
+
 @pytest.mark.parametrize("mode", ["r", "rw"])
 @pytest.mark.parametrize("group", ["", "a@b", "../../../elsewhere", 5])
 def test_offsets_of_what_is_no_group_are_refused(open_store: Opener, mode: str, group: Any) -> None:

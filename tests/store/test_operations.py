@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,6 +133,27 @@ def test_an_offset_that_cannot_be_is_one_that_is_not_there(store: mqstore.Messag
     for offset in (-1, 1):
         assert store.get_message_store_time_stamp("t", 0, offset) == -1
         assert store.get_commit_log_offset_in_queue("t", 0, offset) == 0
+
+
+def test_wrong_arguments_of_look_ups_are_named(store: mqstore.MessageStore) -> None:
+    calls: list[tuple[Any, type[Exception], str]] = [
+        (lambda: store.query_message("t", "k", -1), ValueError, "max_num=-1: expected an integer from 0 to "),
+        (lambda: store.query_message("t", "k", 1 << 70), ValueError, "max_num=1180591620717411303424: expected"),
+        (lambda: store.query_message("t", "k", 1, 0, 1 << 70), ValueError, "end=1180591620717411303424: expected"),
+        (lambda: store.query_message("t", "k", 1, "0"), TypeError, "begin='0': expected an integer"),  # type: ignore[arg-type]
+        (lambda: store.query_messages("t", ["k"], -1), ValueError, "max_num=-1: expected"),
+        (lambda: store.select("t").look_up_keys(["k"], max_num=-1), ValueError, "max_num=-1: expected"),
+        (lambda: store.get_message("t", 0, 0, -1), ValueError, "max_msg_nums=-1: expected an integer from 0 to "),
+        (
+            lambda: store.get_message("t", 0, 0, subscription=3),  # type: ignore[arg-type]
+            TypeError,
+            "^subscription=3: expected tags, a string, or a SqlFilter, found int",
+        ),
+    ]
+    for call, error, message in calls:
+        with pytest.raises(error, match=message):
+            call()
+    assert store.query_message("t", "k", 0, -(1 << 63)) == []
 
 
 def test_one_damaged_time_is_not_that_of_all_that_follows(tmp_path: Path) -> None:

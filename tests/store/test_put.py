@@ -133,6 +133,56 @@ def test_many_messages_are_checked_before_the_first_is_put(store: mqstore.Messag
     assert len(store.topic("t")) <= 1
 
 
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"tags": 3}, TypeError, "tags=3: expected a string, or one for each body, found int"),
+        ({"tags": b"x"}, TypeError, "tags=b'x': expected a string, or one for each body, found bytes"),
+        ({"tags": ["a", 3]}, TypeError, "tags[1]=3: expected a string, found int"),
+        ({"tags": ["a"]}, ValueError, "expected as many tags as bodies, 2, found 1"),
+        ({"keys": "ab"}, TypeError, "keys='ab': expected a list of the keys of each body, found str"),
+        ({"keys": [None, 3]}, TypeError, "keys[1]=3: expected a string, or several, found int"),
+        ({"keys": [["a b"], None]}, ValueError, 'keys[0]: a key has no space and is not empty, found "a b"'),
+        ({"properties": 3}, TypeError, "properties=3: expected a mapping of strings, or one for each body, found int"),
+        ({"properties": [None, "p"]}, TypeError, "properties[1]='p': expected a mapping of strings, found str"),
+        ({"properties": {"p": 3}}, TypeError, 'properties["p"]=3: expected a string, found int'),
+        ({"properties": [{}, {3: "p"}]}, TypeError, "properties[1]: name=3: expected a string, found int"),
+        ({"properties": [{}] * 3}, ValueError, "expected as many properties as bodies, 2, found 3"),
+        ({"deliver_at": "now"}, TypeError, "deliver_at='now': expected a datetime or milliseconds, or one for each"),
+        ({"deliver_at": [None, "now"]}, TypeError, "deliver_at[1]='now': expected a datetime or milliseconds, found"),
+        ({"deliver_at": [5, dt.datetime(2026, 1, 1)]}, ValueError, "deliver_at[1]: expected a datetime with a time"),  # noqa: DTZ001
+        ({"deliver_at": 1 << 70}, OverflowError, "deliver_at: "),
+        ({"bodies": b"ab"}, TypeError, "bodies=b'ab': expected a list of bodies, found bytes"),
+        ({"bodies": [b"a", "b"]}, TypeError, "bodies[1]='b': expected bytes or what has the buffer protocol, found"),
+    ],
+)
+def test_an_argument_of_many_messages_is_told_by_its_place(
+    store: mqstore.MessageStore, given: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error) as raised:
+        store.put_many(**{"topic": "t", "bodies": [b"a", b"b"]} | given)
+    assert str(raised.value).startswith(message)
+    assert store.get_max_phy_offset() == 0
+
+
+def test_a_wrong_value_is_shown_no_longer_than_a_line(store: mqstore.MessageStore) -> None:
+    tags: Any = [["long" * 10_000]]
+    with pytest.raises(TypeError, match=r"^tags\[0\]=\['longlong.{150,200}…: expected a string, found list"):
+        store.put_many("t", [b""], tags=tags)
+
+
+def test_a_view_that_was_released_is_no_body(store: mqstore.MessageStore) -> None:
+    view = memoryview(b"body")
+    view.release()
+    with pytest.raises(ValueError, match=r"^operation forbidden on released memoryview"):
+        store.put("t", view)
+    with pytest.raises(ValueError, match=r"^bodies\[1\]: operation forbidden on released memoryview"):
+        store.put_many("t", [b"", view])
+    with pytest.raises(ValueError, match="released memoryview"):
+        store.put_message(MessageExtBrokerInner(topic="t", body=view))  # type: ignore[arg-type]
+    assert (store.topics(), store.get_max_phy_offset()) == ([], 0)
+
+
 def test_bodies_of_any_buffer(store: mqstore.MessageStore) -> None:
     changing = bytearray(b"first")
     store.put("t", changing, queue_id=0)
@@ -171,6 +221,26 @@ def test_an_illegal_message_is_refused_and_nothing_stored(
     assert result.status is PutMessageStatus.MESSAGE_ILLEGAL
     assert result.reason
     assert store.get_max_phy_offset() == 0
+
+
+@pytest.mark.parametrize(
+    ("messages", "named"),
+    [
+        (3, "messages=3: expected messages, body, flag and properties each, found int"),
+        ([(b"", 0, {}), 3], r"messages\[1\]=3: expected body, flag and properties, found int"),
+        ([(b"", 0)], r"messages\[0\]=\(b'', 0\): expected body, flag and properties, found tuple"),
+        ([(b"", 0, 5)], r"messages\[0\]: properties=5: expected a mapping of strings, found int"),
+    ],
+)
+def test_what_is_no_batch_is_told(store: mqstore.MessageStore, messages: Any, named: str) -> None:
+    with pytest.raises(TypeError, match=f"^{named}$"):
+        store.put_messages(MessageExtBatch(topic="t", messages=messages))
+    given: Any = {"topic": "t"}
+    with pytest.raises(TypeError, match=r"^batch=\{'topic': 't'\}: expected a MessageExtBatch, found dict$"):
+        store.put_messages(given)
+    with pytest.raises(TypeError, match=r"^message=\{'topic': 't'\}: expected a MessageExtBrokerInner, found dict$"):
+        store.put_message(given)
+    assert store.topics() == []
 
 
 def test_properties_too_long_have_another_status_in_compat(open_store: Opener) -> None:
@@ -287,6 +357,24 @@ def test_a_closed_store_takes_and_gives_nothing(open_store: Opener) -> None:
     with pytest.raises(mqstore.StoreClosedError):
         store.check_transactions(lambda _message: mqstore.LocalTransactionState.UNKNOW)
     assert bytes(message.body) == b"kept"
+
+
+@pytest.mark.parametrize("mode", ["rw", "r"])
+def test_a_closed_store_says_so_of_a_new_topic_too(open_store: Opener, mode: str) -> None:
+    with open_store() as made:
+        made.put("t", b"", queue_id=0)
+    store = open_store(mode=mode)
+    store.close()
+    table = pa.table({"body": [b""]})
+    puts: list[Any] = [
+        lambda: store.put("new", b""),
+        lambda: store.put("t", b"", deliver_at=1 << 40),
+        lambda: store.put_many("new", [b""]),
+        lambda: store.put_arrow(table, topic="new"),
+    ]
+    for put in puts:
+        with pytest.raises(mqstore.StoreClosedError, match=r"^the store is closed$"):
+            put()
 
 
 def test_a_message_without_a_unique_key(store: mqstore.MessageStore) -> None:

@@ -203,6 +203,16 @@ BAD_ROWS: dict[str, tuple[dict[str, Any], str, str]] = {
         "born_timestamp",
         "row 2, column born_timestamp: expected at most 9223372036854775807, found 9223372036854775808",
     ),
+    "seconds beyond Java's long": (
+        {"body": ["x"] * 3, "born_timestamp": pa.array([0, None, (1 << 63) // 1000 + 1], pa.timestamp("s"))},
+        "born_timestamp",
+        "row 2, column born_timestamp: expected at most 9223372036854775807 ms around 1970, found 9223372036854776 s",
+    ),
+    "seconds before Java's long": (
+        {"body": ["x"] * 3, "born_timestamp": pa.array([0, None, -(1 << 63)], pa.timestamp("s"))},
+        "born_timestamp",
+        "row 2, column born_timestamp: expected at most 9223372036854775807 ms around 1970, found -9223372036854775808",
+    ),
     "space in key": ({"body": ["x"] * 3, "keys": [["a"], [], ["b c"]]}, "keys", "a key has no space"),
     "null key": ({"body": ["x"] * 3, "keys": [["a"], [], [None]]}, "keys", "row 2, column keys: a key is null"),
 }

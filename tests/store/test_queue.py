@@ -1,6 +1,7 @@
 """Topics and queues as sequences."""
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,22 @@ def test_offsets_and_slices(queue: mqstore.Queue) -> None:
     assert bodies(queue[5:2]) == []
 
 
-@pytest.mark.parametrize("offset", [10, 1000])
+def test_a_slice_goes_as_far_as_python_has_numbers(queue: mqstore.Queue) -> None:
+    for far in (1 << 63, 1 << 64, 1 << 70):
+        assert bodies(queue[far:]) == bodies(queue[:-far]) == bodies(queue[-far:-far]) == []
+        assert bodies(queue[far:-far]) == []
+        assert bodies(queue[8:far]) == [8, 9]
+        assert bodies(queue[-far:]) == list(range(10))
+        assert (queue[far:].count(), queue[8:far].count()) == (0, 2)
+    wrong: Any = "5"
+    for cut in (slice(wrong, None), slice(None, wrong)):
+        with pytest.raises(TypeError, match="offset='5': expected an integer"):
+            _ = queue[cut]
+    with pytest.raises(TypeError, match="offset='5': expected an integer or a slice, found str"):
+        _ = queue[wrong]
+
+
+@pytest.mark.parametrize("offset", [10, 1000, 1 << 63, 1 << 70])
 def test_an_offset_that_is_not_there(queue: mqstore.Queue, offset: int) -> None:
     with pytest.raises(mqstore.OffsetOutOfRangeError, match="from 0 to 9") as raised:
         _ = queue[offset]
@@ -131,7 +147,7 @@ def test_a_queue_without_a_message_says_so(queue: mqstore.Queue, offset: int) ->
         _ = queue.store.topic("absent").queue(0)[offset]
 
 
-@pytest.mark.parametrize("offset", [-11, -(10**9)])
+@pytest.mark.parametrize("offset", [-11, -(10**9), -(1 << 70)])
 def test_an_offset_before_the_first_is_not_there(queue: mqstore.Queue, offset: int) -> None:
     with pytest.raises(mqstore.OffsetOutOfRangeError, match=f"from 0 to 9, found {offset}"):
         _ = queue[offset]

@@ -388,3 +388,9 @@ def test_tags_of_messages_that_wait(open_store: Opener) -> None:
         assert [bytes(message.body) for message in store.select(topic, tags="a")] == [expected]
         assert store.select(topic, tags="b").count() == 0
     assert store.select(tags="a").count() == 3
+
+
+def test_what_is_no_range_of_a_queue_is_told(store: mqstore.MessageStore) -> None:
+    wrong: Any = ["orders"]
+    with pytest.raises(TypeError, match=r"^queues='orders': expected a QueueRange, found str$"):
+        store.select(queues=wrong)

@@ -60,6 +60,39 @@ def test_the_root_of_all_folders(store: Path) -> None:
             repair(store, root, **SMALL_FILES)
 
 
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("/proc/x", "No such file or directory"),
+        ("/proc/x/y", "No such file or directory"),
+        ("file/x", "File exists"),
+        ("x" * 250, "File name too long"),
+    ],
+)
+def test_a_place_where_no_folder_can_be_made(store: Path, tmp_path: Path, place: str, reason: str) -> None:
+    (tmp_path / "file").touch()
+    before, out = sorted(tmp_path.rglob("*")), tmp_path / place
+    with pytest.raises(mqstore.StoreIOError) as raised:
+        repair(store, out, **SMALL_FILES)
+    assert raised.value.errno in {errno.ENOENT, errno.EEXIST, errno.ENAMETOOLONG}
+    told = call(store, "--out", str(out))
+    assert told.exit_code == 1
+    assert told.stderr.startswith(f"Error: out={out}: no folder can be made there: {reason}: ")
+    assert told.stderr.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_another_repair_makes_at_that_moment_is_left(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["mqstore.verify.repair"], "_new_folder", lambda *_: tmp_path / "whole")
+    others = tmp_path / "whole.repairing" / "commitlog"
+    others.mkdir(parents=True)
+    with pytest.raises(mqstore.StoreIOError, match=r"out=.*/whole: no folder can be made there: File exists: "):
+        repair(store, tmp_path / "whole", **SMALL_FILES)
+    assert others.is_dir()
+
+
 @pytest.mark.parametrize("place", ["log", "log/new", "old/a/new", "link/new", "store/new", "store/commitlog/new"])
 def test_a_place_in_the_store_wherever_that_lies(tmp_path: Path, place: str) -> None:
     """The next opening of the store would meet it."""

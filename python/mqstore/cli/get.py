@@ -4,6 +4,7 @@ import itertools
 
 import click
 
+from mqstore._native import SqlFilter
 from mqstore.cli.reader_call import (
     FROM_TIME_HELP,
     OFFSET,
@@ -15,7 +16,8 @@ from mqstore.cli.reader_call import (
     WholeNumber,
     reader_call,
 )
-from mqstore.cli.shown import message_rows
+from mqstore.cli.shown import message_rows, one_line
+from mqstore.errors import OptionError
 
 __all__ = ["get"]
 
@@ -45,6 +47,8 @@ def get(
     end: int | None,
 ) -> None:
     """Show messages of a topic, queue after queue."""
+    if sql is not None:
+        _check_filter(sql, compat=call.store.compat)
     most = _LIMIT + 1 if limit is None else limit
     with call.open() as store:
         selection = store.select(
@@ -55,3 +59,11 @@ def get(
         call.end_if_nothing(call.show(message_rows(shown, as_json=call.as_json)))
         if next(messages, None) is not None:
             click.echo(f"there are more than these {_LIMIT}: --limit says how many are wanted", err=True)
+
+
+def _check_filter(sql: str, *, compat: bool) -> None:
+    """Refuses what is no filter, as a wrong call; with ``compat`` more is one."""
+    try:
+        _ = SqlFilter(sql, compat=compat)
+    except OptionError as error:
+        raise click.BadParameter(one_line(error), param_hint="--sql") from error

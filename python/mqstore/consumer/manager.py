@@ -27,7 +27,7 @@ from mqstore.consumer.settings import ConsumerSettings, check_group, retry_topic
 from mqstore.errors import MQStoreError, ReadOnlyError
 from mqstore.options import FilterRow
 from mqstore.services import PersistConsumerOffsetService
-from mqstore.store.arguments import INT_MAX, checked_integer, checked_text
+from mqstore.store.arguments import INT_MAX, LONG_MIN, checked_integer, checked_text, expected_other
 from mqstore.store.byte_ranges import local_folder
 from mqstore.store.config_consumer_filter import ConsumerFilterManager
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
@@ -197,7 +197,12 @@ class ConsumerManager:
         return FileOffsetStore(shared, settings.group, write, self._config("consumerOffset.json"), self._store)
 
     def group(self, name: str) -> SubscriptionGroupConfig:
-        """A group; one that is new is made where the store is open for writing."""
+        """A group; one that is new is made where the store is open for writing.
+
+        Raises:
+            TypeError: its name is no string.
+        """
+        checked_text("name", name)
         if self._mode == "rw":
             return self.groups.get_or_add(name)
         return self.groups.get(name) or SubscriptionGroupConfig(group_name=name)
@@ -231,8 +236,12 @@ class ConsumerManager:
         return f"{os.getpid()}@{next(_numbers)}@{os.urandom(8).hex()}"
 
     def add(self, consumer: "Consumer") -> None:
-        """A consumer was opened."""
-        settings = consumer.settings
+        """A consumer was opened.
+
+        Raises:
+            TypeError: it is none.
+        """
+        settings = _settings_of(consumer)
         self._open.add(consumer)
         self._begin_persisting()
         if self._mode != "rw":
@@ -276,7 +285,12 @@ class ConsumerManager:
         Raises:
             StoreIOError: the file could not be written.
             ReadOnlyError: the store was opened to read.
+            TypeError: a text is no string, or the version no integer.
+            ValueError: the version is out of bounds.
         """
+        for name, text in (("topic", topic), ("group", group), ("expression", expression)):
+            checked_text(name, text)
+        client_version = checked_integer("client_version", client_version, LONG_MIN)
         if self._mode == "r":
             read_only(self._config("consumerFilter.json"), b"")
         self.filters.register(topic, group, expression, client_version, self._mark_by)
@@ -288,9 +302,13 @@ class ConsumerManager:
                 _log.error("%s: each message is marked as passing a filter: %s", self._store.path, reason)
 
     def remove(self, consumer: "Consumer") -> None:
-        """A consumer was closed."""
+        """A consumer was closed.
+
+        Raises:
+            TypeError: it is none.
+        """
+        settings = _settings_of(consumer)
         self._open.discard(consumer)
-        settings = consumer.settings
         others = any(other.settings.group == settings.group for other in self._open)
         if self._mode == "rw" and not others and any(one.sql is not None for one in settings.subscriptions):
             self.filters.unregister(settings.group)
@@ -380,7 +398,7 @@ class ConsumerManager:
             StoreIOError: the offsets could not be written.
             ReadOnlyError: the store is only read, and its writer's file has the group further on: where a group
                 has offsets in both files the further one counts.
-            TypeError: a topic is no string, a queue or an offset no integer.
+            TypeError: they are no mapping, a topic is no string, a queue or an offset no integer.
             ValueError: a queue or an offset is out of bounds.
         """
         check_group(group)
@@ -420,10 +438,21 @@ class ConsumerManager:
                 )
 
 
-def _checked_offsets(offsets: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-    return {
-        (checked_text("topic", topic), checked_integer("queue_id", queue_id, most=INT_MAX)): checked_integer(
-            "offset", offset
-        )
-        for (topic, queue_id), offset in offsets.items()
-    }
+def _settings_of(consumer: object) -> ConsumerSettings:
+    settings = getattr(consumer, "settings", None)
+    if not isinstance(settings, ConsumerSettings):
+        raise expected_other("consumer", consumer, "a Consumer")
+    return settings
+
+
+def _checked_offsets(offsets: object) -> dict[tuple[str, int], int]:
+    if not isinstance(offsets, Mapping):
+        raise expected_other("offsets", offsets, "a mapping of a topic and a queue to an offset")
+    return {_checked_queue(queue): checked_integer("offset", offset) for queue, offset in offsets.items()}
+
+
+def _checked_queue(queue: object) -> tuple[str, int]:
+    if not isinstance(queue, tuple) or len(queue) != len(("topic", "queue_id")):
+        raise expected_other("queue", queue, "a topic and a queue")
+    topic, queue_id = queue
+    return checked_text("topic", topic), checked_integer("queue_id", queue_id, most=INT_MAX)

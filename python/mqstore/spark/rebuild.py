@@ -130,13 +130,15 @@ def rebuild(
     given, store, out = out, resolved(store), folder_to_write("out", out)
     if begin is not None and end is not None and begin > end:
         raise bad_argument("begin", begin, f"expected an offset of at most the end, {end}")
+    of_store = options_of(store, options)
     if not is_remote(store):
-        refuse_inside("out", given, options_of(store, options))
+        refuse_inside("out", given, of_store)
     work = os.path.join(out, "mqstore", "rebuild")
+    named = {snake_case(name): value for name, value in options.items()}
     wanted = [*dict.fromkeys(topics)] if topics is not None else None
     asked = {
         "store": shown(store),
-        "options": {snake_case(name): value for name, value in options.items()},
+        "options": {name: value for name, value in named.items() if name != "store_path_root_dir"},
         "compat": compat,
         "topics": wanted,
         "begin": begin,

@@ -5,7 +5,17 @@ import operator
 
 from mqstore.option_error import bad_argument
 
-__all__ = ["INT_MAX", "LONG_MAX", "LONG_MIN", "check_function", "check_timeout", "checked_integer", "checked_text"]
+__all__ = [
+    "INT_MAX",
+    "LONG_MAX",
+    "LONG_MIN",
+    "check_function",
+    "check_kind",
+    "check_timeout",
+    "checked_integer",
+    "checked_text",
+    "expected_other",
+]
 
 INT_MAX = (1 << 31) - 1
 """The largest number of a queue."""
@@ -48,6 +58,21 @@ def checked_text(argument: str, value: object) -> str:
     except UnicodeEncodeError as error:
         raise bad_argument(argument, value, "expected text, of which UTF-8 has all") from error
     return value
+
+
+def check_kind(argument: str, value: object, kind: type) -> None:
+    """Refuses what is of another class.
+
+    Raises:
+        TypeError: it is.
+    """
+    if not isinstance(value, kind):
+        raise expected_other(argument, value, f"a {kind.__name__}")
+
+
+def expected_other(argument: str, value: object, what: str) -> TypeError:
+    """The error for an argument of another type than is expected."""
+    return TypeError(f"{argument}={value!r}: expected {what}, found {type(value).__name__}")
 
 
 def check_function(argument: str, value: object, what: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from mqstore.store.arguments import INT_MAX, LONG_MAX
+from mqstore.store.arguments import INT_MAX, LONG_MAX, check_kind
 from mqstore.store.config_manager import ConfigManager, Json, checked_int, checked_object
 
 __all__ = ["SubscriptionGroupConfig", "SubscriptionGroupManager"]
@@ -115,7 +115,12 @@ class SubscriptionGroupManager(ConfigManager):
             return found
 
     def update(self, config: SubscriptionGroupConfig) -> None:
-        """Adds or changes a group. Source: ``updateSubscriptionGroupConfig``."""
+        """Adds or changes a group. Source: ``updateSubscriptionGroupConfig``.
+
+        Raises:
+            TypeError: it is none.
+        """
+        check_kind("config", config, SubscriptionGroupConfig)
         with self._lock:
             self._change(self._groups | {config.group_name: config})
 

@@ -25,7 +25,7 @@ from mqstore.services import (
     StoreStatsService,
     TimedMessageService,
 )
-from mqstore.store.arguments import check_function
+from mqstore.store.arguments import check_function, check_kind
 from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_consumer_filter import persisted_filters
 from mqstore.store.config_delay_offset import DelayOffsetManager
@@ -34,7 +34,7 @@ from mqstore.store.delayed import SCHEDULE_TOPIC, TIMED_TOPIC
 from mqstore.store.figures import StoreFigures
 from mqstore.store.group_offsets import set_back_to_ends
 from mqstore.store.listeners import Listener, Listeners
-from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
+from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner, checked_messages
 from mqstore.store.operations import StoreOperations
 from mqstore.store.queue import Topic
 from mqstore.store.replication import Replication
@@ -174,7 +174,11 @@ class MessageStore(StoreOperations):
         """Puts one message, every field in the caller's hand. Source: ``putMessage``.
 
         Never raises for what a message is or what the store can do now: the result's status says it.
+
+        Raises:
+            TypeError: it is no message, or a field has another type.
         """
+        check_kind("message", message, MessageExtBrokerInner)
         return self._put_message(
             message.topic,
             message.queue_id,
@@ -195,9 +199,10 @@ class MessageStore(StoreOperations):
         Raises:
             MessageIllegalError: a message's properties are longer than a batch's encoding allows. A separator stands in
                 them, or a name is empty; not with ``compat``.
+            TypeError: it is no batch, or one of its messages is none.
         """
-        messages = [(body, flag, dict(given)) for body, flag, given in batch.messages]
-        body = _native.encode_messages(messages, self.compat)
+        check_kind("batch", batch, MessageExtBatch)
+        body = _native.encode_messages(checked_messages(batch.messages), self.compat)
         return self._put_messages(
             batch.topic,
             batch.queue_id,
@@ -211,7 +216,12 @@ class MessageStore(StoreOperations):
         )
 
     def _on_new_topic(self, topic: str) -> int:
-        """The number of queues of a topic that is put to for the first time."""
+        """The number of queues of a topic that is put to for the first time.
+
+        Raises:
+            StoreClosedError: the store is closed: its configuration, not the message, would be what is refused.
+        """
+        self._check_open()
         if self._topics is None:
             return 1
         if topic == TIMED_TOPIC:

@@ -1,12 +1,15 @@
 """Messages to put, as 4.9.3's operations take them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 from mqstore._native import Message
+from mqstore.store.arguments import expected_other
 
-__all__ = ["MessageExtBatch", "MessageExtBrokerInner"]
+__all__ = ["MessageExtBatch", "MessageExtBrokerInner", "checked_messages"]
+
+_PARTS_COUNT = 3
 
 
 @dataclass(kw_only=True)
@@ -63,3 +66,23 @@ class MessageExtBatch:
     born_host: str | None = None
     store_host: str | None = None
     reconsume_times: int = 0
+
+
+def checked_messages(messages: object) -> list[tuple[bytes, int, dict[str, str]]]:
+    """The messages of a batch, as the engine takes them.
+
+    Raises:
+        TypeError: they are none; it names the place among them.
+    """
+    if not isinstance(messages, Iterable):
+        raise expected_other("messages", messages, "messages, body, flag and properties each")
+    return [_checked_message(at, message) for at, message in enumerate(messages)]
+
+
+def _checked_message(at: int, message: object) -> tuple[bytes, int, dict[str, str]]:
+    if not isinstance(message, Sequence) or len(message) != _PARTS_COUNT:
+        raise expected_other(f"messages[{at}]", message, "body, flag and properties")
+    body, flag, properties = message
+    if not isinstance(properties, Mapping):
+        raise expected_other(f"messages[{at}]: properties", properties, "a mapping of strings")
+    return body, flag, dict(properties)

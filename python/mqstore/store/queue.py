@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, overload
 
 from mqstore._native import Message
 from mqstore.errors import OffsetOutOfRangeError
+from mqstore.store.arguments import LONG_MAX, expected_other
 from mqstore.store.follower import Follower
 from mqstore.store.selection import QueueRange, Selection
 from mqstore.store.times import Time, to_ms
@@ -66,14 +67,17 @@ class Queue:
 
         Raises:
             OffsetOutOfRangeError: the queue has no message with that offset.
+            TypeError: it is neither an integer nor a slice of integers.
             ValueError: a slice with a step.
         """
+        if not isinstance(offset, slice) and not hasattr(offset, "__index__"):
+            raise expected_other("offset", offset, "an integer or a slice")
         min_offset, max_offset = self.min_offset, self.max_offset
         if isinstance(offset, slice):
             if offset.step not in {None, 1}:
                 raise ValueError(f"a queue is sliced without a step, found {offset.step}")
-            begin = _absolute(offset.start, max_offset, min_offset)
-            end = _absolute(offset.stop, max_offset, max_offset)
+            begin = _absolute("begin_offset", offset.start, max_offset, min_offset)
+            end = _absolute("end_offset", offset.stop, max_offset, max_offset)
             return Selection(self.store, (QueueRange(self.topic, self.queue_id, begin, end),))
         index = max_offset + offset if offset < 0 else offset
         is_inside = min_offset <= index < max_offset
@@ -124,11 +128,13 @@ class Queue:
         return f"Queue({self.topic!r}, {self.queue_id})"
 
 
-def _absolute(offset: int | None, max_offset: int, otherwise: int) -> int:
-    """A bound of a slice."""
+def _absolute(name: str, offset: int | None, max_offset: int, otherwise: int) -> int:
+    """A bound of a slice, which can lie as far beyond the ends as Python has numbers."""
     if offset is None:
         return otherwise
-    return max(0, max_offset + offset) if offset < 0 else offset
+    if not hasattr(offset, "__index__"):
+        raise expected_other(name, offset, "an integer")
+    return max(0, max_offset + offset) if offset < 0 else min(offset, LONG_MAX)
 
 
 class Topic:

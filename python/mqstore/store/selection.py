@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from mqstore._native import Message, SqlFilter
-from mqstore.store.arguments import INT_MAX, LONG_MAX, LONG_MIN, checked_integer, checked_text
+from mqstore.store.arguments import INT_MAX, LONG_MAX, LONG_MIN, check_kind, checked_integer, checked_text
 from mqstore.store.times import Time, to_ms
 from mqstore.store.topics import LMQ_PREFIX, named_topics
 
@@ -87,10 +87,12 @@ class Selection:
         """Checks what it was given; a queue that is named twice is one, as for a consumer.
 
         Raises:
-            TypeError: a key or the tags are no string, or a number no integer.
+            TypeError: a queue is no range, a key or the tags are no string, or a number no integer.
             ValueError: a number is out of bounds.
         """
         if self.queues is not None:
+            for queue in self.queues:
+                check_kind("queues", queue, QueueRange)
             object.__setattr__(self, "queues", tuple(dict.fromkeys(self.queues)))
         for key in self.keys or ():
             checked_text("key", key)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from mqstore.errors import MQStoreError, StoreIOError
 from mqstore.store import config_json
-from mqstore.store.arguments import INT_MAX
+from mqstore.store.arguments import INT_MAX, check_kind
 from mqstore.store.config_manager import ConfigManager, Json, checked_object, read_only
 
 if TYPE_CHECKING:
@@ -133,7 +133,12 @@ class TopicConfigManager(ConfigManager):
             return found
 
     def update(self, config: TopicConfig) -> None:
-        """Adds or changes a topic. Source: ``updateTopicConfig``."""
+        """Adds or changes a topic. Source: ``updateTopicConfig``.
+
+        Raises:
+            TypeError: it is none.
+        """
+        check_kind("config", config, TopicConfig)
         with self._lock:
             entry = self._table.get(config.topic_name, {}) | config.to_json()
             self._change(self._table | {config.topic_name: entry})

@@ -1,6 +1,7 @@
 """Making a store whole again: every record that checks out is kept where it is, all else is made anew."""
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -120,7 +121,8 @@ def repair(
     source = Path(resolved(store))
     given = {snake_case(name): value for name, value in options.items()}
     of_source = StoreOptions.of(str(source), given)
-    target = None if out is None else _new_folder(out, of_source)
+    with _named_place(out):
+        target = None if out is None else _new_folder(out, of_source)
     writer = _native.locked_by(source / "lock", source / "mqstore")
     if writer is not None:
         error = StoreLockedError(f"{source} cannot be repaired while it is open for writing: {writer}")
@@ -269,6 +271,18 @@ def _one_kind_of_error(source: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _named_place(out: str | os.PathLike[str] | None) -> Iterator[None]:
+    """Says of what cannot be made that it is where the store is to be made, not the store."""
+    try:
+        yield
+    except OSError as refused:
+        reason = f"{refused.strerror}: {refused.filename}"
+        error = StoreIOError(f"out={out}: no folder can be made there: {reason}")
+        error.errno, error.filename = refused.errno, refused.filename
+        raise error from refused
+
+
+@contextlib.contextmanager
 def _going_on(source: Path) -> Iterator[list[str]]:
     """Has what breaks a repair in place off say how the store is, where that was changed, and what is to be done."""
     state = list[str]()
@@ -286,21 +300,27 @@ def _going_on(source: Path) -> Iterator[list[str]]:
 def _whole_or_not_at_all(target: Path, fill: Callable[[Path], RepairResult]) -> RepairResult:
     """Has a folder filled that becomes the new one at the end, and goes where that is not reached."""
     made = _unfinished(target)
-    made.parent.mkdir(parents=True, exist_ok=True)
+    with _named_place(target):
+        made.parent.mkdir(parents=True, exist_ok=True)
     # No context manager: Ctrl-C between its making the folder and its body would leave that.
     try:
-        made.mkdir()
+        with _named_place(target):
+            made.mkdir()
         result = fill(made)
         for folder in (made, *(inside for name in ("config", "mqstore") for inside in (made / name).glob("**/"))):
             _sync_folder(folder)
         made.rename(target)
         _sync_folder(target.parent)
     except BaseException as error:
-        is_anothers = isinstance(error, FileExistsError) and os.fspath(error.filename) == str(made)
-        if made.exists() and not is_anothers:
+        if made.exists() and not _is_anothers(made, error):
             shutil.rmtree(made)
         raise
     return result
+
+
+def _is_anothers(made: Path, error: BaseException) -> bool:
+    """Whether what was to be made was there: another repair came before this one."""
+    return isinstance(error, OSError) and error.errno == errno.EEXIST and error.filename == str(made)
 
 
 def _cut(view: _native.LogView, of_source: StoreOptions) -> _Cut:

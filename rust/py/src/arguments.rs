@@ -1,5 +1,7 @@
 //! What Python gives a put, as the engine takes it.
 
+use std::fmt::{self, Display};
+
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use mqstore_core::format::host::{Host, NoHost};
 use mqstore_core::format::java_hash_map::JavaHashMap;
@@ -12,6 +14,9 @@ use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyCapsule, PyCapsuleMethods, PyDict, PyMemoryView, PyString};
 
 use crate::errors;
+
+/// Most of a wrong value that an error shows.
+const MAX_SHOWN_CHARS: usize = 200;
 
 /// A body: `bytes` as they are; of anything else that has a buffer a copy, since its content could
 /// change while it is written.
@@ -40,10 +45,15 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Body {
             return buffer.to_vec(given.py()).map(Self::Copied);
         }
         // Of items that are no bytes.
-        let Ok(view) = PyMemoryView::from(&given) else {
-            let kind = given.get_type();
-            let reason = format!("a body is bytes or has the buffer protocol, not {}", kind.name()?);
-            return Err(PyTypeError::new_err(reason));
+        let view = match PyMemoryView::from(&given) {
+            Ok(view) => view,
+            Err(error) if error.is_instance_of::<PyTypeError>(given.py()) => {
+                let kind = given.get_type();
+                let reason = format!("a body is bytes or has the buffer protocol, not {}", kind.name()?);
+                return Err(PyTypeError::new_err(reason));
+            }
+            // It has a buffer, which it does not give: a view that was released.
+            Err(error) => return Err(error),
         };
         let copied = view.call_method0(intern!(given.py(), "tobytes"))?;
         Ok(Self::Bytes(PyBackedBytes::from(copied.cast_into::<PyBytes>()?)))
@@ -70,6 +80,28 @@ impl PropertyMap {
         }
         map
     }
+
+    /// Those of an argument, or of a place in it.
+    pub fn of(place: Place<'_>, expected: &str, given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let pair = |name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>| {
+            let name = text(name, || format!("{place}: name"))?;
+            let value = text(value, || format!("{place}[{:?}]", &*name))?;
+            Ok((name, value))
+        };
+        let pairs: PyResult<Vec<_>> = match given.cast::<PyDict>() {
+            Ok(map) => map.iter().map(|(name, value)| pair(&name, &value)).collect(),
+            Err(_) if !given.hasattr("items")? => return Err(wrong_type(place, given, expected)),
+            Err(_) => given
+                .call_method0("items")?
+                .try_iter()?
+                .map(|item| {
+                    let (name, value) = item?.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+                    pair(&name, &value)
+                })
+                .collect(),
+        };
+        pairs.map(Self)
+    }
 }
 
 impl<'a, 'py> FromPyObject<'a, 'py> for PropertyMap {
@@ -77,21 +109,18 @@ impl<'a, 'py> FromPyObject<'a, 'py> for PropertyMap {
 
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if given.is_none() {
-            return Ok(Self::default());
+            Ok(Self::default())
+        } else {
+            Self::of(Place::of("properties"), "a mapping of strings", &given)
         }
-        let pairs: PyResult<Vec<_>> = match given.cast::<PyDict>() {
-            Ok(map) => map.iter().map(|(name, value)| Ok((name.extract()?, value.extract()?))).collect(),
-            Err(_) if !given.hasattr("items")? => {
-                let kind = given.get_type().name()?;
-                return Err(PyTypeError::new_err(format!("properties are a mapping of strings, not {kind}")));
-            }
-            Err(_) => given
-                .call_method0("items")?
-                .try_iter()?
-                .map(|pair| pair?.extract::<(PyBackedStr, PyBackedStr)>())
-                .collect(),
-        };
-        pairs.map(Self)
+    }
+}
+
+fn text(given: &Bound<'_, PyAny>, place: impl FnOnce() -> String) -> PyResult<PyBackedStr> {
+    if given.is_instance_of::<PyString>() {
+        given.extract()
+    } else {
+        Err(wrong_type(place(), given, "a string"))
     }
 }
 
@@ -164,6 +193,52 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Keys {
         }
         Ok(Self::Joined(keys))
     }
+}
+
+/// An argument, or one of several that it gives.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    pub argument: &'a str,
+    pub at: Option<usize>,
+}
+
+impl<'a> Place<'a> {
+    pub const fn of(argument: &'a str) -> Self {
+        Self { argument, at: None }
+    }
+}
+
+impl Display for Place<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at {
+            None => write!(out, "{}", self.argument),
+            Some(at) => write!(out, "{}[{at}]", self.argument),
+        }
+    }
+}
+
+/// The error for an argument of another type than is expected.
+pub fn wrong_type(argument: impl Display, given: &Bound<'_, PyAny>, expected: &str) -> PyErr {
+    let kind = given.get_type();
+    let kind = kind.name().map_or_else(|_| "another type".into(), |name| name.to_string());
+    let mut shown = given.repr().map_or_else(|_| "…".into(), |shown| shown.to_string());
+    if shown.chars().count() > MAX_SHOWN_CHARS {
+        shown = shown.chars().take(MAX_SHOWN_CHARS).chain(['…']).collect();
+    }
+    PyTypeError::new_err(format!("{argument}={shown}: expected {expected}, found {kind}"))
+}
+
+/// An integer from a least one on; of another the error that Python's checks have.
+pub fn checked<'py, T: for<'a> FromPyObject<'a, 'py, Error = PyErr>>(
+    argument: &str,
+    given: &Bound<'py, PyAny>,
+    least: i64,
+) -> PyResult<T> {
+    if let Ok(number) = given.extract() {
+        return Ok(number);
+    }
+    let checks = given.py().import("mqstore.store.arguments")?;
+    checks.call_method1("checked_integer", (argument, given, least))?.extract()
 }
 
 /// A time: milliseconds, or a `datetime` with a time zone.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use mqstore_core::filter::SqlFilter as CoreFilter;
 use mqstore_core::store::Subscription;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
-use crate::arguments::GivenProperties;
+use crate::arguments::{GivenProperties, wrong_type};
 use crate::encoding::properties_to_bytes;
 use crate::errors::detached;
 
@@ -42,10 +43,21 @@ impl SqlFilter {
 }
 
 /// Which messages of a queue are asked for.
-#[derive(FromPyObject)]
 pub enum GivenSubscription<'py> {
     Tags(String),
     Sql(PyRef<'py, SqlFilter>),
+}
+
+impl<'py> FromPyObject<'_, 'py> for GivenSubscription<'py> {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if given.is_instance_of::<PyString>() {
+            return given.extract().map(Self::Tags);
+        }
+        let filter = given.extract().map(Self::Sql);
+        filter.map_err(|_| wrong_type("subscription", &given, "tags, a string, or a SqlFilter"))
+    }
 }
 
 impl GivenSubscription<'_> {

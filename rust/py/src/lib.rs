@@ -21,6 +21,7 @@ mod log_view;
 mod message;
 mod moving;
 mod options;
+mod per_message;
 mod put;
 mod put_arrow;
 mod put_many;

@@ -12,10 +12,10 @@ use mqstore_core::unique_key::UniqueKey;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
 
 use crate::arguments::{Body, Keys, PropertyMap, TimeMs};
 use crate::errors;
+use crate::per_message::{Bodies, KeysOfEach, PerMessage, Tags};
 use crate::put::{Extras, properties_of};
 use crate::results::PutMessageResult;
 use crate::store::{Round, Store};
@@ -23,94 +23,13 @@ use crate::store::{Round, Store};
 /// Calls with fewer bytes of bodies than this are tried with the GIL held.
 const SMALL_CALL_SIZE: usize = 64 << 10;
 
-/// One tag for all messages, or one for each.
-#[derive(FromPyObject)]
-pub enum Tags {
-    One(PyBackedStr),
-    Each(Vec<Option<PyBackedStr>>),
-}
-
-impl Tags {
-    fn of(&self, at: usize) -> Option<&str> {
-        match self {
-            Self::One(tags) => Some(tags),
-            Self::Each(each) => each.get(at).and_then(|tags| tags.as_deref()),
+/// Whether there are as many as bodies, where there is one for each.
+fn check_count(name: &str, found: Option<usize>, count: usize) -> PyResult<()> {
+    match found.filter(|&found| found != count) {
+        None => Ok(()),
+        Some(found) => {
+            Err(PyValueError::new_err(format!("expected as many {name} as bodies, {count}, found {found}")))
         }
-    }
-
-    fn fits(&self, count: usize) -> bool {
-        match self {
-            Self::One(_) => true,
-            Self::Each(each) => each.len() == count,
-        }
-    }
-}
-
-/// Properties that all messages have, or those of each.
-#[derive(FromPyObject)]
-pub enum Given {
-    One(PropertyMap),
-    Each(Vec<PropertyMap>),
-}
-
-impl Default for Given {
-    fn default() -> Self {
-        Self::One(PropertyMap::default())
-    }
-}
-
-impl Given {
-    fn of(&self, at: usize) -> Option<&PropertyMap> {
-        match self {
-            Self::One(given) => Some(given),
-            Self::Each(each) => each.get(at),
-        }
-    }
-
-    /// Whether a message has a property.
-    fn has(&self, name: &[u8]) -> bool {
-        match self {
-            Self::One(given) => given.has(name),
-            Self::Each(each) => each.iter().any(|given| given.has(name)),
-        }
-    }
-
-    fn fits(&self, count: usize) -> bool {
-        match self {
-            Self::One(_) => true,
-            Self::Each(each) => each.len() == count,
-        }
-    }
-}
-
-/// When all messages are delivered, or each.
-#[derive(FromPyObject)]
-pub enum DeliverAt {
-    One(TimeMs),
-    Each(Vec<Option<TimeMs>>),
-}
-
-impl DeliverAt {
-    fn of(&self, at: usize) -> Option<TimeMs> {
-        match self {
-            Self::One(time) => Some(*time),
-            Self::Each(each) => each.get(at).copied().flatten(),
-        }
-    }
-
-    fn fits(&self, count: usize) -> bool {
-        match self {
-            Self::One(_) => true,
-            Self::Each(each) => each.len() == count,
-        }
-    }
-}
-
-fn check_length(name: &str, fits: bool, count: usize) -> PyResult<()> {
-    if fits {
-        Ok(())
-    } else {
-        Err(PyValueError::new_err(format!("expected as many {name} as bodies: {count}")))
     }
 }
 
@@ -132,6 +51,7 @@ impl Store {
     ///     unique_key: Whether each gets a unique key, where ``properties`` has none.
     ///
     /// Raises:
+    ///     TypeError: something has another type; where it is in a list, its place there is named.
     ///     ValueError: there are not as many keys, tags, properties or times as bodies.
     ///     PutError: as for :meth:`put`; its ``result`` says which messages are stored.
     #[pyo3(signature = (
@@ -142,25 +62,24 @@ impl Store {
     fn put_many(
         slf: &Bound<'_, Self>,
         topic: &str,
-        bodies: Vec<Body>,
-        keys: Option<Vec<Option<Keys>>>,
-        tags: Option<Tags>,
+        bodies: Bodies,
+        keys: Option<KeysOfEach>,
+        tags: Option<PerMessage<Tags>>,
         queue_id: Option<i32>,
-        properties: Option<Given>,
+        properties: Option<PerMessage<PropertyMap>>,
         flag: i32,
-        deliver_at: Option<DeliverAt>,
+        deliver_at: Option<PerMessage<TimeMs>>,
         born_timestamp: Option<TimeMs>,
         wait_store_msg_ok: bool,
         unique_key: bool,
     ) -> PyResult<PutMessageResult> {
-        let given = properties.unwrap_or_default();
         let many = PutMany {
             topic,
-            bodies,
-            keys,
+            bodies: bodies.0,
+            keys: keys.map(|keys| keys.0),
             tags,
             queue_id,
-            given,
+            properties,
             flag,
             deliver_at,
             born_timestamp,
@@ -180,25 +99,24 @@ impl Store {
     fn _put_many_begin(
         slf: &Bound<'_, Self>,
         topic: &str,
-        bodies: Vec<Body>,
-        keys: Option<Vec<Option<Keys>>>,
-        tags: Option<Tags>,
+        bodies: Bodies,
+        keys: Option<KeysOfEach>,
+        tags: Option<PerMessage<Tags>>,
         queue_id: Option<i32>,
-        properties: Option<Given>,
+        properties: Option<PerMessage<PropertyMap>>,
         flag: i32,
-        deliver_at: Option<DeliverAt>,
+        deliver_at: Option<PerMessage<TimeMs>>,
         born_timestamp: Option<TimeMs>,
         wait_store_msg_ok: bool,
         unique_key: bool,
     ) -> PyResult<(PutMessageResult, Option<u64>)> {
-        let given = properties.unwrap_or_default();
         let many = PutMany {
             topic,
-            bodies,
-            keys,
+            bodies: bodies.0,
+            keys: keys.map(|keys| keys.0),
             tags,
             queue_id,
-            given,
+            properties,
             flag,
             deliver_at,
             born_timestamp,
@@ -214,11 +132,11 @@ struct PutMany<'a> {
     topic: &'a str,
     bodies: Vec<Body>,
     keys: Option<Vec<Option<Keys>>>,
-    tags: Option<Tags>,
+    tags: Option<PerMessage<Tags>>,
     queue_id: Option<i32>,
-    given: Given,
+    properties: Option<PerMessage<PropertyMap>>,
     flag: i32,
-    deliver_at: Option<DeliverAt>,
+    deliver_at: Option<PerMessage<TimeMs>>,
     born_timestamp: Option<TimeMs>,
     wait_store_msg_ok: bool,
     unique_key: bool,
@@ -259,11 +177,11 @@ impl Messages for Parts<'_> {
         let put = self.put;
         let extras = Extras {
             keys: put.keys.as_ref().and_then(|keys| keys.get(at)?.as_ref()).map(Keys::as_str),
-            tags: put.tags.as_ref().and_then(|tags| tags.of(at)),
+            tags: put.tags.as_ref().and_then(|tags| tags.of(at)).map(Tags::as_str),
             unique_key: self.unique_keys.get(at),
-            given: put.given.of(at).unwrap_or(&self.none),
+            given: put.properties.as_ref().and_then(|given| given.of(at)).unwrap_or(&self.none),
             delay_time_level: 0,
-            deliver_at: put.deliver_at.as_ref().and_then(|times| times.of(at)),
+            deliver_at: put.deliver_at.as_ref().and_then(|times| times.of(at)).copied(),
             wait_store_msg_ok: put.wait_store_msg_ok,
         };
         let bare = self.bare(at)?;
@@ -297,11 +215,12 @@ impl PutMany<'_> {
     fn begin(&self, slf: &Bound<'_, Store>) -> PyResult<(PutMessageResult, Option<u64>)> {
         let (py, this) = (slf.py(), slf.get());
         let count = self.bodies.len();
-        check_length("keys", self.keys.as_ref().is_none_or(|keys| keys.len() == count), count)?;
-        check_length("tags", self.tags.as_ref().is_none_or(|tags| tags.fits(count)), count)?;
-        check_length("properties", self.given.fits(count), count)?;
-        check_length("deliver_at", self.deliver_at.as_ref().is_none_or(|times| times.fits(count)), count)?;
-        Store::know_timed_topic(slf, || self.deliver_at.is_some() || self.given.has(DELIVER_AT))?;
+        check_count("keys", self.keys.as_ref().map(Vec::len), count)?;
+        check_count("tags", self.tags.as_ref().and_then(PerMessage::count), count)?;
+        check_count("properties", self.properties.as_ref().and_then(PerMessage::count), count)?;
+        check_count("deliver_at", self.deliver_at.as_ref().and_then(PerMessage::count), count)?;
+        let have_time = || self.properties.as_ref().is_some_and(|given| given.any(|one| one.has(DELIVER_AT)));
+        Store::know_timed_topic(slf, || self.deliver_at.is_some() || have_time())?;
         let round = Store::round_of(slf, self.topic)?;
         let queues = match self.queue_id {
             Some(_) => Queues::One(round.queue(self.queue_id)?),

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyMemoryView;
 
+use crate::arguments::checked;
 use crate::errors::detached;
 use crate::filter::GivenSubscription;
 use crate::message::{Message, view};
@@ -27,6 +28,22 @@ pub fn boundary_of(boundary: &str) -> PyResult<Boundary> {
         "upper" => Ok(Boundary::Upper),
         _ => Err(PyValueError::new_err(format!("boundary is nearest, lower or upper, not {boundary:?}"))),
     }
+}
+
+fn max_msg_nums(given: &Bound<'_, PyAny>) -> PyResult<usize> {
+    checked("max_msg_nums", given, 0)
+}
+
+fn max_num(given: &Bound<'_, PyAny>) -> PyResult<usize> {
+    checked("max_num", given, 0)
+}
+
+fn begin(given: &Bound<'_, PyAny>) -> PyResult<i64> {
+    checked("begin", given, i64::MIN)
+}
+
+fn end(given: &Bound<'_, PyAny>) -> PyResult<i64> {
+    checked("end", given, i64::MIN)
 }
 
 impl Store {
@@ -49,6 +66,10 @@ impl Store {
     ///     offset: The first offset.
     ///     max_msg_nums: Most messages.
     ///     subscription: Tags separated by ``||``, or a filter; all messages by default.
+    ///
+    /// Raises:
+    ///     TypeError: ``subscription`` is neither, or a number no integer.
+    ///     ValueError: ``max_msg_nums`` is negative.
     #[pyo3(signature = (topic, queue_id, offset, max_msg_nums=32, subscription=None))]
     fn get_message(
         &self,
@@ -56,7 +77,7 @@ impl Store {
         topic: &str,
         queue_id: i32,
         offset: i64,
-        max_msg_nums: usize,
+        #[pyo3(from_py_with = max_msg_nums)] max_msg_nums: usize,
         subscription: Option<GivenSubscription<'_>>,
     ) -> PyResult<GetMessageResult> {
         let subscription = subscription.and_then(|given| given.parse());
@@ -75,15 +96,19 @@ impl Store {
     ///     max_num: Most messages.
     ///     begin: The earliest store time.
     ///     end: The latest store time; there is none by default.
+    ///
+    /// Raises:
+    ///     TypeError: a number is no integer.
+    ///     ValueError: a number is out of bounds.
     #[pyo3(signature = (topic, key, max_num=32, begin=0, end=i64::MAX))]
     fn query_message(
         &self,
         py: Python<'_>,
         topic: &str,
         key: &str,
-        max_num: usize,
-        begin: i64,
-        end: i64,
+        #[pyo3(from_py_with = max_num)] max_num: usize,
+        #[pyo3(from_py_with = begin)] begin: i64,
+        #[pyo3(from_py_with = end)] end: i64,
     ) -> PyResult<Vec<Message>> {
         let query = KeyQuery { topic: topic.as_bytes(), key: key.as_bytes(), max_num, begin, end };
         let records = detached(py, || self.core.query_message(&query))?;
@@ -97,9 +122,9 @@ impl Store {
         py: Python<'_>,
         topic: &str,
         keys: Vec<PyBackedStr>,
-        max_num: usize,
-        begin: i64,
-        end: i64,
+        #[pyo3(from_py_with = max_num)] max_num: usize,
+        #[pyo3(from_py_with = begin)] begin: i64,
+        #[pyo3(from_py_with = end)] end: i64,
     ) -> PyResult<QueryMessagesResult> {
         let query = KeyQuery { topic: topic.as_bytes(), key: &[], max_num, begin, end };
         Ok(QueryMessagesResult::new(detached(py, || self.core.query_messages(&query, &keys))?))

@@ -137,17 +137,33 @@ impl<'a> Given<'a> {
     /// In milliseconds since 1970.
     pub(super) fn times(self, column: &'static str) -> Result<Option<Int64Array>, BatchFault> {
         self.check_in_range(column)?;
+        self.refuse::<TimestampSecondType>(column, |seconds| {
+            let has_room = seconds.checked_mul(1000).is_some();
+            let most = i64::MAX;
+            (!has_room).then(|| format!("expected at most {most} ms around 1970, found {seconds} s"))
+        })?;
         self.get(column, "timestamps, or integers that are milliseconds", times)
     }
 
     /// # Errors
     /// A number without sign that Java's `long` does not hold.
     fn check_in_range(self, column: &'static str) -> Result<(), BatchFault> {
-        let numbers =
-            self.batch.column_by_name(column).and_then(|array| array.as_primitive_opt::<UInt64Type>());
-        for (row, number) in (self.first_row..).zip(numbers.into_iter().flatten()) {
-            if let Some(number) = number.filter(|&number| i64::try_from(number).is_err()) {
-                let reason = format!("expected at most {}, found {number}", i64::MAX);
+        self.refuse::<UInt64Type>(column, |number| {
+            let has_room = i64::try_from(number).is_ok();
+            (!has_room).then(|| format!("expected at most {}, found {number}", i64::MAX))
+        })
+    }
+
+    /// # Errors
+    /// A value of a column of this type for which there is a reason; its nulls may hold anything.
+    fn refuse<T: ArrowPrimitiveType>(
+        self,
+        column: &'static str,
+        reason: impl Fn(T::Native) -> Option<String>,
+    ) -> Result<(), BatchFault> {
+        let values = self.batch.column_by_name(column).and_then(|array| array.as_primitive_opt::<T>());
+        for (row, value) in (self.first_row..).zip(values.into_iter().flatten()) {
+            if let Some(reason) = value.and_then(&reason) {
                 return Err(BatchFault::Value { row, column, reason });
             }
         }
