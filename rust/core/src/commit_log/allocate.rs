@@ -311,6 +311,15 @@ impl CommitLog {
         self.allocator.bell.notify_all();
     }
 
+    /// Lets go of the files that are appended to or were: those of a log that is sealed. A background pass makes no next
+    /// one any more.
+    pub(super) fn let_go_of_allocated(&self) {
+        let _made_if_under_way = self.allocator.making.lock();
+        let mut state = self.allocator.state.lock();
+        (state.current, state.next) = (None, None);
+        state.to_unlock = Vec::new();
+    }
+
     /// Removes the file that was made ahead and not used.
     ///
     /// # Errors

@@ -10,18 +10,20 @@ use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::region::{OS_PAGE_SIZE, Region};
 use crate::mmap::transient_store_pool::TransientStorePool;
 use crate::num;
-use crate::sync::{Mutex, Ordering};
+use crate::sync::{AtomicBool, Mutex, Ordering};
 
 /// Which files are written through a buffer.
 #[derive(Debug)]
 pub(super) struct TransientBuffers {
     pool: Arc<TransientStorePool>,
     in_use: Mutex<Vec<(Arc<MappedFile>, Arc<Region>)>>,
+    /// Whether the log is closed: what was not committed then never is.
+    is_gone: AtomicBool,
 }
 
 impl TransientBuffers {
     pub(super) fn new(pool: Arc<TransientStorePool>) -> Self {
-        Self { pool, in_use: Mutex::default() }
+        Self { pool, in_use: Mutex::default(), is_gone: AtomicBool::new(false) }
     }
 
     pub(super) fn available_buffer_count(&self) -> usize {
@@ -50,6 +52,16 @@ impl TransientBuffers {
 }
 
 impl CommitLog {
+    /// Lets go of all buffers of a log that is sealed and committed. A file without one counts as written directly: so
+    /// nothing is committed from then on.
+    pub(super) fn let_go_of_buffers(&self) {
+        let Some(transient) = &self.transient else { return };
+        let _not_while_committing = self.flusher.committing();
+        transient.is_gone.store(true, Ordering::Release);
+        *transient.in_use.lock() = Vec::new();
+        transient.pool.let_go();
+    }
+
     /// One commit pass: writes what is in memory to the files where at least `least_pages` pages of
     /// it are full, or a file is. Gives whether something was committed.
     ///
@@ -58,6 +70,9 @@ impl CommitLog {
     pub fn commit(&self, least_pages: u64) -> Result<bool> {
         let Some(transient) = &self.transient else { return Ok(false) };
         let _one_at_a_time = self.flusher.committing();
+        if transient.is_gone.load(Ordering::Acquire) {
+            return Ok(false);
+        }
         let store_timestamp = self.last_store_timestamp();
         let (from, to) = (self.committed_offset(), self.wrote_offset());
         let fills_a_file = from / self.files.file_size() != to / self.files.file_size();

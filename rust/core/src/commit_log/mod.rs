@@ -136,6 +136,19 @@ impl CommitLog {
         self.published.get().map(Arc::as_ref)
     }
 
+    /// Lets go of all files and buffers of a log that is sealed and flushed. What is looked up later opens its file again.
+    pub(crate) fn let_go(&self) {
+        self.appender.lock().active = None;
+        self.let_go_of_allocated();
+        self.let_go_of_buffers();
+        self.close_files();
+    }
+
+    /// Closes all files until they are used again.
+    pub(crate) fn close_files(&self) {
+        self.files.files().iter().for_each(|file| file.close());
+    }
+
     /// The offset of the first byte; `None` while there is no file.
     #[must_use]
     pub fn min_offset(&self) -> Option<u64> {

@@ -337,6 +337,15 @@ impl ConsumeQueue {
         self.state.lock().units.files().files()
     }
 
+    /// Closes all files, those of the extension too, until they are used again.
+    pub(super) fn close_files(&self) {
+        let state = self.state.lock();
+        state.units.close_files();
+        if let Some(ext) = &state.ext {
+            ext.units.close_files();
+        }
+    }
+
     /// Bytes that are in memory only.
     #[must_use]
     pub fn tail_len(&self) -> usize {

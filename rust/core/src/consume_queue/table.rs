@@ -432,6 +432,12 @@ impl QueueTable {
         Ok(())
     }
 
+    /// Closes the files of all queues until they are used again.
+    pub(crate) fn close_files(&self) {
+        let queues: Vec<_> = self.queues.read().values().cloned().collect();
+        queues.iter().for_each(|queue| queue.close_files());
+    }
+
     /// Files of queues that are open.
     #[must_use]
     pub fn open_file_count(&self) -> usize {

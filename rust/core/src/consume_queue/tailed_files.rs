@@ -271,6 +271,11 @@ impl TailedFiles {
         files.iter().chain(&self.disbelieved).cloned().collect()
     }
 
+    /// Closes all files until they are used again.
+    pub(crate) fn close_files(&self) {
+        self.files.files().iter().chain(&self.disbelieved).chain(&self.spare).for_each(|file| file.close());
+    }
+
     /// Whether a crash left files before they were made.
     pub(crate) fn has_half_made(&self) -> bool {
         self.files.has_half_made()

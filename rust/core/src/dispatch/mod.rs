@@ -19,7 +19,7 @@ use crate::commit_log::topic_queue::QueueRef;
 use crate::config::StoreConfig;
 use crate::consume_queue::table::QueueTable;
 use crate::consume_queue::{ConsumeQueue, NewUnit};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::java_string::decode;
 use crate::format::message::{Check, Record, RecordFault};
 use crate::index::IndexService;
@@ -110,6 +110,8 @@ pub struct Dispatcher {
     listening: AtomicBool,
     /// Held by the pass that is under way.
     passing: Mutex<()>,
+    /// Whether the store is closed: no further pass begins.
+    is_ended: AtomicBool,
     arrivals: Mutex<Vec<Arrival>>,
     gaps: Mutex<Vec<Gap>>,
     /// Where records stand that do not belong where they say, in order.
@@ -218,6 +220,11 @@ impl Dispatcher {
         then()
     }
 
+    /// Lets no further pass begin: the store is closed.
+    pub(crate) fn end(&self) {
+        self.is_ended.store(true, Ordering::Release);
+    }
+
     /// Calls a function while nothing is dispatched.
     pub(crate) fn between_passes<T>(&self, then: impl FnOnce() -> T) -> T {
         let _one_at_a_time = self.passing.lock();
@@ -225,6 +232,9 @@ impl Dispatcher {
     }
 
     fn pass_once(&self, targets: DispatchTargets<'_>, ahead: DerivedAhead) -> Result<u64> {
+        if self.is_ended.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
         let before = self.message_count();
         let mut position = self.reput_from_offset();
         // The end first: a slave's log that begins anywhere has its end there before it has a file, and what lies

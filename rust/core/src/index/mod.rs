@@ -356,6 +356,12 @@ impl IndexService {
         *files = Arc::new(kept);
     }
 
+    /// Lets go of all files and leaves them on the disk: those of an index that is flushed.
+    pub(crate) fn let_go(&self) {
+        *self.files.write() = Arc::default();
+        *self.filled.lock() = Vec::new();
+    }
+
     /// Removes files whose messages are all before an offset, the newest aside. Gives how many.
     /// Source: `deleteExpiredFile`.
     ///

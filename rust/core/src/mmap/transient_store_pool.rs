@@ -46,6 +46,11 @@ impl TransientStorePool {
         self.available.lock().pop()
     }
 
+    /// Lets go of the buffers that nobody uses: there are none from then on.
+    pub(crate) fn let_go(&self) {
+        *self.available.lock() = Vec::new();
+    }
+
     /// Gives back a buffer whose content is committed.
     pub fn return_buffer(&self, buffer: Arc<Region>) {
         self.available.lock().push(buffer);

@@ -30,6 +30,10 @@ impl Store {
     /// # Errors
     /// Where a queue can't be read.
     pub fn topic_usage(&self) -> Result<Vec<TopicUsage>> {
+        self.while_open(|| self.find_topic_usage())
+    }
+
+    fn find_topic_usage(&self) -> Result<Vec<TopicUsage>> {
         self.catch_up()?;
         let first_offset = self.first_offset();
         let mut usage: Vec<TopicUsage> = Vec::new();

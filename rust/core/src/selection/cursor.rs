@@ -78,6 +78,10 @@ impl Chunk {
 
 impl Cursor {
     pub(super) fn new(store: Arc<Store>, selection: Selection, bodies: Bodies) -> Result<Self> {
+        Arc::clone(&store).while_open(|| Self::planned(store, selection, bodies))
+    }
+
+    fn planned(store: Arc<Store>, selection: Selection, bodies: Bodies) -> Result<Self> {
         store.catch_up()?;
         let mut plan = Plan::of(&selection, &store)?;
         if let (Plan::Log { next, end }, Some(_)) = (&mut plan, selection.from_phy_offset)
@@ -115,7 +119,11 @@ impl Cursor {
     /// # Errors
     /// Where index, queues or log can't be read, or the store was closed meanwhile.
     pub fn next_messages(&mut self, max_count: usize, max_bytes: u64) -> Result<GotMessages> {
-        self.store.check_open()?;
+        let store = Arc::clone(&self.store);
+        store.while_open(|| self.find_next(max_count, max_bytes))
+    }
+
+    fn find_next(&mut self, max_count: usize, max_bytes: u64) -> Result<GotMessages> {
         let max_count = max_count.min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let mut chunk = Chunk { messages: GotMessages::default(), max_count, bytes_left: max_bytes.max(1) };
         if max_count == 0 {
@@ -155,8 +163,9 @@ impl Cursor {
         }
         let search =
             Search { store: &self.store, selection: &self.selection, bodies: self.bodies, bad: &self.bad };
-        let part =
-            self.plan.take_part(&self.store, max_count, max_bytes, |span| search.pass_over_missing(span))?;
+        let part = self.store.while_open(|| {
+            self.plan.take_part(&self.store, max_count, max_bytes, |span| search.pass_over_missing(span))
+        })?;
         Ok(part.map(|PlanPart { plan, count, bytes }| {
             let (store, selection, bad) = (Arc::clone(&self.store), self.selection.clone(), self.bad.clone());
             let cursor = Self { store, selection, bodies: self.bodies, plan, left: u64::MAX, bad };
@@ -392,7 +401,7 @@ pub(super) fn position_behind(selection: &Selection, store: &Store, max_count: u
     let (mut next, end) = super::plan::log_range(selection, store)?;
     let mut left = max_count;
     loop {
-        match walk_past(selection, store, &mut next, end, &mut left) {
+        match store.while_open(|| walk_past(selection, store, &mut next, end, &mut left)) {
             Err(error) if store.follows_removal(&error) => store.refresh().map(drop)?,
             outcome => return outcome.map(|()| next.min(end)),
         }

@@ -96,7 +96,7 @@ impl Selection {
     /// # Errors
     /// Where the log can't be read.
     pub fn log_range(&self, store: &Store) -> Result<(u64, u64)> {
-        plan::log_range(self, store)
+        store.while_open(|| plan::log_range(self, store))
     }
 
     /// Where the log stands behind the first so many selected messages of its range; the range's end
@@ -114,7 +114,7 @@ impl Selection {
     /// # Errors
     /// Where the index can't be read.
     pub fn places_of_keys(&self, store: &Store) -> Result<Vec<u64>> {
-        plan::places_of_keys(self, store)
+        store.while_open(|| plan::places_of_keys(self, store))
     }
 
     /// How many messages are selected. Where units alone decide, they are counted without reading
@@ -124,7 +124,7 @@ impl Selection {
     /// As for [`Selection::cursor`].
     pub fn count(&self, store: Arc<Store>) -> Result<u64> {
         store.catch_up()?;
-        if let Some(count) = plan::count_units(self, &store)? {
+        if let Some(count) = store.while_open(|| plan::count_units(self, &store))? {
             return Ok(self.limit.map_or(count, |limit| count.min(limit)));
         }
         let mut cursor = self.cursor(store)?;

@@ -28,10 +28,11 @@ impl Store {
     /// # Errors
     /// Where queue or log can't be read.
     pub fn boundary_at(&self, offset: u64) -> Result<u64> {
-        self.check_open()?;
-        let log = self.first_offset()..self.log.max_offset();
-        let known = |file_from| self.known_boundary(file_from, offset);
-        boundary::boundary_at(self.log.files(), log, offset, known)
+        self.while_open(|| {
+            let log = self.first_offset()..self.log.max_offset();
+            let known = |file_from| self.known_boundary(file_from, offset);
+            boundary::boundary_at(self.log.files(), log, offset, known)
+        })
     }
 
     /// The last record of a file that begins at or before an offset, or at the least the file's first; the file's begin

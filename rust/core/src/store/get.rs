@@ -127,7 +127,7 @@ impl Store {
             use GetMessageStatus::{NoMessageInQueue, OffsetOverflowBadly};
             !matches!(found.status, NoMessageInQueue | OffsetOverflowBadly)
         };
-        let found = self.beside_openings(look, has_queue)?;
+        let found = self.while_open(|| self.beside_openings(look, has_queue))?;
         self.stats.get(begin, num::offset(found.messages.len()));
         Ok(found)
     }
@@ -140,7 +140,6 @@ impl Store {
         max_msg_nums: usize,
         subscription: Option<&Subscription>,
     ) -> Result<GetMessageResult> {
-        self.check_open()?;
         if !self.flags.is_readable() {
             let reason = "the store was told to give out no messages".into();
             return Err(Error::Option {
@@ -271,7 +270,7 @@ impl Store {
     /// As for [`ConsumeQueue::units`]; of a part of a store [`Error::MadeAnew`](crate::error::Error::MadeAnew).
     pub fn units(&self, queue: &ConsumeQueue, from: u64, count: usize) -> Result<Vec<CqUnit>> {
         let is_whole = |units: &Vec<CqUnit>| !units.is_empty() && units.iter().all(CqUnit::is_written);
-        self.beside_openings(|| queue.units(from, count), is_whole)
+        self.while_open(|| self.beside_openings(|| queue.units(from, count), is_whole))
     }
 
     /// Before which offset a message lies too far behind the log's end to be in memory still.
@@ -286,10 +285,12 @@ impl Store {
     /// # Errors
     /// Where the queue can't be read.
     pub fn check_in_disk_by_consume_offset(&self, topic: &str, queue_id: i32, offset: u64) -> Result<bool> {
-        let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(false) };
-        let unit = self.units(&queue, offset, 1)?;
-        let place = unit.first().and_then(CqUnit::place);
-        Ok(place.is_some_and(|(offset, _)| offset < self.in_memory_from(self.log.max_offset())))
+        self.while_open(|| {
+            let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(false) };
+            let unit = self.units(&queue, offset, 1)?;
+            let place = unit.first().and_then(CqUnit::place);
+            Ok(place.is_some_and(|(offset, _)| offset < self.in_memory_from(self.log.max_offset())))
+        })
     }
 
     /// Counts a unit that is not served, and remembers the first ones.

@@ -10,6 +10,7 @@ mod finished;
 mod follow;
 mod get;
 mod got;
+mod let_go;
 mod open;
 mod parts;
 mod prepare;

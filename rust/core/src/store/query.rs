@@ -25,7 +25,10 @@ impl Store {
     /// # Errors
     /// Where the store is closed, or index or log can't be read.
     pub fn query_message(&self, query: &KeyQuery<'_>) -> Result<Vec<Slice>> {
-        self.check_open()?;
+        self.while_open(|| self.find_by_key(query))
+    }
+
+    fn find_by_key(&self, query: &KeyQuery<'_>) -> Result<Vec<Slice>> {
         self.catch_up()?;
         let Some(index) = &self.index else { return Ok(Vec::new()) };
         if self.config.compat {
@@ -121,10 +124,11 @@ impl Store {
     /// # Errors
     /// Where the log can't be read.
     pub fn record_at_with(&self, offset: u64, bodies: Bodies) -> Result<Option<Slice>> {
-        self.check_open()?;
-        let Some(bytes) = self.log.select_one_message_with(offset, bodies)? else { return Ok(None) };
-        let is_record = self.checked_record(&bytes, offset, bodies)?.is_some();
-        Ok(is_record.then_some(bytes))
+        self.while_open(|| {
+            let Some(bytes) = self.log.select_one_message_with(offset, bodies)? else { return Ok(None) };
+            let is_record = self.checked_record(&bytes, offset, bodies)?.is_some();
+            Ok(is_record.then_some(bytes))
+        })
     }
 
     /// Remembers what is wrong at a place of the log where the index has a record, of whatever key. What is behind
@@ -171,7 +175,16 @@ impl Store {
         timestamp: i64,
         boundary: Boundary,
     ) -> Result<u64> {
-        self.check_open()?;
+        self.while_open(|| self.find_offset_by_time(topic, queue_id, timestamp, boundary))
+    }
+
+    fn find_offset_by_time(
+        &self,
+        topic: &str,
+        queue_id: i32,
+        timestamp: i64,
+        boundary: Boundary,
+    ) -> Result<u64> {
         self.catch_up()?;
         let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(0) };
         if !self.config.compat || boundary != Boundary::Nearest {
@@ -221,12 +234,14 @@ impl Store {
     /// # Errors
     /// Where queue or log can't be read.
     pub fn get_message_store_timestamp(&self, topic: &str, queue_id: i32, offset: u64) -> Result<i64> {
-        let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(-1) };
-        let units = self.units(&queue, offset, 1)?;
-        match units.first().and_then(CqUnit::place) {
-            Some((offset, size)) => self.log.pickup_store_timestamp(offset, size),
-            None => Ok(-1),
-        }
+        self.while_open(|| {
+            let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(-1) };
+            let units = self.units(&queue, offset, 1)?;
+            match units.first().and_then(CqUnit::place) {
+                Some((offset, size)) => self.log.pickup_store_timestamp(offset, size),
+                None => Ok(-1),
+            }
+        })
     }
 
     /// Store time of a queue's first message; -1 where it has none. Source: `getEarliestMessageTime`.
@@ -234,8 +249,9 @@ impl Store {
     /// # Errors
     /// Where queue or log can't be read.
     pub fn get_earliest_message_time_in_queue(&self, topic: &str, queue_id: i32) -> Result<i64> {
-        let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(-1) };
-        self.get_message_store_timestamp(topic, queue_id, queue.min_offset_in_queue())
+        let queue = self.find_consume_queue(topic, queue_id);
+        let first = queue.map_or(0, |queue| queue.min_offset_in_queue());
+        self.get_message_store_timestamp(topic, queue_id, first)
     }
 
     /// Store time of the log's first message; -1 where it has none. 4.9.3 answers -1 too where less
@@ -244,14 +260,16 @@ impl Store {
     /// # Errors
     /// Where the log can't be read.
     pub fn get_earliest_message_time(&self) -> Result<i64> {
-        let Some(min) = self.log.min_offset() else { return Ok(-1) };
-        let size = self.config.max_message_size.saturating_mul(2);
-        if self.config.compat {
-            return self.log.pickup_store_timestamp(min, size);
-        }
-        Ok(match self.record_at(min)? {
-            Some(bytes) => decode_record(&bytes).map_or(-1, |record| record.store_timestamp),
-            None => -1,
+        self.while_open(|| {
+            let Some(min) = self.log.min_offset() else { return Ok(-1) };
+            let size = self.config.max_message_size.saturating_mul(2);
+            if self.config.compat {
+                return self.log.pickup_store_timestamp(min, size);
+            }
+            Ok(match self.record_at(min)? {
+                Some(bytes) => decode_record(&bytes).map_or(-1, |record| record.store_timestamp),
+                None => -1,
+            })
         })
     }
 
@@ -261,8 +279,10 @@ impl Store {
     /// # Errors
     /// Where the queue can't be read.
     pub fn get_commit_log_offset_in_queue(&self, topic: &str, queue_id: i32, offset: u64) -> Result<i64> {
-        let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(0) };
-        Ok(self.units(&queue, offset, 1)?.first().map_or(0, |unit| unit.physical_offset))
+        self.while_open(|| {
+            let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(0) };
+            Ok(self.units(&queue, offset, 1)?.first().map_or(0, |unit| unit.physical_offset))
+        })
     }
 
     /// Bytes of the log from an offset on, to the end of its file. Source: `getCommitLogData`.
@@ -270,11 +290,12 @@ impl Store {
     /// # Errors
     /// [`Error::OutOfRange`] where the log holds nothing there; where it can't be read.
     pub fn get_commit_log_data(&self, offset: u64) -> Result<Slice> {
-        self.check_open()?;
-        self.log.get_data(offset)?.ok_or_else(|| Error::OutOfRange {
-            offset,
-            min: self.log.min_offset().unwrap_or(0),
-            max: self.log.max_offset(),
+        self.while_open(|| {
+            self.log.get_data(offset)?.ok_or_else(|| Error::OutOfRange {
+                offset,
+                min: self.log.min_offset().unwrap_or(0),
+                max: self.log.max_offset(),
+            })
         })
     }
 

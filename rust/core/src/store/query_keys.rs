@@ -72,7 +72,10 @@ impl Store {
         query: &KeyQuery<'_>,
         keys: &[impl AsRef<str> + Sync],
     ) -> Result<FoundByKey> {
-        self.check_open()?;
+        self.while_open(|| self.find_by_keys(query, keys))
+    }
+
+    fn find_by_keys(&self, query: &KeyQuery<'_>, keys: &[impl AsRef<str> + Sync]) -> Result<FoundByKey> {
         self.catch_up()?;
         let finder = self.index.as_ref().map(|index| KeyFinder::new(index, query.topic));
         // Where files are read by way of Python, one after the other is as fast.

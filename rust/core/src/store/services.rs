@@ -176,6 +176,7 @@ impl Store {
             // What was let go of is there again.
             self.tell_changed();
         }
+        self.check_still_open()?;
         outcome
     }
 

@@ -41,7 +41,7 @@ impl Store {
         if let Some(known) = &*known {
             return Ok(Arc::clone(known));
         }
-        let found = Arc::new(self.find_unindexed()?);
+        let found = Arc::new(self.while_open(|| self.find_unindexed())?);
         *known = Some(Arc::clone(&found));
         Ok(found)
     }

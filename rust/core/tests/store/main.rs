@@ -11,6 +11,7 @@ mod finished;
 mod follow;
 mod get;
 mod hooked;
+mod let_go;
 mod live_writer;
 mod made_anew;
 mod open;
