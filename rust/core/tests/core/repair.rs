@@ -134,7 +134,7 @@ fn what_is_saved_is_on_the_disk_before_the_log_is_changed() {
         move |call: Call, path: &Path| {
             match call {
                 Call::SyncDir => synced.lock().unwrap().push(path.to_owned()),
-                Call::Write if path.starts_with(&log) => {
+                Call::Write { .. } if path.starts_with(&log) => {
                     let synced = synced.lock().unwrap();
                     assert!(expected.iter().all(|folder| synced.contains(folder)), "{synced:?}");
                 }

@@ -1,16 +1,26 @@
 //! Where the log ends, and what becomes of what stands behind.
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
+use mqstore_core::clock::ManualClock;
+use mqstore_core::commit_log::CommitLog;
 use mqstore_core::config::{OnDamage, StoreConfig};
 use mqstore_core::error::Error;
 use mqstore_core::format::message::RecordFault;
+use mqstore_core::mmap::file_queue::{FileQueue, FileQueueOptions};
+use mqstore_core::mmap::mapped_file::Access;
+use mqstore_core::recovery::layout::Layout;
+use mqstore_core::recovery::log_end;
 use mqstore_core::store::Mode;
+use parking_lot::Mutex;
 use proptest::prelude::*;
 
+use crate::hooked::{Call, Hook, HookedFileSystem};
 use crate::stores::{
-    bodies, config, crash, fields, fill, log_file, numbers, open, open_with, patch, put, read, record_bytes,
-    tree, try_open,
+    LOG_FILE_SIZE, bodies, config, crash, fields, fill, fs, log_file, numbers, open, open_with, patch, put,
+    read, record_bytes, tree, try_open,
 };
 
 /// A store of sixty messages, closed or left as a crash leaves it. Gives where each record stands.
@@ -140,7 +150,7 @@ fn a_forged_record_in_a_damaged_body_is_neither_served_nor_a_reason_to_refuse() 
     flip(root.path(), outer.wrote_offset + 88 + 2);
     let selection = mqstore_core::selection::Selection::default();
     let reader = read(root.path());
-    let mut cursor = selection.cursor(std::sync::Arc::clone(&reader)).unwrap();
+    let mut cursor = selection.cursor(Arc::clone(&reader)).unwrap();
     assert_eq!(cursor.next_messages(100, u64::MAX).unwrap().len(), 2);
     assert_eq!(numbers(&reader), [0, 1]);
     let store = open(root.path());
@@ -162,7 +172,7 @@ fn a_walk_over_the_log_does_not_serve_what_a_damaged_body_holds() {
     flip(root.path(), outer.wrote_offset + 88 + 2);
     let reader = try_open(first, Mode::Read).unwrap();
     let selection = mqstore_core::selection::Selection::default();
-    let mut cursor = selection.cursor(std::sync::Arc::clone(&reader)).unwrap();
+    let mut cursor = selection.cursor(Arc::clone(&reader)).unwrap();
     let found = cursor.next_messages(100, u64::MAX).unwrap();
     assert_eq!(found.iter().map(|message| message.queue_offset()).collect::<Vec<_>>(), [1, 2]);
 }
@@ -325,4 +335,91 @@ fn a_mended_log_ends_where_it_is_told_and_is_never_cut_before() {
         assert_eq!(numbers(&store), (0..50).collect::<Vec<_>>());
         store.close().unwrap();
     }
+}
+
+/// What is left ends with a file, as a whole log can: what tells is where it was to end.
+#[test]
+fn a_mended_log_whose_last_file_is_gone_is_refused() {
+    for clean in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        let offsets = left(root.path(), clean);
+        let last_file = offsets[59] / LOG_FILE_SIZE * LOG_FILE_SIZE;
+        std::fs::remove_file(log_file(root.path(), last_file)).unwrap();
+        std::fs::remove_dir_all(root.path().join("consumequeue")).unwrap();
+        std::fs::remove_dir_all(root.path().join("mqstore")).unwrap();
+        let mended = StoreConfig { mended_to: Some(offsets[59]), ..config(root.path()) };
+        let refused = try_open(mended, Mode::ReadWrite).err();
+        assert!(
+            matches!(refused, Some(Error::Damaged { offset, .. }) if offset == last_file),
+            "clean: {clean}: {refused:?}"
+        );
+    }
+}
+
+/// All from where it was flushed to the log's end is written again, a part at a time, and what lies on the disk behind that
+/// end; what is a hole there is not read.
+#[test]
+fn what_is_written_again_is_what_was_not_flushed_and_what_lies_behind_the_end() {
+    const MIB: u64 = 1 << 20;
+    const FILE_SIZE: u64 = 3 * MIB + 4096;
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("commitlog");
+    std::fs::create_dir_all(&folder).unwrap();
+    for number in 0..4 {
+        let file = std::fs::File::create(log_file(root.path(), number * FILE_SIZE)).unwrap();
+        file.set_len(FILE_SIZE).unwrap();
+        match number {
+            0 | 1 => file.write_all_at(&vec![b'x'; usize::try_from(FILE_SIZE).unwrap()], 0).unwrap(),
+            2 => {
+                file.write_all_at(&vec![b'x'; usize::try_from(MIB).unwrap() + 100], 0).unwrap();
+                file.write_all_at(b"cut off", 3 * MIB).unwrap();
+            }
+            _ => {}
+        }
+    }
+    let before = tree(&folder);
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&calls);
+    let hook: Hook = Box::new(move |call, path| {
+        let number = path.file_name().unwrap().to_str().unwrap().parse::<u64>().unwrap() / FILE_SIZE;
+        match call {
+            Call::Write { offset, len } => seen.lock().push((number, Some((offset, len as u64)))),
+            Call::Sync => seen.lock().push((number, None)),
+            _ => {}
+        }
+        Ok(())
+    });
+    let config = Arc::new(StoreConfig { mapped_file_size_commit_log: FILE_SIZE, ..config(root.path()) });
+    let options = FileQueueOptions {
+        paths: config.store_path_commit_log.clone(),
+        read_only_paths: Vec::new(),
+        file_size: FILE_SIZE,
+        access: Access::MapWrite,
+        budget: None,
+    };
+    let layout = Layout::read(&*fs(), &config).unwrap();
+    let files = FileQueue::new(Arc::new(HookedFileSystem::new(hook)), options, &layout.log);
+    let log = CommitLog::new(config, Arc::new(ManualClock::at(1_000_000)), files).unwrap();
+
+    log_end::write_again(&log, FILE_SIZE + MIB + 100, 2 * FILE_SIZE + MIB + 100).unwrap();
+    let of_last_two = [
+        (2, Some((0, MIB))),
+        // What is behind the end in a part goes with it, and what follows is looked for.
+        (2, Some((MIB, MIB))),
+        (2, Some((3 * MIB, 4096))),
+        (2, None),
+        (3, None),
+    ];
+    let of_second = [
+        (1, Some((MIB + 100, MIB))),
+        (1, Some((2 * MIB + 100, MIB))),
+        (1, Some((3 * MIB + 100, 4096 - 100))),
+        (1, None),
+    ];
+    assert_eq!(*calls.lock(), [&of_second[..], &of_last_two].concat());
+    // A file that was flushed to its end is left alone.
+    calls.lock().clear();
+    log_end::write_again(&log, 2 * FILE_SIZE, 2 * FILE_SIZE + MIB + 100).unwrap();
+    assert_eq!(*calls.lock(), of_last_two);
+    assert_eq!(tree(&folder), before);
 }

@@ -7,7 +7,7 @@ use mqstore_core::error::{Error, Result};
 use mqstore_core::recovery::{StoreState, log_end};
 
 use crate::parts::{Parts, set_positions};
-use crate::stores::{LOG_FILE_SIZE, config, crash, fill, log_file, open_with, put};
+use crate::stores::{LOG_FILE_SIZE, config, crash, fill, log_file, open_with, patch, put};
 
 const SECTOR: usize = 512;
 /// Where the fields of a record stand that no checksum covers: system flag, born time, hosts, store time,
@@ -188,5 +188,35 @@ fn a_reader_goes_on_behind_damage() {
             [(bad, next)].map(|(from, to)| (LOG_FILE_SIZE + from as u64, LOG_FILE_SIZE + to as u64))
         );
         assert_eq!(found.log_end, LOG_FILE_SIZE + killed.end as u64, "{state:?}");
+    }
+}
+
+/// Zeros in properties are told from those that a power cut left there by the record's checksum, whether the walk looks
+/// at checksums or not.
+#[test]
+fn by_its_checksum_a_record_with_zeros_in_its_properties_is_whole_or_lost_some() {
+    for check_crc_on_recover in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        let with = StoreConfig { enabled_append_prop_crc: true, check_crc_on_recover, ..config(root.path()) };
+        let store = open_with(with.clone());
+        fill(&store, 0..3);
+        store.log().end_file(Wait::Block).unwrap();
+        fill(&store, 3..4);
+        let whole = put(&store, "t", 0, b"b", &format!("K\x01{}", "\0".repeat(600)));
+        let torn = put(&store, "t", 0, b"c", &format!("K\x01{}", "v".repeat(1200))).wrote_offset;
+        fill(&store, 4..5);
+        let end = store.max_phy_offset();
+        crash(store);
+        set_positions(root.path(), LOG_FILE_SIZE, 0, 0);
+        let log_end = || {
+            log_end::find(Parts::with(with.clone()).recovered(StoreState::Crashed)).map(|found| found.log_end)
+        };
+        assert!(LOG_FILE_SIZE < whole.wrote_offset && whole.end_offset() == torn);
+        assert_eq!(log_end().unwrap(), end, "checked: {check_crc_on_recover}");
+        patch(&log_file(root.path(), LOG_FILE_SIZE), torn - LOG_FILE_SIZE, |bytes| {
+            let lost = sector_end(usize::try_from(torn).unwrap() + 200) - usize::try_from(torn).unwrap();
+            bytes[lost..lost + SECTOR].fill(0);
+        });
+        assert_eq!(log_end().unwrap(), torn, "checked: {check_crc_on_recover}");
     }
 }

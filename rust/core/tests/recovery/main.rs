@@ -5,6 +5,10 @@
 #[path = "../stores/mod.rs"]
 mod stores;
 
+#[allow(dead_code)] // not every call is of interest here
+#[path = "../store/hooked.rs"]
+mod hooked;
+
 mod ahead;
 mod by_queues;
 mod index;

@@ -15,6 +15,7 @@ use crate::stores::{
     walked_parts,
 };
 
+const MAGIC_AT: u64 = 4;
 const QUEUE_ID_AT: u64 = 12;
 const QUEUE_OFFSET_AT: u64 = 20;
 /// Behind the head, a body of three bytes and the topic's length.
@@ -436,5 +437,39 @@ fn strangers_are_found_in_parts_as_in_one_walk() {
         for part_size in [100, 250, 700] {
             assert_eq!(found(part_size), expected, "seed {seed}, parts of {part_size}");
         }
+    }
+}
+
+/// What is missing where the log is damaged was lost there; damage before or behind tells nothing of it.
+#[test]
+fn no_other_record_fills_a_hole_that_damage_made() {
+    for damaged in ["before it", "in it", "behind it"] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        put_at(&store, "others", 0);
+        let before = put_at(&store, "others", 1);
+        for queue_offset in 0..5 {
+            put_at(&store, "orders", queue_offset);
+        }
+        let lost = (damaged == "in it").then(|| put_at(&store, "orders", 5));
+        let fitting = put_at(&store, "payments", 5);
+        for queue_offset in 6..9 {
+            put_at(&store, "orders", queue_offset);
+        }
+        let behind = put_at(&store, "others", 2);
+        put_at(&store, "orders", 9);
+        let end = store.max_phy_offset();
+        crash(store);
+        set_positions(root.path(), end, 0, 0);
+        let (bad, told) = match (damaged, lost) {
+            (_, Some(lost)) => (lost, vec![lost]),
+            ("before it", None) => (before, vec![before, fitting]),
+            _ => (behind, vec![fitting, behind]),
+        };
+        let file = bad / LOG_FILE_SIZE * LOG_FILE_SIZE;
+        patch(&log_file(root.path(), file), bad - file + MAGIC_AT, |at| at[0] ^= 1);
+        let reader = read(root.path());
+        let gaps: Vec<_> = reader.gaps().iter().map(|gap| gap.from).collect();
+        assert_eq!(gaps, told, "{damaged}");
     }
 }

@@ -98,7 +98,7 @@ fn a_flush_beside_dispatch_that_writes_units_claims_what_is_in_the_files() {
     let (turn, has_begun, end) = Turn::new();
     let known = Arc::clone(&turn);
     let hook: Hook = Box::new(move |call, path| {
-        if matches!(call, Call::Write) && is_in(path, "consumequeue") {
+        if matches!(call, Call::Write { .. }) && is_in(path, "consumequeue") {
             known.take();
         }
         Ok(())

@@ -23,7 +23,11 @@ pub enum Call {
     },
     /// Where the other one was refused as unsupported: between the reading of a part and its writing.
     WriteBack,
-    Write,
+    #[allow(dead_code)] // not every test looks at where
+    Write {
+        offset: u64,
+        len: usize,
+    },
     Sync,
     /// A flush of what is mapped.
     FlushMapped,
@@ -140,7 +144,7 @@ impl FileHandle for HookedFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.call(Call::Write)?;
+        self.call(Call::Write { offset, len: bytes.len() })?;
         self.file.write_at(bytes, offset)
     }
 

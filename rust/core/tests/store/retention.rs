@@ -71,7 +71,7 @@ fn retention_waits_for_the_positions_on_the_disk() {
     let is_full = Arc::new(AtomicBool::new(false));
     let full = Arc::clone(&is_full);
     let hook = move |call: Call, path: &Path| {
-        let is_new = matches!(call, Call::Write) && path.ends_with("positions.tmp");
+        let is_new = matches!(call, Call::Write { .. }) && path.ends_with("positions.tmp");
         if is_new && full.load(Ordering::Relaxed) {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
