@@ -63,17 +63,20 @@ def test_a_folder_is_given_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to("store")
     for elsewhere in ("other", str(tmp_path), ""):
+        given: dict[str, Any] = {name: elsewhere, **SMALL_INDEX}
         with pytest.raises(mqstore.OptionError, match=f"^option {name}={elsewhere}: expected .*store, which is given"):
-            mqstore.open("store", "rw", **{name: elsewhere}, **SMALL_INDEX)
+            mqstore.open("store", "rw", **given)
     assert [path.name for path in tmp_path.iterdir()] == ["link"]
     for same in ("store", tmp_path / "store", f"{tmp_path}/../{tmp_path.name}/store/", "link"):
-        mqstore.open("store", "rw", **{name: same}, **SMALL_INDEX).close()
+        given = {name: same, **SMALL_INDEX}
+        mqstore.open("store", "rw", **given).close()
     conf = tmp_path / "broker.conf"
     conf.write_text("storePathRootDir=/nowhere\n")
     with mqstore.open("store", "r", conf=conf, **SMALL_INDEX) as store:
         assert store.path.resolve() == tmp_path / "store"
     with pytest.raises(mqstore.OptionError, match="option store"):
-        mqstore.open("store", "r", conf=conf, **{name: "/nowhere"}, **SMALL_INDEX)
+        given = {name: "/nowhere", **SMALL_INDEX}
+        mqstore.open("store", "r", conf=conf, **given)
 
 
 @pytest.mark.parametrize(
