@@ -121,7 +121,7 @@ fn nothing_is_committed_behind_a_close() {
     let root = tempfile::tempdir().unwrap();
     let of_log = |path: &Path| path.to_str().unwrap().contains("/commitlog/");
     let refuses: Hook = Box::new(move |call, path| match call {
-        Call::Write if of_log(path) => Err(io::Error::other("refused")),
+        Call::Write { .. } if of_log(path) => Err(io::Error::other("refused")),
         _ => Ok(()),
     });
     let config = StoreConfig {
