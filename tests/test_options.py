@@ -74,8 +74,8 @@ def test_a_folder_is_given_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     conf.write_text("storePathRootDir=/nowhere\n")
     with mqstore.open("store", "r", conf=conf, **SMALL_INDEX) as store:
         assert store.path.resolve() == tmp_path / "store"
+    given = {name: "/nowhere", **SMALL_INDEX}
     with pytest.raises(mqstore.OptionError, match="option store"):
-        given = {name: "/nowhere", **SMALL_INDEX}
         mqstore.open("store", "r", conf=conf, **given)
 
 
