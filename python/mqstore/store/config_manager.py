@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mqstore.errors import MQStoreError, ReadOnlyError, StoreClosedError, StoreIOError
 from mqstore.store import config_json
@@ -26,6 +26,7 @@ __all__ = [
     "checked_object",
     "of_closed_store",
     "read_only",
+    "unless_damaged",
     "write_behind_log",
 ]
 
@@ -232,3 +233,20 @@ def read_only(path: Path, _content: bytes) -> None:
         ReadOnlyError: always.
     """
     raise ReadOnlyError(f"{path} is somebody else's to write")
+
+
+_Opened = TypeVar("_Opened", bound=ConfigManager)
+
+
+def unless_damaged(read: Callable[[], _Opened]) -> _Opened | None:
+    """What a file holds, for who can do without one that is damaged; ``None`` of such.
+
+    Raises:
+        StoreIOError: it cannot be read: what it holds is not known.
+    """
+    try:
+        return read()
+    except StoreIOError:
+        raise
+    except MQStoreError:
+        return None

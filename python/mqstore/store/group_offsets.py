@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mqstore.consumer.membership import nobody_is
 from mqstore.consumer.offsets import Write, nobody_else_writes
-from mqstore.errors import MQStoreError, StoreIOError
 from mqstore.store.arguments import INT_MAX
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager, LmqConsumerOffsetManager
 from mqstore.store.config_delay_offset import DelayOffsetManager
-from mqstore.store.config_manager import read_only, write_behind_log
+from mqstore.store.config_manager import read_only, unless_damaged, write_behind_log
 from mqstore.store.delayed import SCHEDULE_TOPIC
 from mqstore.store.read_offset import ReadOffset, log_end_behind
 
@@ -176,12 +175,7 @@ def _of_one_consumer(path: Path) -> AbstractContextManager[bool]:
 
 
 def _opened(path: Path, manager: type[_Offsets], write: Write) -> _Offsets | None:
-    try:
-        return manager(path, write)
-    except StoreIOError:  # there may be offsets in it that nobody can set back
-        raise
-    except MQStoreError:
-        return None
+    return unless_damaged(lambda: manager(path, write))
 
 
 class _Row(NamedTuple):

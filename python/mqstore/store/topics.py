@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from mqstore.errors import MQStoreError, StoreIOError
 from mqstore.store import config_json
 from mqstore.store.arguments import INT_MAX, check_kind
-from mqstore.store.config_manager import ConfigManager, Json, checked_object, read_only
+from mqstore.store.config_manager import ConfigManager, Json, checked_object, read_only, unless_damaged
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -81,12 +80,8 @@ def named_topics(store: "MessageStore") -> list[str]:
         return list(store._topics.all())
     if store._ranges is not None:
         return []
-    try:
-        return list(TopicConfigManager(store.path / "config" / "topics.json", read_only, int).all())
-    except StoreIOError:
-        raise
-    except MQStoreError:
-        return []
+    topics = unless_damaged(lambda: TopicConfigManager(store.path / "config" / "topics.json", read_only, int))
+    return [] if topics is None else list(topics.all())
 
 
 class TopicConfigManager(ConfigManager):

@@ -39,6 +39,24 @@ pub(super) struct ActiveFile {
 }
 
 impl ActiveFile {
+    /// A file of which blocks are reserved, and records written, up to an offset of the log; through a buffer where there
+    /// is one.
+    fn new(file: &Arc<MappedFile>, reserved: u64, buffer: Option<Arc<Region>>) -> Result<Self> {
+        let (handle, region) = (file.handle()?, file.region()?);
+        // Each page that is yet to be written comes into memory by itself. A file system that holds pages in large pieces,
+        // up to 2 MiB, takes a whole piece for changed where a mapping changed a byte of it, and each flush of a record
+        // would write it all.
+        let _best_effort = region.take_pages_alone(num::index(reserved - file.file_from_offset()));
+        Ok(Self {
+            file: Arc::clone(file),
+            handle,
+            target: buffer.unwrap_or_else(|| Arc::clone(&region)),
+            region,
+            reserved: AtomicU64::new(reserved),
+            reserving: Mutex::default(),
+        })
+    }
+
     pub(super) fn file_from_offset(&self) -> u64 {
         self.file.file_from_offset()
     }
@@ -62,14 +80,6 @@ impl ActiveFile {
     #[inline]
     pub(super) fn prefetch_to_write(&self, position: usize, len: usize) {
         self.target.prefetch_to_write(position, len);
-    }
-
-    /// Has each page that is yet to be written come into memory by itself. A file system that holds pages in large
-    /// pieces, up to 2 MiB, takes a whole piece for changed where a mapping changed a byte of it, and each flush of a
-    /// record would write it all.
-    fn take_pages_alone(&self, wrote_offset: u64) {
-        let position = wrote_offset.saturating_sub(self.file_from_offset());
-        let _best_effort = self.region.take_pages_alone(num::index(position));
     }
 
     fn reserve(&self, up_to: u64) -> Result<()> {
@@ -116,16 +126,10 @@ struct AllocatorState {
 
 impl CommitLog {
     /// Opens a file of the log for appending.
-    pub(super) fn activate(&self, file: Arc<MappedFile>) -> Result<Arc<ActiveFile>> {
-        let handle = file.handle()?;
-        let region = file.region()?;
+    pub(super) fn activate(&self, file: &Arc<MappedFile>) -> Result<Arc<ActiveFile>> {
+        let reserved = file.file_from_offset().max(self.wrote_offset().min(file.end_offset()));
         // A file that was there when the store was opened is written through its mapping, as in 4.9.3.
-        let target = Arc::clone(&region);
-        let reserved =
-            AtomicU64::new(file.file_from_offset().max(self.wrote_offset().min(file.end_offset())));
-        let active =
-            Arc::new(ActiveFile { file, handle, region, target, reserved, reserving: Mutex::default() });
-        active.take_pages_alone(self.wrote_offset());
+        let active = Arc::new(ActiveFile::new(file, reserved, None)?);
         self.allocator.state.lock().current = Some(Arc::clone(&active));
         Ok(active)
     }
@@ -195,22 +199,8 @@ impl CommitLog {
     }
 
     fn prepare_file(&self, file: &Arc<MappedFile>) -> Result<Arc<ActiveFile>> {
-        let handle = file.handle()?;
-        let region = file.region()?;
-        let target = match &self.transient {
-            None => Arc::clone(&region),
-            Some(transient) => transient.buffer_for(file).unwrap_or_else(|| Arc::clone(&region)),
-        };
-        let reserved = AtomicU64::new(file.file_from_offset());
-        let active = ActiveFile {
-            file: Arc::clone(file),
-            handle,
-            region,
-            target,
-            reserved,
-            reserving: Mutex::default(),
-        };
-        active.take_pages_alone(file.file_from_offset());
+        let buffer = self.transient.as_ref().and_then(|transient| transient.buffer_for(file));
+        let active = ActiveFile::new(file, file.file_from_offset(), buffer)?;
         active.reserve(file.file_from_offset() + self.step())?;
         // Its size and name are on the disk before anything in it counts as flushed.
         active.handle.sync_data().map_err(Error::io("flush", file.path()))?;

@@ -346,7 +346,7 @@ impl CommitLog {
             let file_size = self.files.file_size();
             return self.next_active(wrote.next_multiple_of(file_size), wait);
         };
-        let active = self.activate(file).map_err(AppendRefusal::NoSpace)?;
+        let active = self.activate(&file).map_err(AppendRefusal::NoSpace)?;
         if wrote + needed <= active.end_offset() {
             return Ok(active);
         }

@@ -175,27 +175,19 @@ impl Store {
         timestamp: i64,
         boundary: Boundary,
     ) -> Result<u64> {
-        self.while_open(|| self.find_offset_by_time(topic, queue_id, timestamp, boundary))
-    }
-
-    fn find_offset_by_time(
-        &self,
-        topic: &str,
-        queue_id: i32,
-        timestamp: i64,
-        boundary: Boundary,
-    ) -> Result<u64> {
-        self.catch_up()?;
-        let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(0) };
-        if !self.config.compat || boundary != Boundary::Nearest {
-            let look = || queue.offset_by_time(&self.log, timestamp, boundary);
-            return Ok(self.beside_openings(look, |found| found.is_whole)?.index);
-        }
-        if self.mode == Mode::ReadWrite {
-            // It goes by the times of files.
-            queue.spill()?;
-        }
-        queue.offset_by_time_compat(&self.log, timestamp)
+        self.while_open(|| {
+            self.catch_up()?;
+            let Some(queue) = self.find_consume_queue(topic, queue_id) else { return Ok(0) };
+            if !self.config.compat || boundary != Boundary::Nearest {
+                let look = || queue.offset_by_time(&self.log, timestamp, boundary);
+                return Ok(self.beside_openings(look, |found| found.is_whole)?.index);
+            }
+            if self.mode == Mode::ReadWrite {
+                // It goes by the times of files.
+                queue.spill()?;
+            }
+            queue.offset_by_time_compat(&self.log, timestamp)
+        })
     }
 
     /// The offset in a queue that each of many times stands for. They are looked up in their order:
