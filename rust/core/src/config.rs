@@ -114,12 +114,17 @@ pub struct StoreConfig {
     pub max_open_queue_files: usize,
     /// How the log is divided among the threads that walk it.
     pub walked_parts: WalkedParts,
+    /// Bytes of records of one call from which on a system call writes them.
+    pub by_call_size: usize,
     /// Bytes of units in memory of a store that is only read, above which the files are looked at again.
     pub adopt_above: usize,
 }
 
 /// As [`StoreConfig::adopt_above`], where nothing else is said.
 pub const ADOPT_ABOVE: usize = 16 << 20;
+
+/// As [`StoreConfig::by_call_size`], where nothing else is said: of fewer pages than four the mapping is as fast.
+pub const BY_CALL_SIZE: usize = 16 << 10;
 
 /// How threads divide the log among them where they walk it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,6 +207,7 @@ impl StoreConfig {
             pread: false,
             max_open_queue_files: 512,
             walked_parts: WalkedParts::default(),
+            by_call_size: BY_CALL_SIZE,
             adopt_above: ADOPT_ABOVE,
         }
     }

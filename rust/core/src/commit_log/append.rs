@@ -1,7 +1,7 @@
 //! Appending: the one place where messages enter the log.
 //!
 //! A record is written straight into its file's mapping, piece by piece, and becomes visible with
-//! the store of one position. Everything that can take long (a new file, space, another writer's
+//! the store of one position; many of them are gathered first (`append_many.rs`). Everything that can take long (a new file, space, another writer's
 //! lock) is refused with [`AppendRefusal::WouldBlock`] to a caller that asks with [`Wait::Try`]; it
 //! asks again with [`Wait::Block`] when it may wait. Source: `CommitLog.asyncPutMessage` and
 //! `DefaultAppendMessageCallback`.
@@ -25,6 +25,8 @@ pub(super) struct Appender {
     last_store_timestamp: i64,
     /// Whether the store is closed: the lock of its folder goes, and nobody may write to it any more.
     is_sealed: bool,
+    /// Memory for the records of one call.
+    pub(super) run_bytes: Vec<u8>,
 }
 
 impl Appender {
@@ -140,22 +142,20 @@ pub struct Appended {
 }
 
 impl Appended {
+    pub(super) fn at(place: Place, record: &NewRecord<'_>) -> Self {
+        Self {
+            wrote_offset: place.physical_offset,
+            wrote_bytes: num::int_as_bits(num::java_int(record.fields.record_size())),
+            store_timestamp: place.store_timestamp,
+            logics_offset: place.queue_offset,
+        }
+    }
+
     /// Where its record ends in the log.
     #[must_use]
     pub const fn end_offset(&self) -> u64 {
         self.wrote_offset + self.wrote_bytes as u64
     }
-}
-
-/// Records of one call that become visible together.
-#[derive(Default)]
-struct Run {
-    /// Where the next one goes.
-    at: u64,
-    /// What they may fill without asking for more.
-    limit: u64,
-    /// Of the last one that was written.
-    store_timestamp: Option<i64>,
 }
 
 impl CommitLog {
@@ -193,55 +193,6 @@ impl CommitLog {
             let appended = self.write_record(appender, &record, now)?;
             advance(&mut appender.topic_queues);
             Ok(appended)
-        })
-    }
-
-    /// Appends a batch: all of it stands in one file, and is visible at once or not at all.
-    ///
-    /// # Errors
-    /// An [`AppendRefusal`]; nothing was appended then.
-    pub fn append_batch(
-        &self,
-        records: &[NewRecord<'_>],
-        wait: Wait,
-    ) -> Result<Vec<Appended>, AppendRefusal> {
-        let size: usize = records.iter().map(|record| record.fields.record_size()).sum();
-        self.with_appender(wait, |appender, now| {
-            self.reserve(appender, num::offset(size), wait)?;
-            self.write_records(appender, records, now)
-        })
-    }
-
-    /// Appends records one after another under one lock; a file may end between two of them. On a
-    /// refusal those before it are in the log: their number is the length of what `done` holds.
-    ///
-    /// # Errors
-    /// An [`AppendRefusal`] of the record that could not be appended.
-    pub fn append_all<'r>(
-        &self,
-        records: impl IntoIterator<Item = NewRecord<'r>>,
-        done: &mut Vec<Appended>,
-        wait: Wait,
-    ) -> Result<(), AppendRefusal> {
-        let mut records = records.into_iter();
-        self.with_appender(wait, |appender, now| {
-            let mut run = Run::default();
-            let outcome = records.try_for_each(|record| {
-                let size = num::offset(record.fields.record_size());
-                if run.at + size > run.limit {
-                    // Once: behind it the log's end may lie in the next file, though no room was found there.
-                    self.publish_run(&std::mem::take(&mut run));
-                    self.reserve(appender, size, wait)?;
-                    run = self.run_from(appender);
-                }
-                let appended = self.write_one(appender, &record, now, run.at)?;
-                run.at += size;
-                run.store_timestamp = Some(appended.store_timestamp);
-                done.push(appended);
-                Ok(())
-            });
-            self.publish_run(&run);
-            outcome
         })
     }
 
@@ -301,7 +252,12 @@ impl CommitLog {
 
     /// Makes room for `size` bytes and the blank behind them: rolls to the next file where the
     /// current one has none, and sees to it that blocks are reserved before they are written.
-    fn reserve(&self, appender: &mut Appender, size: u64, wait: Wait) -> Result<(), AppendRefusal> {
+    pub(super) fn reserve(
+        &self,
+        appender: &mut Appender,
+        size: u64,
+        wait: Wait,
+    ) -> Result<(), AppendRefusal> {
         let file_size = self.files.file_size();
         let needed = size + END_FILE_MIN_BLANK_LENGTH as u64;
         if needed > file_size {
@@ -365,67 +321,37 @@ impl CommitLog {
         self.publish(full.end_offset());
     }
 
-    /// Where the next records go, and up to where they need not ask for room.
-    fn run_from(&self, appender: &Appender) -> Run {
-        let limit =
-            appender.active.as_ref().map_or(0, |active| active.end_offset().min(active.reserved_offset()));
-        Run {
-            at: self.wrote_offset(),
-            limit: limit.saturating_sub(END_FILE_MIN_BLANK_LENGTH as u64),
-            store_timestamp: None,
-        }
-    }
-
-    fn publish_run(&self, run: &Run) {
-        if let Some(store_timestamp) = run.store_timestamp {
-            self.publish_with_time(run.at, store_timestamp);
-        }
-    }
-
     fn write_record(
         &self,
         appender: &mut Appender,
         record: &NewRecord<'_>,
         now: i64,
     ) -> Result<Appended, AppendRefusal> {
-        let wrote_offset = self.wrote_offset();
-        let appended = self.write_one(appender, record, now, wrote_offset)?;
+        let begin = self.wrote_offset();
+        let place = self.place(appender, record, now, begin)?;
+        let Some(active) = &appender.active else { return Err(AppendRefusal::WouldBlock) };
+        let mut at = self.position(begin);
+        record.fields.write(place, |bytes| {
+            active.write(at, bytes);
+            at += bytes.len();
+        });
+        active.set_by_call(false);
+        let appended = Appended::at(place, record);
         let next = appended.end_offset();
         self.publish_with_time(next, appended.store_timestamp);
-        if let Some(active) = &appender.active {
-            // The next record, which is likely to be as long, finds its place fetched when it comes.
-            active.prefetch_to_write(self.position(next), record.fields.record_size());
-        }
+        // The next record, which is likely to be as long, finds its place fetched when it comes.
+        active.prefetch_to_write(self.position(next), record.fields.record_size());
         Ok(appended)
     }
 
-    fn write_records(
-        &self,
-        appender: &mut Appender,
-        records: &[NewRecord<'_>],
-        now: i64,
-    ) -> Result<Vec<Appended>, AppendRefusal> {
-        let mut at = self.wrote_offset();
-        let mut done = Vec::with_capacity(records.len());
-        for record in records {
-            let appended = self.write_one(appender, record, now, at)?;
-            at += u64::from(appended.wrote_bytes);
-            done.push(appended);
-        }
-        if let Some(last) = done.last() {
-            self.publish_with_time(at, last.store_timestamp);
-        }
-        Ok(done)
-    }
-
-    fn write_one(
+    /// What a record that goes to an offset says of its place. Its queue goes on behind it.
+    pub(super) fn place(
         &self,
         appender: &mut Appender,
         record: &NewRecord<'_>,
         now: i64,
         wrote_offset: u64,
-    ) -> Result<Appended, AppendRefusal> {
-        let Some(active) = &appender.active else { return Err(AppendRefusal::WouldBlock) };
+    ) -> Result<Place, AppendRefusal> {
         let store_timestamp = match record.store_time {
             // Look-ups by time search sorted times, and recovery finds its file by them.
             StoreTime::Now if self.config.compat => now,
@@ -444,17 +370,10 @@ impl CommitLog {
             }
             *next_offset = kept;
         }
-        let logics_offset = *next_offset;
-        let place = Place { queue_offset: logics_offset, physical_offset: wrote_offset, store_timestamp };
-        let mut at = self.position(wrote_offset);
-        fields.write(place, |bytes| {
-            active.write(at, bytes);
-            at += bytes.len();
-        });
+        let queue_offset = *next_offset;
         *next_offset += 1;
         appender.last_store_timestamp = store_timestamp;
-        let wrote_bytes = num::int_as_bits(num::java_int(fields.record_size()));
-        Ok(Appended { wrote_offset, wrote_bytes, store_timestamp, logics_offset })
+        Ok(Place { queue_offset, physical_offset: wrote_offset, store_timestamp })
     }
 
     pub(super) fn publish(&self, wrote: u64) {
@@ -466,7 +385,7 @@ impl CommitLog {
         }
     }
 
-    fn publish_with_time(&self, wrote: u64, store_timestamp: i64) {
+    pub(super) fn publish_with_time(&self, wrote: u64, store_timestamp: i64) {
         self.publish(wrote);
         self.positions.store_timestamp.store(store_timestamp, Ordering::Release);
     }

@@ -33,7 +33,7 @@ impl CommitLog {
             let size = num::offset(data.len());
             let active = self.active_for_data(appender, start_offset, size)?;
             self.reserve_blocks(&active, start_offset + size, Wait::Block)?;
-            active.write(self.position(start_offset), data);
+            active.set_by_call(self.write_many(&active, start_offset, data)?);
             self.publish(start_offset + size);
             Ok(())
         });

@@ -6,6 +6,7 @@
 mod allocate;
 mod append;
 mod append_data;
+mod append_many;
 pub mod boundary;
 mod commit;
 mod flush;

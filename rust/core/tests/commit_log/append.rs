@@ -1,7 +1,7 @@
 //! Appending.
 
 use mqstore_core::commit_log::topic_queue::QueueRef;
-use mqstore_core::commit_log::{AppendRefusal, StoreTime, Wait};
+use mqstore_core::commit_log::{AppendRefusal, Appended, StoreTime, Wait};
 use mqstore_core::config::StoreConfig;
 use mqstore_core::format::message::{Check, Decoded, decode};
 use mqstore_core::format::sys_flag::{
@@ -10,7 +10,7 @@ use mqstore_core::format::sys_flag::{
 use mqstore_core::mmap::mapped_file::Access;
 use proptest::prelude::*;
 
-use crate::stores::{LOG_FILE_SIZE, config, fields, new_record};
+use crate::stores::{LOG_FILE_SIZE, config, fields, log_file, new_record};
 use crate::{Log, SIZE, append, log, log_with};
 
 const QUEUE: QueueRef<'static> = QueueRef { topic: b"t", queue_id: 0 };
@@ -105,6 +105,42 @@ fn many_records_of_one_call_go_over_several_files() {
     let records = [record, new_record("t", 0, &too_large), record];
     assert!(log.append_all(records, &mut done, Wait::Block).is_err());
     assert_eq!((done.len(), log.next_queue_offset(QUEUE)), (31, 31));
+}
+
+#[test]
+fn records_of_one_call_stand_as_one_by_one() {
+    let bodies: Vec<Vec<u8>> = (0..900).map(|number: usize| vec![number as u8; number * 7 % 3000]).collect();
+    let records: Vec<_> = bodies.iter().zip(0..).map(|(body, at)| new_record("t", at % 3, body)).collect();
+    let written = |by_call_size: usize, append: &dyn Fn(&Log) -> Vec<Appended>| {
+        let root = tempfile::tempdir().unwrap();
+        let mapped_file_size_commit_log = 600_000;
+        let log = log_with(
+            StoreConfig { by_call_size, mapped_file_size_commit_log, ..config(root.path()) },
+            Access::MapWrite,
+        );
+        let done = append(&log);
+        assert_eq!(log.wrote_offset(), done.last().unwrap().end_offset());
+        let files = (0..3).map(|at| std::fs::read(log_file(root.path(), at * 600_000)).unwrap());
+        (done, files.collect::<Vec<_>>())
+    };
+    let one_by_one =
+        written(0, &|log| records.iter().map(|record| log.append(record, Wait::Block).unwrap()).collect());
+    let in_one_call = |log: &Log| {
+        let mut done = Vec::new();
+        log.append_all(records.iter().copied(), &mut done, Wait::Block).unwrap();
+        done
+    };
+    let in_batches = |log: &Log| {
+        records.chunks(4).flat_map(|batch| log.append_batch(batch, Wait::Block).unwrap()).collect()
+    };
+    for by_call_size in [0, 5000, usize::MAX] {
+        assert!(written(by_call_size, &in_one_call) == one_by_one, "from {by_call_size} bytes on");
+    }
+    let batches = written(usize::MAX, &in_batches);
+    for by_call_size in [0, 5000] {
+        assert!(written(by_call_size, &in_batches) == batches, "batches from {by_call_size} bytes on");
+    }
+    assert_eq!(batches.0.len(), records.len());
 }
 
 #[test]
@@ -234,8 +270,7 @@ fn a_log_goes_on_where_it_ended() {
     {
         let copy = tempfile::tempdir().unwrap();
         std::fs::create_dir(copy.path().join("commitlog")).unwrap();
-        std::fs::copy(crate::stores::log_file(root.path(), 0), crate::stores::log_file(copy.path(), 0))
-            .unwrap();
+        std::fs::copy(log_file(root.path(), 0), log_file(copy.path(), 0)).unwrap();
         let log = log(copy.path());
         log.set_end(wrote, 2000);
         let appended = append(&log, 0, &vec![0; size]);

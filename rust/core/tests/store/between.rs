@@ -228,6 +228,37 @@ fn room_that_is_reserved_by_writing_takes_nothing_away() {
 }
 
 #[test]
+fn zeros_that_are_written_ahead_take_nothing_away() {
+    let root = tempfile::tempdir().unwrap();
+    let (turn, has_begun, end) = Turn::new();
+    let known = Arc::clone(&turn);
+    let hook: Hook = Box::new(move |call, path| {
+        if matches!(call, Call::Write { offset, .. } if offset > 1_100_000) && is_in(path, "commitlog") {
+            known.take();
+        }
+        Ok(())
+    });
+    let config = StoreConfig {
+        mapped_file_size_commit_log: 16 << 20,
+        max_message_size: 4 << 20,
+        ..config(root.path())
+    };
+    let (store, _) = open_hooked(config, Mode::ReadWrite, hook);
+    put(&store, "t", 0, &vec![b'f'; 600_000], "");
+    turn.is_due_now();
+    let allocator = std::thread::spawn({
+        let store = Arc::clone(&store);
+        move || store.log().allocate_pass(Duration::ZERO).unwrap()
+    });
+    has_begun.recv().unwrap();
+    let body = "x".repeat(50_000);
+    (0..30).for_each(|_| _ = put(&store, "t", 0, body.as_bytes(), ""));
+    end.send(()).unwrap_or_default();
+    allocator.join().unwrap();
+    assert_eq!(bodies(&store, "t", 0)[1..], vec![body; 30]);
+}
+
+#[test]
 fn with_the_transient_store_pool_a_flush_brings_everything_to_the_disk() {
     let root = tempfile::tempdir().unwrap();
     let config = StoreConfig { transient_store_pool_enable: true, ..config(root.path()) };

@@ -17,6 +17,7 @@ mod made_anew;
 mod open;
 mod openings;
 mod put;
+mod put_many;
 mod query;
 mod query_keys;
 mod removal;

@@ -37,6 +37,7 @@ pub fn config(root: &Path) -> StoreConfig {
         delay_levels_ms: vec![1000, 5000],
         walked_parts: walked_parts(512),
         adopt_above: 100,
+        by_call_size: 300,
         ..StoreConfig::new(root)
     }
 }
