@@ -62,8 +62,8 @@ SMALL_INDEX: dict[str, Any] = {"maxHashSlotNum": 9, "maxIndexNum": 9}
 def test_a_folder_is_given_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to("store")
-    uris = (f"file://{tmp_path}", f"file://other{tmp_path}/store", f"s3:{tmp_path}/store", "s3://store")
-    for elsewhere in ("other", str(tmp_path), "", *uris):
+    others = (f"file://{tmp_path}", f"file://other{tmp_path}/store", f"s3:{tmp_path}/store", "s3://store")
+    for elsewhere in ("other", str(tmp_path), "", *others):
         given: dict[str, Any] = {name: elsewhere, **SMALL_INDEX}
         with pytest.raises(mqstore.OptionError, match=f"^option {name}={elsewhere}: expected .*store, which is given"):
             mqstore.open("store", "rw", **given)
