@@ -16,6 +16,7 @@ const LONG: RangeInclusive<i64> = i64::MIN..=i64::MAX;
 /// Functions that take arguments, each of which has the argument's name.
 macro_rules! arguments {
     ($($argument:ident: $kind:ty, $expected:literal;)*) => {$(
+        #[allow(clippy::needless_lifetimes)] // some kinds borrow nothing
         pub fn $argument<'a>(given: &'a Bound<'_, PyAny>) -> PyResult<$kind> {
             converted(stringify!($argument), $expected, given)
         }
