@@ -62,12 +62,14 @@ SMALL_INDEX: dict[str, Any] = {"maxHashSlotNum": 9, "maxIndexNum": 9}
 def test_a_folder_is_given_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to("store")
-    for elsewhere in ("other", str(tmp_path), ""):
+    others = (f"file://{tmp_path}", f"file://other{tmp_path}/store", f"s3:{tmp_path}/store", "s3://store")
+    for elsewhere in ("other", str(tmp_path), "", *others):
         given: dict[str, Any] = {name: elsewhere, **SMALL_INDEX}
         with pytest.raises(mqstore.OptionError, match=f"^option {name}={elsewhere}: expected .*store, which is given"):
             mqstore.open("store", "rw", **given)
     assert [path.name for path in tmp_path.iterdir()] == ["link"]
-    for same in ("store", tmp_path / "store", f"{tmp_path}/../{tmp_path.name}/store/", "link"):
+    uris = (f"file://{tmp_path}/store", f"file:{tmp_path}/st%6Fre/", f"FILE://localhost{tmp_path}/link")
+    for same in ("store", tmp_path / "store", f"{tmp_path}/../{tmp_path.name}/store/", "link", *uris):
         given = {name: same, **SMALL_INDEX}
         mqstore.open("store", "rw", **given).close()
     conf = tmp_path / "broker.conf"

@@ -1178,6 +1178,8 @@ class LogView:
         """Where the log can be divided: about every so many bytes what looks like a record, and each file's begin."""
     def strays(self) -> list[tuple[str, str, str]]:
         """Files and folders that are not as they should be: path, what was expected, what was found."""
+    def queue_folder(self, topic: str, queue_id: int) -> str:
+        """Where a queue's files lie, or would."""
     def queue_files(self) -> list[tuple[str, int, int, int]]:
         """Topic, queue, first index, behind the last index, of every queue file."""
     def units(self, topic: str, queue_id: int, first: int, count: int) -> list[tuple[int, int, int]]:

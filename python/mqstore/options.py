@@ -19,6 +19,7 @@ from typing import Any, Self, TypeAlias
 
 from mqstore.errors import OptionError
 from mqstore.option_error import bad_option
+from mqstore.store.byte_ranges import is_remote, resolved
 
 __all__ = [
     "StoreOptions",
@@ -430,8 +431,15 @@ def _check_number(name: str, value: int) -> None:
 
 def _check_same_folder(name: str, root: str, path: str) -> None:
     """Refuses another folder than the one that is given: it would be passed over."""
-    if root != path and (not root or os.path.realpath(root) != os.path.realpath(path)):
+    if root != path and not _is_same_folder(root, path):
         raise bad_option(name, root, f"expected {path}, which is given as the store's folder")
+
+
+def _is_same_folder(root: str, path: str) -> bool:
+    try:
+        return not is_remote(root) and resolved(root) == os.path.realpath(path)
+    except OptionError:  # it names none, or one of another machine
+        return False
 
 
 def _paths(given: str) -> list[str]:

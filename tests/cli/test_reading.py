@@ -397,6 +397,19 @@ def test_a_filter_that_is_none_is_a_wrong_call(path: Path) -> None:
     assert run("get", path, "orders", "--sql", "TAGS = 'A' b", "-o", "compat=true", *SMALL).exit_code == 0
 
 
+def test_a_filter_is_compiled_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+
+    def compiles(expression: str, *, compat: bool = False) -> mqstore.SqlFilter:
+        compiled.append(expression)
+        return mqstore.SqlFilter(expression, compat=compat)
+
+    for module in ("mqstore.cli.get", "mqstore.store.selection"):
+        monkeypatch.setattr(sys.modules[module], "SqlFilter", compiles)
+    assert rows("get", path, "orders", "--sql", "TAGS = 'A'", "--limit", "3")
+    assert compiled == ["TAGS = 'A'"]
+
+
 @pytest.mark.parametrize("topic", ["", "..", "a/b", "主" * 86])
 def test_a_topic_that_no_store_can_have_is_not_waited_for(path: Path, topic: str) -> None:
     for command, *others in (["ls"], ["seek", "-1h"], ["tail"]):

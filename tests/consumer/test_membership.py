@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 import mqstore
 from mqstore.consumer.manager import ConsumerManager
-from mqstore.consumer.membership import FileLock, Membership
+from mqstore.consumer.membership import FileLock, Membership, QueueLock
 from mqstore.services import persist
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from tests.store.conftest import SMALL, open_rw
@@ -72,6 +72,33 @@ def test_threads_that_ask_first_get_one_table_of_offsets(tmp_path: Path, monkeyp
             go_on.set()
         assert {id(table.result()) for table in tables} == {id(table) for table in made}
         assert len(made) == 1
+
+
+@pytest.mark.parametrize("mode", ["r", "rw"])
+def test_offsets_are_read_once_for_all_queues_and_once_nobody_else_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Literal["r", "rw"]
+) -> None:
+    load, take = ConsumerOffsetManager.load, QueueLock.take
+    steps: list[str] = []
+
+    def loads(self: ConsumerOffsetManager) -> None:
+        steps.append(self._path.name)
+        load(self)
+
+    def takes(self: QueueLock) -> bool:
+        steps.append("lock")
+        return take(self)
+
+    with open_rw(tmp_path / "s") as store:
+        for queue_id in range(4):
+            store.put("t", b"", queue_id=queue_id)
+    with mqstore.open(tmp_path / "s", mode) as opened, opened.consumer("g", "t", from_where="first") as consumer:
+        monkeypatch.setattr(ConsumerOffsetManager, "load", loads)
+        monkeypatch.setattr(QueueLock, "take", takes)
+        assert consumer.poll(0) is not None
+        files = 2 if mode == "r" else 1
+        assert len(consumer.queues) >= 4
+        assert steps == ["lock"] * len(consumer.queues) + ["consumerOffset.json"] * files
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -152,6 +152,9 @@ def test_many_messages_are_checked_before_the_first_is_put(store: mqstore.Messag
         ({"deliver_at": [None, "now"]}, TypeError, "deliver_at[1]='now': expected a datetime or milliseconds, found"),
         ({"deliver_at": [5, dt.datetime(2026, 1, 1)]}, ValueError, "deliver_at[1]: expected a datetime with a time"),  # noqa: DTZ001
         ({"deliver_at": 1 << 70}, OverflowError, "deliver_at: "),
+        ({"born_timestamp": "now"}, TypeError, "born_timestamp='now': expected a datetime or milliseconds, found str"),
+        ({"topic": 3}, TypeError, "topic=3: expected a string, found int"),
+        ({"flag": 1 << 31}, ValueError, "flag=2147483648: expected an integer from -2147483648 to 2147483647"),
         ({"bodies": b"ab"}, TypeError, "bodies=b'ab': expected a list of bodies, found bytes"),
         ({"bodies": [b"a", "b"]}, TypeError, "bodies[1]='b': expected bytes or what has the buffer protocol, found"),
     ],
@@ -165,6 +168,70 @@ def test_an_argument_of_many_messages_is_told_by_its_place(
     assert store.get_max_phy_offset() == 0
 
 
+@pytest.mark.parametrize("way", ["put", "aio.put"])
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"topic": 3}, TypeError, "topic=3: expected a string, found int"),
+        ({"body": "text"}, TypeError, "body='text': expected bytes or what has the buffer protocol, found str"),
+        ({"keys": 3}, TypeError, "keys=3: expected a string, or several, found int"),
+        ({"keys": ["k", 3]}, TypeError, "keys=['k', 3]: expected a string, or several, found list"),
+        ({"keys": ["a b"]}, ValueError, 'keys: a key has no space and is not empty, found "a b"'),
+        ({"tags": 3}, TypeError, "tags=3: expected a string, found int"),
+        ({"queue_id": "x"}, TypeError, "queue_id='x': expected an integer from 0 to 2147483647"),
+        ({"queue_id": 1 << 31}, ValueError, "queue_id=2147483648: expected an integer from 0 to 2147483647"),
+        ({"properties": 3}, TypeError, "properties=3: expected a mapping of strings, found int"),
+        ({"flag": None}, TypeError, "flag=None: expected an integer from -2147483648 to 2147483647"),
+        ({"sys_flag": 0.5}, TypeError, "sys_flag=0.5: expected an integer from -2147483648 to 2147483647"),
+        ({"delay_time_level": "x"}, TypeError, "delay_time_level='x': expected an integer from "),
+        ({"deliver_at": "x"}, TypeError, "deliver_at='x': expected a datetime or milliseconds, found str"),
+        ({"deliver_at": dt.datetime(2026, 1, 1)}, ValueError, "deliver_at: expected a datetime with a time zone"),  # noqa: DTZ001
+        ({"born_timestamp": 0.5}, TypeError, "born_timestamp=0.5: expected a datetime or milliseconds, found float"),
+        ({"wait_store_msg_ok": 3}, TypeError, "wait_store_msg_ok=3: expected True or False, found int"),
+        ({"unique_key": None}, TypeError, "unique_key=None: expected True or False, found NoneType"),
+    ],
+)
+def test_an_argument_of_a_message_is_told_by_its_name(
+    store: mqstore.MessageStore, way: str, given: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    all_given = {"topic": "t", "body": b""} | given
+    put = store.put if way == "put" else lambda **all_given: asyncio.run(store.aio.put(**all_given))
+    with pytest.raises(error) as raised:
+        put(**all_given)
+    assert str(raised.value).startswith(message)
+    assert store.get_max_phy_offset() == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"topic": 3}, TypeError, "topic=3: expected a string, found int"),
+        ({"queue_id": None}, TypeError, "queue_id=None: expected an integer from -2147483648 to 2147483647"),
+        ({"body": "text"}, TypeError, "body='text': expected bytes or what has the buffer protocol, found str"),
+        ({"properties": 3}, TypeError, "properties=3: expected a mapping of strings, found int"),
+        ({"flag": 1 << 31}, ValueError, "flag=2147483648: expected an integer from -2147483648 to 2147483647"),
+        ({"sys_flag": "x"}, TypeError, "sys_flag='x': expected an integer from -2147483648 to 2147483647"),
+        ({"born_timestamp": "x"}, TypeError, f"born_timestamp='x': expected an integer from {-(1 << 63)} to "),
+        ({"born_host": 3}, TypeError, "born_host=3: expected a string, found int"),
+        ({"store_host": b"x"}, TypeError, "store_host=b'x': expected a string, found bytes"),
+        ({"reconsume_times": "x"}, TypeError, "reconsume_times='x': expected an integer from -2147483648 to "),
+        ({"prepared_transaction_offset": 0.5}, TypeError, "prepared_transaction_offset=0.5: expected an integer from "),
+    ],
+)
+def test_a_field_of_a_message_is_told_by_its_name(
+    store: mqstore.MessageStore, given: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error) as raised:
+        store.put_message(MessageExtBrokerInner(**({"topic": "t"} | given)))
+    assert str(raised.value).startswith(message)
+    shared = {name: value for name, value in given.items() if name in MessageExtBatch.__dataclass_fields__}
+    if shared:
+        with pytest.raises(error) as raised:
+            store.put_messages(MessageExtBatch(**({"topic": "t", "messages": [(b"", 0, {})]} | shared)))
+        assert str(raised.value).startswith(message)
+    assert store.get_max_phy_offset() == 0
+
+
 def test_a_wrong_value_is_shown_no_longer_than_a_line(store: mqstore.MessageStore) -> None:
     tags: Any = [["long" * 10_000]]
     with pytest.raises(TypeError, match=r"^tags\[0\]=\['longlong.{150,200}…: expected a string, found list"):
@@ -174,7 +241,7 @@ def test_a_wrong_value_is_shown_no_longer_than_a_line(store: mqstore.MessageStor
 def test_a_view_that_was_released_is_no_body(store: mqstore.MessageStore) -> None:
     view = memoryview(b"body")
     view.release()
-    with pytest.raises(ValueError, match=r"^operation forbidden on released memoryview"):
+    with pytest.raises(ValueError, match=r"^body: operation forbidden on released memoryview"):
         store.put("t", view)
     with pytest.raises(ValueError, match=r"^bodies\[1\]: operation forbidden on released memoryview"):
         store.put_many("t", [b"", view])
@@ -191,7 +258,7 @@ def test_bodies_of_any_buffer(store: mqstore.MessageStore) -> None:
     message = store.topic("t").queue(0)[0]
     store.put("t", message.body, queue_id=0)
     assert [bytes(found.body) for found in store.topic("t").queue(0)] == [b"first", b"at", b"first"]
-    with pytest.raises(TypeError, match="a body is bytes"):
+    with pytest.raises(TypeError, match=r"^body='text': expected bytes"):
         store.put("t", "text")  # type: ignore[arg-type]
 
 

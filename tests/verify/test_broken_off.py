@@ -333,6 +333,26 @@ def test_a_repair_whose_copy_fails_leaves_nothing(
     with pytest.raises(mqstore.StoreIOError, match=r"config/topics\.json"):
         repair(damaged, tmp_path / "whole", **SMALL_FILES)
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
+    (tmp_path / "kept").mkdir()
+    with pytest.raises(mqstore.StoreIOError, match=r"config/topics\.json"):
+        repair(damaged, tmp_path / "kept" / "a" / "b" / "whole", **SMALL_FILES)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "store"]
+    assert not list((tmp_path / "kept").iterdir())
+
+
+def test_a_repair_that_fails_leaves_what_others_made_meanwhile(
+    damaged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = tmp_path / "a" / "others"
+
+    def refuse(*_: object) -> None:
+        others.touch()
+        raise PermissionError(13, "not allowed", "config/topics.json")
+
+    monkeypatch.setattr("shutil.copyfile", refuse)
+    with pytest.raises(mqstore.StoreIOError, match=r"config/topics\.json"):
+        repair(damaged, tmp_path / "a" / "b" / "whole", **SMALL_FILES)
+    assert list((tmp_path / "a").iterdir()) == [others]
 
 
 BIG: dict[str, Any] = {"mappedFileSizeCommitLog": 64 << 20}

@@ -1,6 +1,7 @@
 """``mqstore get``."""
 
 import itertools
+from dataclasses import replace
 
 import click
 
@@ -52,9 +53,10 @@ def get(
     most = _LIMIT + 1 if limit is None else limit
     with call.open() as store:
         selection = store.select(
-            topic, queue_id=queue_id, offsets=(offset, None), tags=tags, sql=sql, begin=begin, end=end, limit=most
+            topic, queue_id=queue_id, offsets=(offset, None), tags=tags, begin=begin, end=end, limit=most
         )
-        messages = iter(selection)
+        # It is known to be a filter.
+        messages = iter(replace(selection, sql=sql))
         shown = messages if limit is not None else itertools.islice(messages, _LIMIT)
         call.end_if_nothing(call.show(message_rows(shown, as_json=call.as_json)))
         if next(messages, None) is not None:

@@ -7,7 +7,7 @@ Source: ``RemoteBrokerOffsetStore``, ``LocalFileOffsetStore``.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -23,19 +23,22 @@ __all__ = [
     "FileOffsetStore",
     "LocalOffsetStore",
     "OffsetStore",
+    "Queue",
     "Write",
     "nobody_else_writes",
     "shared_offsets",
 ]
 
 Write = Callable[[Path, bytes], None]
+Queue: TypeAlias = tuple[str, int]
+"""A topic and a number."""
 
 
 class OffsetStore(Protocol):
     """A group's offsets."""
 
-    def read_offsets(self, topic: str, queue_id: int) -> list[ReadOffset]:
-        """The offsets that the group has of a queue, of which the furthest counts that is one of this queue."""
+    def read_offsets(self, queues: Collection[Queue]) -> dict[Queue, list[ReadOffset]]:
+        """The offsets that the group has of each queue, of which the furthest counts that is one of this queue."""
 
     def update_offset(self, topic: str, queue_id: int, read: ReadOffset, openings: int) -> None:
         """Sets an offset in memory; ``openings`` by writers had been seen when it was read so far."""
@@ -63,7 +66,13 @@ def _lock_of(path: Path) -> Path:
     return path.with_suffix(".lock")
 
 
-_Changed: TypeAlias = dict[tuple[str, int], tuple[ReadOffset, int]]
+def _of_each(
+    queues: Iterable[Queue], group: str, tables: Sequence[ConsumerOffsetManager]
+) -> dict[Queue, list[ReadOffset]]:
+    return {queue: [table.read_offset(group, *queue) for table in tables] for queue in queues}
+
+
+_Changed: TypeAlias = dict[Queue, tuple[ReadOffset, int]]
 """What was set by topic and queue, and how many openings by writers had been seen then."""
 
 
@@ -91,12 +100,14 @@ class FileOffsetStore:
         self._changed: _Changed = {}
         self._store = store
 
-    def read_offsets(self, topic: str, queue_id: int) -> list[ReadOffset]:
+    def read_offsets(self, queues: Collection[Queue]) -> dict[Queue, list[ReadOffset]]:
         """This file's, the writer's, and what was set since."""
-        places = (self._path, self._broker_path)
-        kept = [ConsumerOffsetManager(path, self._write).read_offset(self._group, topic, queue_id) for path in places]
-        changed, _ = self._changed.get((topic, queue_id), (NO_OFFSET, 0))
-        return [*kept, changed]
+        tables = [ConsumerOffsetManager(path, self._write) for path in (self._path, self._broker_path)]
+        found = _of_each(queues, self._group, tables)
+        for queue, kept in found.items():
+            changed, _ = self._changed.get(queue, (NO_OFFSET, 0))
+            kept.append(changed)
+        return found
 
     def update_offset(self, topic: str, queue_id: int, read: ReadOffset, openings: int) -> None:
         """Sets an offset in memory."""
@@ -135,10 +146,10 @@ class BrokerOffsetStore:
         """Offsets of a group; other processes may have some of it under ``shared_path``."""
         self._table, self._group, self._shared_path, self._write = table, group, shared_path, write
 
-    def read_offsets(self, topic: str, queue_id: int) -> list[ReadOffset]:
+    def read_offsets(self, queues: Collection[Queue]) -> dict[Queue, list[ReadOffset]]:
         """This file's, and the one of members in other processes."""
         shared = ConsumerOffsetManager(self._shared_path, self._write)
-        return [table.read_offset(self._group, topic, queue_id) for table in (shared, self._table)]
+        return _of_each(queues, self._group, (shared, self._table))
 
     def update_offset(self, topic: str, queue_id: int, read: ReadOffset, openings: int) -> None:  # noqa: ARG002 (its own)
         """Sets an offset in memory."""
@@ -162,9 +173,9 @@ class LocalOffsetStore:
         self._store = store
         self._changed: _Changed = {}
 
-    def read_offsets(self, topic: str, queue_id: int) -> list[ReadOffset]:
-        """The offset at which the consumer goes on."""
-        return [self._table.read_offset(self._group, topic, queue_id)]
+    def read_offsets(self, queues: Collection[Queue]) -> dict[Queue, list[ReadOffset]]:
+        """The offsets at which the consumer goes on."""
+        return _of_each(queues, self._group, (self._table,))
 
     def update_offset(self, topic: str, queue_id: int, read: ReadOffset, openings: int) -> None:
         """Sets an offset in memory."""

@@ -9,10 +9,11 @@ written, then its lock let go. Source: ``RebalanceImpl``, ``RebalancePushImpl.co
 """
 
 import time
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from mqstore.consumer.membership import Membership
-from mqstore.consumer.offsets import OffsetStore
+from mqstore.consumer.membership import Membership, QueueLock
+from mqstore.consumer.offsets import OffsetStore, Queue
 from mqstore.consumer.process_queue import ProcessQueue
 from mqstore.consumer.settings import RETRY_GROUP_TOPIC_PREFIX, ConsumeFromWhere, ConsumerSettings, Subscription
 from mqstore.store.read_offset import ReadOffset, log_end_behind, offset_in_queue
@@ -27,15 +28,18 @@ _CHECK_INTERVAL = 1.0
 
 def compute_pull_from_where(
     store: "MessageStore",
-    offsets: OffsetStore,
+    offsets: Iterable[ReadOffset],
     settings: ConsumerSettings,
     topic: str,
     queue_id: int,
     *,
     end: int | None = None,
 ) -> int:
-    """The offset at which a group begins with a queue: who begins at its end, where that was, if it is known."""
-    last_offset = max(offset_in_queue(store, topic, queue_id, read) for read in offsets.read_offsets(topic, queue_id))
+    """The offset at which a group begins with a queue, by those that it has of it.
+
+    Who begins at its end does where that was, if it is known.
+    """
+    last_offset = max(offset_in_queue(store, topic, queue_id, read) for read in offsets)
     if last_offset < 0 and settings.is_clustering and _has_its_beginning_in_memory(store, topic, queue_id):
         last_offset = 0
     if last_offset >= 0:
@@ -100,9 +104,7 @@ class Rebalance:
                 queue.drop()
             # One that was dropped before is still here where its offset could not be written then.
             self.release_if_free(queue)
-        for (topic, queue_id), subscription in wanted.items():
-            if (topic, queue_id) not in self.queues:
-                self._take_over(subscription, queue_id)
+        self._take_over({name: subscription for name, subscription in wanted.items() if name not in self.queues})
         self._there = there
         self._ends = {}
 
@@ -121,27 +123,36 @@ class Rebalance:
             return 0
         return self._ends.get((topic, queue_id))
 
-    def _take_over(self, subscription: Subscription, queue_id: int) -> None:
-        topic, lock = subscription.topic, None
-        if self._settings.is_clustering:
-            lock = self._membership.take_queue(topic, queue_id)
-            if lock is None:
-                return
+    def _take_over(self, wanted: Mapping[Queue, Subscription]) -> None:
+        """Takes over those of the queues that no other member has."""
+        locks: dict[Queue, QueueLock | None] = {}
         try:
+            for name in wanted:
+                lock = self._membership.take_queue(*name) if self._settings.is_clustering else None
+                if lock is not None or not self._settings.is_clustering:
+                    locks[name] = lock
+            if not locks:
+                return
             openings = self._store._openings_seen()
-            end = self._end_before(topic, queue_id)
-            offset = compute_pull_from_where(self._store, self._offsets, self._settings, topic, queue_id, end=end)
-            if self._store.mode == "r" and offset > self._store.get_max_offset_in_queue(topic, queue_id):
-                # Who had the queue until now has come further than was seen here.
-                self._store.refresh()
+            # Of all at once, which reads files, and not before the last one is locked: who had it until then wrote it.
+            for name, offsets in self._offsets.read_offsets(locks).items():
+                read = self._begin_of(name, offsets)
+                # What the group has not read from here on is known from now on, to retention too.
+                self._offsets.update_offset(*name, read, openings)
+                self.queues[name] = ProcessQueue(wanted[name], name[1], read, locks.pop(name), openings)
         except BaseException:
-            if lock is not None:
-                lock.release()
+            for lock in locks.values():
+                if lock is not None:
+                    lock.release()
             raise
-        # What the group has not read from here on is known from now on, to retention too.
-        read = ReadOffset(offset, log_end_behind(self._store, topic, queue_id, offset))
-        self._offsets.update_offset(topic, queue_id, read, openings)
-        self.queues[topic, queue_id] = ProcessQueue(subscription, queue_id, read, lock, openings)
+
+    def _begin_of(self, name: Queue, offsets: Iterable[ReadOffset]) -> ReadOffset:
+        end = self._end_before(*name)
+        offset = compute_pull_from_where(self._store, offsets, self._settings, *name, end=end)
+        if self._store.mode == "r" and offset > self._store.get_max_offset_in_queue(*name):
+            # Who had the queue until now has come further than was seen here.
+            self._store.refresh()
+        return ReadOffset(offset, log_end_behind(self._store, *name, offset))
 
     def release_if_free(self, queue: ProcessQueue) -> None:
         """Lets a queue go that is another member's, once nothing of it is in hand."""

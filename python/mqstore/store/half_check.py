@@ -1,5 +1,6 @@
 """Looking for prepared messages in doubt. Source: ``TransactionalMessageServiceImpl.check``."""
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -7,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from mqstore._native import Message, PutMessageResult
-from mqstore.errors import MQStoreError, PutError
+from mqstore.errors import PutError
 from mqstore.status import PutMessageStatus
 from mqstore.store.arguments import LONG_MAX
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
@@ -199,9 +200,7 @@ class HalfCheck:
         """Puts a half behind the others; gives whether the store takes it there."""
         try:
             self._put_back(half, _with_first_offset(half))
-        except PutError as error:
-            if not _is_of_the_message(error):
-                raise
+        except _OfTheMessageError:
             return False
         return True
 
@@ -221,11 +220,11 @@ class HalfCheck:
         another process does not end it. 4.9.3 tries without end, and comes to no other half.
         """
         try:
-            return put(half, again)
-        except PutError as error:
-            if not _is_of_the_message(error):
-                raise
+            with _told_apart():
+                return put(half, again)
+        except _OfTheMessageError as error:
             _log.error("%s: %r has no room for what a check notes in it: %s", self._store.path, half, error)
+        with _told_apart():
             return put(half, replace(again, properties=half.properties))
 
     def _renew(self, half: Message) -> Message | None:
@@ -239,9 +238,7 @@ class HalfCheck:
         times = number(properties.get(CHECK_TIMES), 0) + 1
         try:
             result = self._put_back(half, properties | {CHECK_TIMES: str(times)})
-        except PutError as error:
-            if not _is_of_the_message(error):
-                raise
+        except _OfTheMessageError as error:
             _log.error("%s: %r cannot be put back, and is asked for where it is: %s", self._store.path, half, error)
             return half
         return None if result is None else stored_message(self._store, result)
@@ -257,10 +254,9 @@ class HalfCheck:
         finally:
             self._messages.asking = None
         try:
-            self._messages.decide(renewed, state)
-        except MQStoreError as error:
-            if not _is_of_the_message(error):
-                raise
+            with _told_apart():
+                self._messages.decide(renewed, state)
+        except _OfTheMessageError:
             _log.exception("%s: %r cannot end as it was decided", self._store.path, renewed)
 
     def _discard(self, half: Message, properties: Mapping[str, str]) -> None:
@@ -269,18 +265,28 @@ class HalfCheck:
         dead = replace(MessageExtBrokerInner.like(half), topic=CHECK_MAX_TIME_TOPIC, queue_id=0, properties=properties)
         try:
             self._with_room(self._messages.give_up, half, dead)
-        except PutError as error:
-            if not _is_of_the_message(error):
-                raise
+        except _OfTheMessageError:
             # That topic is longer than the halves'.
             _log.exception("%s: %r is passed over, and stays where it is", self._store.path, half)
 
 
-def _is_of_the_message(error: MQStoreError) -> bool:
-    """Whether an error is one message's own: the others do not have it."""
-    if isinstance(error, PutError):
-        return getattr(error, "status", None) in _REFUSED
-    return isinstance(error, DecidedOtherwiseError | NotPreparedError)
+class _OfTheMessageError(Exception):
+    """An error that is one message's own: the others do not have it."""
+
+
+@contextlib.contextmanager
+def _told_apart() -> Iterator[None]:
+    """Has an error that is one message's own be known as that.
+
+    Raises:
+        _OfTheMessageError: it is, and is its cause.
+    """
+    try:
+        yield
+    except (PutError, DecidedOtherwiseError, NotPreparedError) as error:
+        if isinstance(error, PutError) and getattr(error, "status", None) not in _REFUSED:
+            raise
+        raise _OfTheMessageError(str(error)) from error
 
 
 def _half_of(op: Message) -> int | None:

@@ -293,7 +293,7 @@ class Selection:
             columns: Names of columns, in their order; all but ``raw_body`` by default.
             body: ``"binary"`` copies bodies, ``"view"`` gives views into the store's files.
             max_messages: Most messages a batch.
-            max_bytes: About how many bytes of records a batch.
+            max_bytes: About how many bytes of records a batch; inflated bodies end it at 64 MiB too.
             use_threads: Whether the processor's cores make batches side by side, as many as they are
                 and at most 4; then as many batches are in memory at once. Where a filter or a limit
                 decides which messages there are, or no topic is named, one makes them all the same.

@@ -93,11 +93,11 @@ def repair(
     nothing behind. A torn end is cut. Queues, index and checkpoint are made anew from the log, the
     configuration is kept.
 
-    Where it is broken off, or fails, another folder is not there at all: it is made as ``OUT.repairing`` and
-    has its name at the end. In place all that was changed is saved, and another repair in place goes on
-    and tells the whole of it; an error or a ``KeyboardInterrupt`` that comes once something was changed has a
-    note that says so. In place the store is locked meanwhile; for another folder it is only looked whether somebody has
-    it open for writing, and it is to stay closed until that is done.
+    Where it is broken off, or fails, another folder is not there at all, nor are those that were made for it: it is
+    made as ``OUT.repairing`` and has its name at the end. In place all that was changed is saved, and another repair in
+    place goes on and tells the whole of it; an error or a ``KeyboardInterrupt`` that comes once something was changed
+    has a note that says so. In place the store is locked meanwhile; for another folder it is only looked whether
+    somebody has it open for writing, and it is to stay closed until that is done.
 
     Args:
         store: Its folder.
@@ -301,10 +301,11 @@ def _whole_or_not_at_all(target: Path, fill: Callable[[Path], RepairResult]) -> 
     """Has a folder filled that becomes the new one at the end, and goes where that is not reached."""
     made = _unfinished(target)
     with _named_place(target):
-        made.parent.mkdir(parents=True, exist_ok=True)
+        lacking = [folder for folder in made.parents if not folder.exists()]
     # No context manager: Ctrl-C between its making the folder and its body would leave that.
     try:
         with _named_place(target):
+            made.parent.mkdir(parents=True, exist_ok=True)
             made.mkdir()
         result = fill(made)
         for folder in (made, *(inside for name in ("config", "mqstore") for inside in (made / name).glob("**/"))):
@@ -314,6 +315,10 @@ def _whole_or_not_at_all(target: Path, fill: Callable[[Path], RepairResult]) -> 
     except BaseException as error:
         if made.exists() and not _is_anothers(made, error):
             shutil.rmtree(made)
+        # Others may have made them, and may use them by now.
+        with contextlib.suppress(OSError):
+            for folder in lacking:
+                folder.rmdir()
         raise
     return result
 

@@ -170,7 +170,7 @@ class StoreCheck:
             return
         kind = "offset_gap" if first > last else "offset_repeated"
         detail = f"{first - last - 1} offsets before it are in no record" if first > last else f"expected {last + 1}"
-        path = os.path.join(self.options.store_path_root_dir, "consumequeue", topic, str(queue_id))
+        path = self._view.queue_folder(topic, queue_id)
         self._tell(kind, path, detail, topic=topic, queue_id=queue_id, queue_offset=first, phy_offset=phy_offset)
 
     def _tell(self, kind: str, path: str, detail: str, **place: Any) -> None:

@@ -218,10 +218,22 @@ impl StoreConfig {
         self.store_path_root_dir.join("consumequeue")
     }
 
+    /// A consume queue's folder.
+    #[must_use]
+    pub fn queue_folder(&self, topic: &str, queue_id: i32) -> PathBuf {
+        self.store_path_consume_queue().join(topic).join(queue_id.to_string())
+    }
+
     /// The extensions' folder.
     #[must_use]
     pub fn store_path_consume_queue_ext(&self) -> PathBuf {
         self.store_path_root_dir.join("consumequeue_ext")
+    }
+
+    /// The folder of a consume queue's extension.
+    #[must_use]
+    pub fn queue_ext_folder(&self, topic: &str, queue_id: i32) -> PathBuf {
+        self.store_path_consume_queue_ext().join(topic).join(queue_id.to_string())
     }
 
     /// The index files' folder.

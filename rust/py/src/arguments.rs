@@ -1,6 +1,7 @@
 //! What Python gives a put, as the engine takes it.
 
 use std::fmt::{self, Display};
+use std::ops::RangeInclusive;
 
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use mqstore_core::format::host::{Host, NoHost};
@@ -228,17 +229,17 @@ pub fn wrong_type(argument: impl Display, given: &Bound<'_, PyAny>, expected: &s
     PyTypeError::new_err(format!("{argument}={shown}: expected {expected}, found {kind}"))
 }
 
-/// An integer from a least one on; of another the error that Python's checks have.
+/// An integer within bounds; of another the error that Python's checks have.
 pub fn checked<'py, T: for<'a> FromPyObject<'a, 'py, Error = PyErr>>(
     argument: &str,
     given: &Bound<'py, PyAny>,
-    least: i64,
+    bounds: RangeInclusive<i64>,
 ) -> PyResult<T> {
     if let Ok(number) = given.extract() {
         return Ok(number);
     }
     let checks = given.py().import("mqstore.store.arguments")?;
-    checks.call_method1("checked_integer", (argument, given, least))?.extract()
+    checks.call_method1("checked_integer", (argument, given, *bounds.start(), *bounds.end()))?.extract()
 }
 
 /// A time: milliseconds, or a `datetime` with a time zone.

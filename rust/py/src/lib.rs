@@ -14,6 +14,7 @@ mod engine;
 mod errors;
 mod filter;
 mod forking;
+mod given;
 mod inspect;
 mod interpreter;
 mod lock_file;

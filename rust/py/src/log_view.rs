@@ -120,6 +120,10 @@ impl LogView {
         })
     }
 
+    fn queue_folder(&self, topic: &str, queue_id: i32) -> String {
+        self.core.config().queue_folder(topic, queue_id).to_string_lossy().into_owned()
+    }
+
     /// Topic, queue, first index, behind the last index, of every queue file.
     fn queue_files(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, u64, u64)>> {
         const UNIT: u64 = CQ_STORE_UNIT_SIZE as u64;

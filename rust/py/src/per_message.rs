@@ -1,11 +1,11 @@
 //! What a put of many messages gives for all of them, or for each.
 
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PySequence, PyString};
 
 use crate::arguments::{Body, Keys, Place, PropertyMap, TimeMs, wrong_type};
+use crate::given::named;
 
 /// What messages can share, by the argument that gives it.
 pub trait Shareable: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr> {
@@ -152,18 +152,4 @@ fn each<'py, T>(
         found.push(read(Place { argument, at: Some(found.len()) }, &item?)?);
     }
     Ok(found)
-}
-
-/// An error that says of which argument, and of which place in it, it is.
-fn named(place: Place<'_>, expected: &str, given: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
-    let py = given.py();
-    let kind = error.get_type(py);
-    if kind.is(py.get_type::<PyTypeError>()) {
-        wrong_type(place, given, expected)
-    } else if kind.is(py.get_type::<PyValueError>()) || kind.is(py.get_type::<PyOverflowError>()) {
-        PyErr::from_type(kind, format!("{place}: {}", error.value(py)))
-    } else {
-        // Others may not be made of a text alone.
-        error
-    }
 }

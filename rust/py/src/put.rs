@@ -26,6 +26,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::arguments::{self, Body, GivenProperties, Keys, PropertyMap, TimeMs};
 use crate::errors;
+use crate::given::{self, field};
 use crate::results::PutMessageResult;
 use crate::signals::in_steps;
 use crate::store::{Round, Store};
@@ -258,19 +259,19 @@ impl Store {
     #[allow(clippy::too_many_arguments)] // one call a message: each is a part of it
     fn put(
         slf: &Bound<'_, Self>,
-        topic: &str,
-        body: Body,
-        keys: Option<Keys>,
-        tags: Option<&str>,
-        queue_id: Option<i32>,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
+        #[pyo3(from_py_with = given::body)] body: Body,
+        #[pyo3(from_py_with = given::keys)] keys: Option<Keys>,
+        #[pyo3(from_py_with = given::tags)] tags: Option<&str>,
+        #[pyo3(from_py_with = given::queue_id)] queue_id: Option<i32>,
         properties: Option<PropertyMap>,
-        flag: i32,
-        sys_flag: i32,
-        delay_time_level: i32,
-        deliver_at: Option<TimeMs>,
-        born_timestamp: Option<TimeMs>,
-        wait_store_msg_ok: bool,
-        unique_key: bool,
+        #[pyo3(from_py_with = given::flag)] flag: i32,
+        #[pyo3(from_py_with = given::sys_flag)] sys_flag: i32,
+        #[pyo3(from_py_with = given::delay_time_level)] delay_time_level: i32,
+        #[pyo3(from_py_with = given::deliver_at)] deliver_at: Option<TimeMs>,
+        #[pyo3(from_py_with = given::born_timestamp)] born_timestamp: Option<TimeMs>,
+        #[pyo3(from_py_with = given::wait_store_msg_ok)] wait_store_msg_ok: bool,
+        #[pyo3(from_py_with = given::unique_key)] unique_key: bool,
     ) -> PyResult<PutMessageResult> {
         let given = properties.unwrap_or_default();
         let put = Put {
@@ -300,19 +301,19 @@ impl Store {
     #[allow(clippy::too_many_arguments)] // as `put`
     fn _put_begin(
         slf: &Bound<'_, Self>,
-        topic: &str,
-        body: Body,
-        keys: Option<Keys>,
-        tags: Option<&str>,
-        queue_id: Option<i32>,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
+        #[pyo3(from_py_with = given::body)] body: Body,
+        #[pyo3(from_py_with = given::keys)] keys: Option<Keys>,
+        #[pyo3(from_py_with = given::tags)] tags: Option<&str>,
+        #[pyo3(from_py_with = given::queue_id)] queue_id: Option<i32>,
         properties: Option<PropertyMap>,
-        flag: i32,
-        sys_flag: i32,
-        delay_time_level: i32,
-        deliver_at: Option<TimeMs>,
-        born_timestamp: Option<TimeMs>,
-        wait_store_msg_ok: bool,
-        unique_key: bool,
+        #[pyo3(from_py_with = given::flag)] flag: i32,
+        #[pyo3(from_py_with = given::sys_flag)] sys_flag: i32,
+        #[pyo3(from_py_with = given::delay_time_level)] delay_time_level: i32,
+        #[pyo3(from_py_with = given::deliver_at)] deliver_at: Option<TimeMs>,
+        #[pyo3(from_py_with = given::born_timestamp)] born_timestamp: Option<TimeMs>,
+        #[pyo3(from_py_with = given::wait_store_msg_ok)] wait_store_msg_ok: bool,
+        #[pyo3(from_py_with = given::unique_key)] unique_key: bool,
     ) -> PyResult<(PutMessageResult, Option<u64>)> {
         let given = properties.unwrap_or_default();
         let put = Put {
@@ -341,17 +342,17 @@ impl Store {
     fn _put_message(
         &self,
         py: Python<'_>,
-        topic: &str,
-        queue_id: i32,
-        body: Body,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
+        #[pyo3(from_py_with = field::queue_id)] queue_id: i32,
+        #[pyo3(from_py_with = given::body)] body: Body,
         properties: GivenProperties,
-        flag: i32,
-        sys_flag: i32,
-        born_timestamp: Option<i64>,
-        born_host: Option<&str>,
-        store_host: Option<&str>,
-        reconsume_times: i32,
-        prepared_transaction_offset: i64,
+        #[pyo3(from_py_with = given::flag)] flag: i32,
+        #[pyo3(from_py_with = given::sys_flag)] sys_flag: i32,
+        #[pyo3(from_py_with = field::born_timestamp)] born_timestamp: Option<i64>,
+        #[pyo3(from_py_with = field::born_host)] born_host: Option<&str>,
+        #[pyo3(from_py_with = field::store_host)] store_host: Option<&str>,
+        #[pyo3(from_py_with = field::reconsume_times)] reconsume_times: i32,
+        #[pyo3(from_py_with = field::prepared_transaction_offset)] prepared_transaction_offset: i64,
     ) -> PyResult<PutMessageResult> {
         let now_ms = self.core.now_ms();
         let message = NewMessage {
@@ -380,15 +381,15 @@ impl Store {
     fn _put_messages(
         &self,
         py: Python<'_>,
-        topic: &str,
-        queue_id: i32,
-        body: Body,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
+        #[pyo3(from_py_with = field::queue_id)] queue_id: i32,
+        #[pyo3(from_py_with = given::body)] body: Body,
         properties: GivenProperties,
-        sys_flag: i32,
-        born_timestamp: Option<i64>,
-        born_host: Option<&str>,
-        store_host: Option<&str>,
-        reconsume_times: i32,
+        #[pyo3(from_py_with = given::sys_flag)] sys_flag: i32,
+        #[pyo3(from_py_with = field::born_timestamp)] born_timestamp: Option<i64>,
+        #[pyo3(from_py_with = field::born_host)] born_host: Option<&str>,
+        #[pyo3(from_py_with = field::store_host)] store_host: Option<&str>,
+        #[pyo3(from_py_with = field::reconsume_times)] reconsume_times: i32,
     ) -> PyResult<PutMessageResult> {
         let items =
             batch::decode(body.as_slice()).map_err(|fault| errors::record_error(py, &fault.to_string()))?;

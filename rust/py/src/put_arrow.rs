@@ -20,6 +20,7 @@ use pyo3::prelude::*;
 
 use crate::arguments::{ArrowStream, PropertyMap, TimeMs};
 use crate::errors;
+use crate::given;
 use crate::options::EngineOptions;
 use crate::results::PutMessageResult;
 use crate::signals::interruptible;
@@ -91,14 +92,14 @@ impl Store {
     fn put_arrow(
         slf: &Bound<'_, Self>,
         data: ArrowStream,
-        topic: Option<&str>,
-        queue_id: Option<i32>,
-        partitioner: &str,
+        #[pyo3(from_py_with = given::topic_of_others)] topic: Option<&str>,
+        #[pyo3(from_py_with = given::queue_id)] queue_id: Option<i32>,
+        #[pyo3(from_py_with = given::partitioner)] partitioner: &str,
         properties: Option<PropertyMap>,
-        flag: i32,
-        born_timestamp: Option<TimeMs>,
-        wait_store_msg_ok: bool,
-        unique_key: bool,
+        #[pyo3(from_py_with = given::flag)] flag: i32,
+        #[pyo3(from_py_with = given::born_timestamp)] born_timestamp: Option<TimeMs>,
+        #[pyo3(from_py_with = given::wait_store_msg_ok)] wait_store_msg_ok: bool,
+        #[pyo3(from_py_with = given::unique_key)] unique_key: bool,
     ) -> PyResult<u64> {
         let (py, this) = (slf.py(), slf.get());
         if let Some(queue_id) = queue_id.filter(|queue_id| *queue_id < 0) {

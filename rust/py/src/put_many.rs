@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 
 use crate::arguments::{Body, Keys, PropertyMap, TimeMs};
 use crate::errors;
+use crate::given;
 use crate::per_message::{Bodies, KeysOfEach, PerMessage, Tags};
 use crate::put::{Extras, properties_of};
 use crate::results::PutMessageResult;
@@ -61,17 +62,17 @@ impl Store {
     #[allow(clippy::too_many_arguments)] // what the messages of a call share
     fn put_many(
         slf: &Bound<'_, Self>,
-        topic: &str,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
         bodies: Bodies,
         keys: Option<KeysOfEach>,
         tags: Option<PerMessage<Tags>>,
-        queue_id: Option<i32>,
+        #[pyo3(from_py_with = given::queue_id)] queue_id: Option<i32>,
         properties: Option<PerMessage<PropertyMap>>,
-        flag: i32,
+        #[pyo3(from_py_with = given::flag)] flag: i32,
         deliver_at: Option<PerMessage<TimeMs>>,
-        born_timestamp: Option<TimeMs>,
-        wait_store_msg_ok: bool,
-        unique_key: bool,
+        #[pyo3(from_py_with = given::born_timestamp)] born_timestamp: Option<TimeMs>,
+        #[pyo3(from_py_with = given::wait_store_msg_ok)] wait_store_msg_ok: bool,
+        #[pyo3(from_py_with = given::unique_key)] unique_key: bool,
     ) -> PyResult<PutMessageResult> {
         let many = PutMany {
             topic,
@@ -98,17 +99,17 @@ impl Store {
     #[allow(clippy::too_many_arguments)] // as `put_many`
     fn _put_many_begin(
         slf: &Bound<'_, Self>,
-        topic: &str,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
         bodies: Bodies,
         keys: Option<KeysOfEach>,
         tags: Option<PerMessage<Tags>>,
-        queue_id: Option<i32>,
+        #[pyo3(from_py_with = given::queue_id)] queue_id: Option<i32>,
         properties: Option<PerMessage<PropertyMap>>,
-        flag: i32,
+        #[pyo3(from_py_with = given::flag)] flag: i32,
         deliver_at: Option<PerMessage<TimeMs>>,
-        born_timestamp: Option<TimeMs>,
-        wait_store_msg_ok: bool,
-        unique_key: bool,
+        #[pyo3(from_py_with = given::born_timestamp)] born_timestamp: Option<TimeMs>,
+        #[pyo3(from_py_with = given::wait_store_msg_ok)] wait_store_msg_ok: bool,
+        #[pyo3(from_py_with = given::unique_key)] unique_key: bool,
     ) -> PyResult<(PutMessageResult, Option<u64>)> {
         let many = PutMany {
             topic,

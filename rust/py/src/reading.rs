@@ -31,19 +31,19 @@ pub fn boundary_of(boundary: &str) -> PyResult<Boundary> {
 }
 
 fn max_msg_nums(given: &Bound<'_, PyAny>) -> PyResult<usize> {
-    checked("max_msg_nums", given, 0)
+    checked("max_msg_nums", given, 0..=i64::MAX)
 }
 
 fn max_num(given: &Bound<'_, PyAny>) -> PyResult<usize> {
-    checked("max_num", given, 0)
+    checked("max_num", given, 0..=i64::MAX)
 }
 
 fn begin(given: &Bound<'_, PyAny>) -> PyResult<i64> {
-    checked("begin", given, i64::MIN)
+    checked("begin", given, i64::MIN..=i64::MAX)
 }
 
 fn end(given: &Bound<'_, PyAny>) -> PyResult<i64> {
-    checked("end", given, i64::MIN)
+    checked("end", given, i64::MIN..=i64::MAX)
 }
 
 impl Store {

@@ -149,21 +149,33 @@ impl BatchBuilder {
         Self { schema, columns: builders, with_properties, with_bodies, row_count, inflated_size, uninflated }
     }
 
-    /// Adds messages, but for those whose bodies do not inflate.
+    /// Adds messages from one on, but for those whose bodies do not inflate; gives the one behind the last that it took.
+    /// Once so much is inflated it takes no more: what 128 messages become may be thousands of times what they take in
+    /// the log.
     ///
     /// # Errors
     /// Where a column becomes larger than Arrow's offsets reach.
-    pub(super) fn append(&mut self, messages: &GotMessages) -> Result<(), ArrowError> {
+    pub(super) fn append(
+        &mut self,
+        messages: &GotMessages,
+        from: usize,
+        most_inflated: usize,
+    ) -> Result<usize, ArrowError> {
         let room = messages.len().min(ROWS_AT_ONCE);
         let mut rows = Rows::with_room(room, self.with_properties, self.with_bodies);
-        for message in messages.iter() {
+        for at in from..messages.len() {
+            let Some(message) = messages.get(at) else { continue };
             if let Err(bad) = rows.push(message) {
                 self.uninflated.push(bad);
             } else if rows.are_many() {
                 self.take(&mut rows)?;
+                if self.inflated_size >= most_inflated {
+                    return Ok(at + 1);
+                }
             }
         }
-        self.take(&mut rows)
+        self.take(&mut rows)?;
+        Ok(messages.len())
     }
 
     fn take(&mut self, rows: &mut Rows<'_>) -> Result<(), ArrowError> {
@@ -202,7 +214,7 @@ impl BatchBuilder {
 pub fn record_batch(messages: &GotMessages, columns: &Columns) -> Result<RecordBatch, ArrowError> {
     let room = Room { rows: messages.len(), bytes: num::index(messages.size()) };
     let mut builder = BatchBuilder::new(columns, columns.schema(), room, &Memory::default());
-    builder.append(messages)?;
+    builder.append(messages, 0, usize::MAX)?;
     // Who has the messages in hand can leave it out, or take it as it is stored.
     if let Some(Uninflated { from, fault, .. }) = builder.uninflated().first() {
         return Err(ArrowError::ExternalError(format!("the body at {from}: {fault}").into()));

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::num;
 use crate::selection::{Cursor, Part};
 use crate::side_by_side::side_by_side;
+use crate::store::GotMessages;
 
 /// So much of inflated bodies ends a batch, whatever its messages take in the log.
 const MOST_INFLATED: usize = 64 << 20;
@@ -44,6 +45,8 @@ pub struct MessageReader {
     memory: Memory,
     /// What the last batch took that was made by going on with the cursor.
     room: Room,
+    /// What the last such batch left of the messages that it took from the cursor.
+    rest: Option<Rest>,
     /// Batches that were made and not given yet.
     made: VecDeque<Result<RecordBatch, ArrowError>>,
     is_done: bool,
@@ -55,11 +58,14 @@ impl MessageReader {
     pub fn new(cursor: Cursor, columns: Columns, options: BatchOptions) -> Self {
         let schema = columns.schema();
         let (memory, room, made) = (Memory::default(), Room::default(), VecDeque::new());
-        Self { cursor, columns, options, schema, memory, room, made, is_done: false }
+        Self { cursor, columns, options, schema, memory, room, rest: None, made, is_done: false }
     }
 
     /// Makes the next batches.
     fn make(&mut self) {
+        if self.rest.is_some() {
+            return self.make_one();
+        }
         let mut parts = Vec::with_capacity(self.options.max_threads);
         let mut outcome = Ok(());
         while parts.len() < self.options.max_threads.max(1) {
@@ -84,9 +90,9 @@ impl MessageReader {
         let mut room =
             Room { rows: left, bytes: num::index(bytes.min(self.options.max_bytes.saturating_mul(2))) };
         let limits = BatchOptions { max_messages: usize::MAX, max_bytes: u64::MAX, ..self.options };
-        let mut made = Vec::new();
+        let (mut rest, mut made) = (None, Vec::new());
         while left > 0 {
-            match batch(&mut cursor, self.builder(room), limits) {
+            match batch(&mut cursor, &mut rest, self.builder(room), limits) {
                 Ok(None) => break,
                 Ok(Some((batch, taken))) => {
                     left = left.saturating_sub(taken.rows);
@@ -109,7 +115,7 @@ impl MessageReader {
     /// Makes a batch of what the cursor comes to next.
     fn make_one(&mut self) {
         let builder = self.builder(self.room);
-        match batch(&mut self.cursor, builder, self.options) {
+        match batch(&mut self.cursor, &mut self.rest, builder, self.options) {
             Ok(Some((batch, room))) => {
                 self.room = room;
                 self.made.extend(Some(Ok(batch)).filter(has_rows));
@@ -120,25 +126,37 @@ impl MessageReader {
     }
 }
 
-/// A batch of a cursor's next messages, and the room that it took; `None` at the end.
+/// Messages that a cursor gave, and the first of them that is in no batch yet.
+type Rest = (GotMessages, usize);
+
+/// A batch of what is left of the messages before and of a cursor's next ones, and the room that it took; `None` at
+/// the end.
 fn batch(
     cursor: &mut Cursor,
+    rest: &mut Option<Rest>,
     mut builder: BatchBuilder,
     limits: BatchOptions,
 ) -> Result<Option<(RecordBatch, Room)>, ArrowError> {
     let BatchOptions { max_messages: mut messages_left, max_bytes: mut bytes_left, .. } = limits;
     let mut taken = Room::default();
     while messages_left > 0 && bytes_left > 0 && builder.inflated_size() < MOST_INFLATED {
-        // Few at a time: they are in the processor's cache still when the columns are built.
-        let found = cursor.next_messages(messages_left.min(ROWS_AT_ONCE), bytes_left).map_err(external)?;
+        let (found, from) = match rest.take() {
+            Some(rest) => rest,
+            // Few at a time: they are in the processor's cache still when the columns are built.
+            None => (cursor.next_messages(messages_left.min(ROWS_AT_ONCE), bytes_left).map_err(external)?, 0),
+        };
         if found.is_empty() {
             break;
         }
-        builder.append(&found)?;
+        let to = builder.append(&found, from, MOST_INFLATED)?;
         builder.uninflated().iter().for_each(|bad| cursor.refuse(bad));
-        messages_left -= found.len();
-        bytes_left = bytes_left.saturating_sub(found.size());
-        taken = Room { rows: taken.rows + found.len(), bytes: taken.bytes + num::index(found.size()) };
+        let size = found.size_of(from..to);
+        messages_left = messages_left.saturating_sub(to - from);
+        bytes_left = bytes_left.saturating_sub(size);
+        taken = Room { rows: taken.rows + (to - from), bytes: taken.bytes + num::index(size) };
+        if to < found.len() {
+            *rest = Some((found, to));
+        }
     }
     if taken.rows == 0 { Ok(None) } else { Ok(Some((builder.finish()?, taken))) }
 }

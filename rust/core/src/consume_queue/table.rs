@@ -53,8 +53,7 @@ pub struct QueueTable {
 
 /// The folder of a queue's extension, where there are such.
 fn ext_folder(config: &StoreConfig, topic: &str, queue_id: i32) -> Option<PathBuf> {
-    let folder = || config.store_path_consume_queue_ext().join(topic).join(queue_id.to_string());
-    config.enable_consume_queue_ext.then(folder)
+    config.enable_consume_queue_ext.then(|| config.queue_ext_folder(topic, queue_id))
 }
 
 impl QueueTable {
@@ -117,7 +116,7 @@ impl QueueTable {
             };
             TailedFiles::new(FileQueue::new(Arc::clone(&self.fs), options, listing), self.memory_only)
         };
-        let folder = self.config.store_path_consume_queue().join(topic).join(queue_id.to_string());
+        let folder = self.config.queue_folder(topic, queue_id);
         let units = tailed(folder, self.file_size, files);
         let ext = ext_folder(&self.config, topic, queue_id).zip(ext_files);
         let ext = ext.map(|(folder, files)| tailed(folder, self.ext_file_size, files));

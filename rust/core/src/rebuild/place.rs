@@ -56,9 +56,8 @@ impl<'a> OpenFile<'a> {
     }
 
     fn place(&mut self, queue: &QueueRuns, place: &Place, units: &[u8]) -> Result<()> {
-        let folder = |root: PathBuf| root.join(&queue.topic).join(queue.queue_id.to_string());
-        let units_folder = folder(self.config.store_path_consume_queue());
-        let ext_folder = folder(self.config.store_path_consume_queue_ext());
+        let units_folder = self.config.queue_folder(&queue.topic, queue.queue_id);
+        let ext_folder = self.config.queue_ext_folder(&queue.topic, queue.queue_id);
         for index in place.blanks_from..place.index {
             self.put_unit(&units_folder, index, &CqUnit::PRE_BLANK)?;
         }

@@ -1,5 +1,7 @@
 //! The messages of a read, as places in the mappings that they lie in.
 
+use std::ops::Range;
+
 use crate::mmap::slice::Slice;
 use crate::num;
 
@@ -71,7 +73,13 @@ impl GotMessages {
     /// Bytes of their records.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.places.iter().map(|place| num::offset(place.len)).sum()
+        self.size_of(0..self.len())
+    }
+
+    /// Bytes of the records of some of them.
+    #[must_use]
+    pub fn size_of(&self, places: Range<usize>) -> u64 {
+        self.places.get(places).unwrap_or_default().iter().map(|place| num::offset(place.len)).sum()
     }
 
     /// One of them.

@@ -313,8 +313,7 @@ impl Checker<'_> {
     }
 
     fn queue_folder(&self, topic: &str, queue_id: i32) -> String {
-        let folder = self.view.config().store_path_consume_queue().join(topic).join(queue_id.to_string());
-        folder.to_string_lossy().into_owned()
+        self.view.config().queue_folder(topic, queue_id).to_string_lossy().into_owned()
     }
 
     /// What stands in the queue in place of a unit; `None` where it is the unit.
