@@ -87,6 +87,36 @@ def test_what_is_read_of_the_configuration(store: Path, name: str) -> None:
         assert done.stderr in {"", "nothing found\n"} or str(path) in done.stderr
 
 
+_RUN_SWAPPED = """
+import os
+import sys
+import mqstore
+path, name, options = sys.argv[1], sys.argv[2], eval(sys.argv[3])
+swapped = []
+
+def swap(event, arguments):
+    if event == "open" and str(arguments[0]).endswith(name) and not swapped:
+        swapped.append(arguments[0])
+        os.unlink(arguments[0])
+        os.mkfifo(arguments[0])
+
+sys.addaudithook(swap)
+try:
+    mqstore.open(path, "rw", **options).close()
+except mqstore.MQStoreError as error:
+    print(error)
+print(*swapped)
+"""
+
+
+def test_what_takes_the_place_of_a_file_right_before_it_is_opened(store: Path) -> None:
+    arguments = [sys.executable, "-c", _RUN_SWAPPED, str(store), "topics.json", repr(SMALL_FILES)]
+    done = subprocess.run(arguments, capture_output=True, encoding="utf-8", timeout=_TIMEOUT_S, check=True)
+    told, swapped = done.stdout.splitlines()
+    assert swapped == str(store / "config" / "topics.json")
+    assert told == f"{swapped}: expected JSON as RocketMQ writes it, found a FIFO"
+
+
 def test_a_look_up_by_key_that_cannot_know_the_topics_tells(store: Path) -> None:
     topics = store / "config" / "topics.json"
     topics.write_bytes(b"{")

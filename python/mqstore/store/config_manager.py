@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mqstore.errors import MQStoreError, ReadOnlyError, StoreClosedError, StoreIOError
 from mqstore.store import config_json
 from mqstore.store.arguments import LONG_MAX
-from mqstore.store.file_kinds import checked_file
+from mqstore.store.file_kinds import read_file
 
 if TYPE_CHECKING:
     from mqstore._native import Engine
@@ -64,7 +64,7 @@ class ConfigManager:
         refused: OSError | None = None
         for candidate in (self._path, self._path.with_name(self._path.name + ".bak")):
             try:
-                text = checked_file(candidate).read_text(encoding="utf-8")
+                text = read_file(candidate).decode()
                 if not text.strip():
                     continue
                 content = checked_object("the file", config_json.loads(text))

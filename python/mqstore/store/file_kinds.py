@@ -5,6 +5,7 @@ The operating system refuses what is tried with them in words that name neither 
 
 import contextlib
 import errno
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 from mqstore.errors import StoreIOError, StoreLayoutError
 from mqstore.store.byte_ranges import is_remote
 
-__all__ = ["checked_file", "layout_told", "wrong_kind", "wrong_kinds"]
+__all__ = ["layout_told", "read_file", "wrong_kind", "wrong_kinds"]
 
 _FOLDER, _FILE = "a folder", "a file"
 _FOLDERS = ("config", "consumequeue", "mqstore")
@@ -87,14 +88,36 @@ def _other_kind(mode: int) -> str:
     return "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
-def checked_file(path: Path) -> Path:
-    """The path, unless to open it could wait for ever for who is at its other end.
+def read_file(path: Path) -> bytes:
+    """What a file holds. Nobody is waited for who is at the other end of what is none.
 
     Raises:
-        ValueError: it names a FIFO, a socket or a device.
-        OSError: it cannot be looked at.
+        ValueError: a FIFO, a socket or a device is there.
+        OSError: it cannot be read.
     """
-    mode = path.stat().st_mode
-    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-        return path
-    raise ValueError(f"found {_other_kind(mode)}")
+    with open(path, "rb", opener=_open_file) as file:
+        return file.read()
+
+
+def _open_file(path: str, flags: int) -> int:
+    try:
+        handle = os.open(path, flags | os.O_NONBLOCK)
+    except OSError as error:
+        # A socket says the one, and the other a file that a server has lent out and is to be given back first.
+        if error.errno not in {errno.ENXIO, errno.EWOULDBLOCK}:
+            raise
+        _check_is_file(Path(path).stat().st_mode)
+        return os.open(path, flags)
+    try:
+        # What was there before it was opened may be something else by now.
+        _check_is_file(os.fstat(handle).st_mode)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _check_is_file(mode: int) -> None:
+    """Refuses what is there instead of a file; a folder says so itself."""
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise ValueError(f"found {_other_kind(mode)}")

@@ -17,7 +17,7 @@ from mqstore import _native
 from mqstore.errors import StoreIOError, StoreLayoutError
 from mqstore.store.arguments import INT_MAX
 from mqstore.store.byte_ranges import ranges_of
-from mqstore.store.file_kinds import checked_file
+from mqstore.store.file_kinds import read_file
 from mqstore.verify.expired_queues import CQ_STORE_UNIT_SIZE, ExpiredQueue
 from mqstore.verify.file_sizes import FileSizes
 from mqstore.verify.lost_messages import Told
@@ -196,7 +196,7 @@ def _free(path: Path) -> Path:
 def _read(own: Path) -> Found | None:
     path = own / _NOTE
     try:
-        return _parsed(own, json.loads(checked_file(path).read_bytes()))
+        return _parsed(own, json.loads(read_file(path)))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::consume_queue::ConsumeQueue;
 use mqstore_core::dispatch::Gap;
-use mqstore_core::error::Result;
 use mqstore_core::index::file::IndexFile;
 use mqstore_core::mmap::file_queue::Stray;
 use mqstore_core::mmap::mapped_file::MappedFile;
@@ -73,11 +72,7 @@ impl Store {
         first: u64,
         count: usize,
     ) -> PyResult<Vec<(i64, i64, Vec<u8>)>> {
-        let Some(queue) = self.core.find_consume_queue(topic, queue_id) else { return Ok(Vec::new()) };
-        let units = detached(py, || {
-            let units = queue.units(first, count)?;
-            units.iter().map(|unit| queue.ext(unit.tags_code)).collect::<Result<Vec<_>>>()
-        })?;
+        let units = detached(py, || self.core.ext_units(topic, queue_id, first, count))?;
         Ok(units
             .into_iter()
             .flatten()
@@ -92,7 +87,7 @@ impl Store {
 
     fn _make_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<()> {
         let queue = QueueRef { topic: topic.as_bytes(), queue_id };
-        detached(py, || self.core.queues().get_or_make(queue)).map(|_| ())
+        detached(py, || self.core.make_queue(queue)).map(|_| ())
     }
 
     fn _destroy_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<bool> {
@@ -101,8 +96,7 @@ impl Store {
     }
 
     fn _warm_up_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<()> {
-        let Some(queue) = self.core.find_consume_queue(topic, queue_id) else { return Ok(()) };
-        detached(py, || queue.warm_up())
+        detached(py, || self.core.warm_up_queue(topic, queue_id))
     }
 
     /// Files and folders that are not as they should be: path, expected, found.

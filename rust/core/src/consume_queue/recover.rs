@@ -169,18 +169,31 @@ impl ConsumeQueue {
         Ok(start)
     }
 
-    /// Behind the last unit of a range that is blank or agrees with the log, else the range's begin. Files that are
-    /// missing are passed over, however many their neighbours' names say there were.
+    /// Behind the last unit of a range that is blank or agrees with the log, else the range's begin.
     fn behind_last(
         &self,
         start: u64,
         end: u64,
         agrees: impl Fn(&CqUnit, u64) -> Result<bool>,
     ) -> Result<u64> {
+        self.behind_last_that(start, end, |last, index| {
+            Ok(last.is_blank() || (self.has_ext_of(last)? && agrees(last, index)?))
+        })
+    }
+
+    /// Behind the last unit of a range that stays, else the range's begin. Files that are missing are passed over, however
+    /// many their neighbours' names say there were, and so are units that cannot be read, whose file a writer has removed.
+    fn behind_last_that(
+        &self,
+        start: u64,
+        end: u64,
+        stays: impl Fn(&CqUnit, u64) -> Result<bool>,
+    ) -> Result<u64> {
         let mut end = self.end_before(end);
         while end > start {
-            let Some(last) = self.unit(end - 1)? else { break };
-            if last.is_blank() || (self.has_ext_of(&last)? && agrees(&last, end - 1)?) {
+            if let Some(last) = self.unit(end - 1)?
+                && stays(&last, end - 1)?
+            {
                 break;
             }
             end = self.end_before(end - 1);
@@ -188,8 +201,7 @@ impl ConsumeQueue {
         Ok(end.max(start))
     }
 
-    /// Cuts off units of records at or behind the log's end, in memory, and at the end those that cannot be read, whose
-    /// file a writer has removed. Gives whether there were any.
+    /// Cuts off units of records at or behind the log's end, in memory. Gives whether there were any.
     ///
     /// # Errors
     /// Where a file can't be read.
@@ -197,19 +209,10 @@ impl ConsumeQueue {
         if self.max_physic_offset() <= num::java_long(log_end) {
             return Ok(false);
         }
-        let (start, mut end) = self.bounds();
-        while end > start {
-            let known = self.end_before(end);
-            if known < end {
-                end = known;
-                continue;
-            }
-            let last = self.unit(end - 1)?.filter(|last| last.place().is_some());
-            if last.is_some_and(|last| last.end() <= num::java_long(log_end)) {
-                break;
-            }
-            end -= 1;
-        }
+        let (start, end) = self.bounds();
+        let end = self.behind_last_that(start, end, |last, _| {
+            Ok(last.place().is_some() && last.end() <= num::java_long(log_end))
+        })?;
         self.set_end(end)?;
         Ok(true)
     }

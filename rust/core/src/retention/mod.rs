@@ -57,9 +57,9 @@ impl Store {
             return Ok(None);
         }
         let is_younger = |time: i64| self.now_ms().saturating_sub(time) < expiry.reserved_ms;
-        if !expiry.at_once
-            && (is_younger(self.time_behind(first)?) || self.latest_in(first)?.is_some_and(is_younger))
-        {
+        let has_younger =
+            || Ok(is_younger(self.time_behind(first)?) || self.latest_in(first)?.is_some_and(is_younger));
+        if !expiry.at_once && self.while_open(has_younger)? {
             return Ok(None);
         }
         // Nothing dispatches its messages again: without their units their queues would begin anew.

@@ -19,8 +19,7 @@ impl Store {
     /// # Errors
     /// Where a file can't be read or removed.
     pub fn delete_expired_queue_files(&self, queue: &ConsumeQueue) -> Result<usize> {
-        self.check_writable()?;
-        queue.delete_expired_file(self.first_offset())
+        self.while_writable(|| queue.delete_expired_file(self.first_offset()))
     }
 
     /// Deletes index files that hold nothing but messages before the log's first. Gives how many.
@@ -28,8 +27,9 @@ impl Store {
     /// # Errors
     /// Where one can't be removed.
     pub fn delete_expired_index_files(&self) -> Result<usize> {
-        self.check_writable()?;
-        self.index().map_or(Ok(0), |index| index.delete_expired_file(self.first_offset()))
+        self.while_writable(|| {
+            self.index().map_or(Ok(0), |index| index.delete_expired_file(self.first_offset()))
+        })
     }
 
     /// Removes queues whose messages are all gone with the log's files; a message that comes later is
@@ -74,8 +74,12 @@ impl Store {
     /// some topics' queues; `None` where there is none.
     ///
     /// # Errors
-    /// Where a queue can't be read.
+    /// Where a queue can't be read; where the store is closed.
     pub fn first_needed(&self, queues: &[(String, i32, u64)]) -> Result<Option<u64>> {
+        self.while_open(|| self.find_first_needed(queues))
+    }
+
+    fn find_first_needed(&self, queues: &[(String, i32, u64)]) -> Result<Option<u64>> {
         self.catch_up()?;
         let mut first = None;
         for (topic, queue_id, offset) in queues {

@@ -35,7 +35,8 @@ impl Store {
             return Ok(LevelPass { next_offset: from, ..LevelPass::default() });
         };
         let (min, max) = (queue.min_offset_in_queue(), queue.max_offset_in_queue());
-        let found = self.find_due(&queue, delay_level, from.min(max).max(min), max_count)?;
+        let from = from.min(max).max(min);
+        let found = self.while_open(|| self.find_due(&queue, delay_level, from, max_count))?;
         let delivery = self.deliver(&found.due, &[properties::DELIVER_AT]);
         let stopped_at = found.due.get(delivery.done_count).map(|due| due.queue_offset);
         Ok(LevelPass {
@@ -50,8 +51,12 @@ impl Store {
     /// The queue offset of the first message of a delay level that is not due yet, or the queue's end.
     ///
     /// # Errors
-    /// Where queue or log can't be read.
+    /// Where queue or log can't be read; where the store is closed.
     pub fn first_not_due(&self, delay_level: i32) -> Result<u64> {
+        self.while_open(|| self.find_first_not_due(delay_level))
+    }
+
+    fn find_first_not_due(&self, delay_level: i32) -> Result<u64> {
         self.catch_up()?;
         let queue = QueueRef { topic: SCHEDULE_TOPIC, queue_id: delay_level - 1 };
         let Some(queue) = self.queues().get(queue) else { return Ok(0) };

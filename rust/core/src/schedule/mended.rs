@@ -30,6 +30,10 @@ impl Store {
     /// Where queue or log can't be read.
     pub fn mend_timed(&self, holes: &[Range<u64>], host: Host) -> Result<MendedTimed> {
         self.check_writable()?;
+        self.while_open(|| self.find_and_mend_timed(holes, host))
+    }
+
+    fn find_and_mend_timed(&self, holes: &[Range<u64>], host: Host) -> Result<MendedTimed> {
         self.catch_up()?;
         let Some(queue) = self.queues().get(WAITING) else { return Ok(MendedTimed::default()) };
         let is_lost = |place| holes.iter().any(|hole| hole.contains(&place));

@@ -75,19 +75,9 @@ impl Store {
         self.check_writable()?;
         let Some(queue) = self.queues().get(WAITING) else { return Ok(TimedPass::default()) };
         let mut guard = self.timed().state.lock();
-        let is_known = guard.as_ref().map_or(Ok(false), |known| is_of(&known.progress, &queue))?;
-        // What was delivered since it was written is in memory alone: a failure to read must not lose that.
-        let known = guard.take_if(|_| is_known);
-        let state = match known {
-            Some(known) => guard.insert(known),
-            None => guard.insert(self.load_timed(&queue)?),
-        };
-        self.look_at_new(state, &queue)?;
-        if state.window.is_used_up() {
-            self.fill_window(state, &queue)?;
-        }
         let now_ms = self.now_ms();
-        let (keys, due) = self.read_due(state, &queue, now_ms, max_count)?;
+        let (state, keys, due) =
+            self.while_open(|| self.find_due_timed(&mut guard, &queue, now_ms, max_count))?;
         let delivery = self.deliver(&due, &NOT_DELIVERED);
         let stopped_at = due.get(delivery.done_count).map(|due| due.queue_offset);
         for key in keys.into_iter().take_while(|key| Some(key.queue_offset) != stopped_at) {
@@ -105,6 +95,28 @@ impl Store {
         })
     }
 
+    fn find_due_timed<'s>(
+        &self,
+        found: &'s mut Option<State>,
+        queue: &ConsumeQueue,
+        now_ms: i64,
+        max_count: usize,
+    ) -> Result<(&'s mut State, Vec<TimedKey>, Vec<Due>)> {
+        let is_known = found.as_ref().map_or(Ok(false), |known| is_of(&known.progress, queue))?;
+        // What was delivered since it was written is in memory alone: a failure to read must not lose that.
+        let known = found.take_if(|_| is_known);
+        let state = match known {
+            Some(known) => found.insert(known),
+            None => found.insert(self.load_timed(queue)?),
+        };
+        self.look_at_new(state, queue)?;
+        if state.window.is_used_up() {
+            self.fill_window(state, queue)?;
+        }
+        let (keys, due) = self.read_due(state, queue, now_ms, max_count)?;
+        Ok((state, keys, due))
+    }
+
     /// Writes what was delivered into the log, where that is more than it tells of; in the other case
     /// why the store did not take it.
     ///
@@ -114,7 +126,7 @@ impl Store {
         let Some(queue) = self.queues().get(WAITING) else { return Ok(None) };
         let mut guard = self.timed().state.lock();
         let Some(state) = guard.as_mut().filter(|state| state.is_changed) else { return Ok(None) };
-        self.advance_first(&mut state.progress, &queue)?;
+        self.while_open(|| self.advance_first(&mut state.progress, &queue))?;
         if let Some(refusal) = self.put_progress(&state.progress, host) {
             return Ok(Some(refusal));
         }
@@ -159,8 +171,12 @@ impl Store {
     /// Where the first timed message stands in the log that is not delivered, whoever delivers them.
     ///
     /// # Errors
-    /// Where queue or log can't be read.
+    /// Where queue or log can't be read; where the store is closed.
     pub fn first_waiting_timed(&self) -> Result<Option<u64>> {
+        self.while_open(|| self.find_first_waiting_timed())
+    }
+
+    fn find_first_waiting_timed(&self) -> Result<Option<u64>> {
         self.catch_up()?;
         let Some(queue) = self.queues().get(WAITING) else { return Ok(None) };
         let mut guard = self.timed().state.lock();

@@ -4,6 +4,8 @@
 //! their own queues are given anew where they are not kept. A blank among them ends the file, so that the records of a log give
 //! that log again: where a batch did not fit any more, only the blank says so.
 
+use std::iter;
+
 use hashbrown::HashMap;
 
 use super::Store;
@@ -75,16 +77,23 @@ impl Store {
         let mut run = Vec::new();
         let mut kept = KeptOffsets::default();
         for (mut finished, stood) in finished.collect::<Checked<Vec<_>>>()? {
-            if let Finished::Record(record) | Finished::Multi(record, _) = &finished
-                && speaks_of_places(&record.fields, how)
-            {
+            let speaker = match &finished {
+                Finished::Record(record) | Finished::Multi(record, _) => {
+                    Some(record.fields.topic).filter(|_| speaks_of_places(&record.fields, how))
+                }
+                Finished::EndOfFile => None,
+            };
+            if let Some(topic) = speaker {
                 // Where it comes to stand is known once those before it are in the log.
                 self.append_run(&mut run, done)?;
-                if !self.comes_to(&record.fields, stood.physical_offset) {
-                    if how.leaves_out_places {
-                        continue;
-                    }
-                    return Err(of_other_places(record.fields.topic));
+                let comes_to = match &finished {
+                    Finished::Record(record) => self.comes_to(&record.fields, stood.physical_offset),
+                    // How long it is here nobody knows before it is appended.
+                    _ => false,
+                };
+                if !comes_to {
+                    how.leaves_out(topic)?;
+                    continue;
                 }
             }
             if let (true, Finished::Record(record) | Finished::Multi(record, _)) =
@@ -99,6 +108,13 @@ impl Store {
                 }
             }
             match finished {
+                Finished::Record(record) if speaker.is_some() => {
+                    let fields = record.fields;
+                    if !self.append_where_it_stood(record, stood.physical_offset, done)? {
+                        how.leaves_out(fields.topic)?;
+                        kept.forget(&fields);
+                    }
+                }
                 Finished::Record(record) => run.push(record),
                 Finished::EndOfFile => {
                     self.append_run(&mut run, done)?;
@@ -118,6 +134,23 @@ impl Store {
     fn append_run(&self, run: &mut Vec<NewRecord<'_>>, done: &mut Vec<Appended>) -> Checked<()> {
         let outcome = self.log.append_all(run.drain(..), done, Wait::Block);
         outcome.map_err(refused)
+    }
+
+    /// Appends a record where it comes to the place that it had. Somebody may have put since it was looked at: it is looked at
+    /// once more while nobody can, where the append asks for the record. Gives whether it came there.
+    fn append_where_it_stood(
+        &self,
+        record: NewRecord<'_>,
+        physical_offset: i64,
+        done: &mut Vec<Appended>,
+    ) -> Checked<bool> {
+        let before = done.len();
+        let comes_to = |record: &NewRecord<'_>| self.comes_to(&record.fields, physical_offset);
+        let outcome = self.log.append_all(iter::once(record).filter(comes_to), done, Wait::Block);
+        outcome.map_err(refused)?;
+        let appended = done.get(before);
+        debug_assert!(appended.is_none_or(|at| num::java_long(at.wrote_offset) == physical_offset));
+        Ok(appended.is_some())
     }
 
     fn append_to_further_queues(&self, record: &NewRecord<'_>, names: &[&[u8]]) -> Checked<Appended> {
@@ -178,7 +211,8 @@ impl Store {
         Ok((finished, stood))
     }
 
-    /// Whether a record that is appended now stands where it stood in its own log: then what it speaks of is here too,
+    /// Whether a record that is appended now, as [`CommitLog`](crate::commit_log::CommitLog) finds room for it, stands where it
+    /// stood in its own log: then what it speaks of is here too,
     /// as in a log that is given again from its begin.
     fn comes_to(&self, fields: &RecordFields<'_>, physical_offset: i64) -> bool {
         let (end, file_size) = (self.log.wrote_offset(), self.log.files().file_size());
@@ -199,6 +233,16 @@ impl Store {
             }
             _ => Vec::new(),
         }
+    }
+}
+
+impl Finishing<'_> {
+    /// Leaves out a record that speaks of places in another log.
+    ///
+    /// # Errors
+    /// Where none is to be left out.
+    fn leaves_out(&self, topic: &[u8]) -> Checked<()> {
+        if self.leaves_out_places { Ok(()) } else { Err(of_other_places(topic)) }
     }
 }
 
@@ -238,5 +282,10 @@ impl KeptOffsets {
         }
         self.0.insert(queue.into(), queue_offset + 1);
         Ok(QueueOffset::Kept(queue_offset))
+    }
+
+    /// A record was not appended after all, and those before it are in the log.
+    fn forget(&mut self, fields: &RecordFields<'_>) {
+        self.0.remove(&QueueRef { topic: fields.topic, queue_id: fields.queue_id });
     }
 }

@@ -76,8 +76,12 @@ impl Store {
     /// that it is there: were it lost, what is put next would get the same places, and be passed over.
     ///
     /// # Errors
-    /// Where the disk did not take it.
+    /// Where the disk did not take it; where the store is closed.
     pub fn sync_log_seen(&self) -> Result<()> {
+        self.while_open(|| self.sync_log())
+    }
+
+    fn sync_log(&self) -> Result<()> {
         let mut synced = self.follow.synced.lock();
         let end = self.log.max_offset();
         if self.fs.is_remote() || end <= *synced {

@@ -49,6 +49,17 @@ impl Store {
         outcome
     }
 
+    /// What changes files, which a close that comes meanwhile waits for: behind it they are another process's.
+    ///
+    /// # Errors
+    /// Those of the change; where the store is closed, or only read.
+    pub(crate) fn while_writable<T>(&self, change: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.check_writable()?;
+        let _not_beside_a_close = self.flushing();
+        self.check_writable()?;
+        change()
+    }
+
     /// As [`Store::check_open`], at the end of a read: what that has opened behind a close is closed again.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ mod follow;
 mod get;
 mod got;
 mod let_go;
+mod one_queue;
 mod open;
 mod parts;
 mod prepare;

@@ -43,11 +43,15 @@ impl Store {
         queues: &[Arc<ConsumeQueue>],
         goes: impl Fn(&ConsumeQueue) -> Result<bool>,
     ) -> Result<usize> {
-        self.check_writable()?;
         // A flush would miss the files that go.
-        let _not_while_flushing = self.flushing();
-        // A close may have been waited for.
-        self.check_writable()?;
+        self.while_writable(|| self.destroy_those(queues, goes))
+    }
+
+    fn destroy_those(
+        &self,
+        queues: &[Arc<ConsumeQueue>],
+        goes: impl Fn(&ConsumeQueue) -> Result<bool>,
+    ) -> Result<usize> {
         self.log.commit(0)?;
         self.dispatcher.pass_and_then(self.targets(), || {
             let mut going = Vec::new();

@@ -79,18 +79,22 @@ impl Store {
     /// A pass of the master's side.
     ///
     /// # Errors
-    /// As for [`Master::pass`].
+    /// As for [`Master::pass`]; where the store is closed.
     pub fn serve_slaves(&self, max_wait: Duration) -> Result<Vec<Event>> {
-        self.ha_master().map_or_else(|| Ok(Vec::new()), |master| master.pass(&self.log, max_wait))
+        self.while_open(|| {
+            self.ha_master().map_or_else(|| Ok(Vec::new()), |master| master.pass(&self.log, max_wait))
+        })
     }
 
     /// A pass of the slave's side.
     ///
     /// # Errors
-    /// As for [`Client::pass`].
+    /// As for [`Client::pass`]; where the store is closed.
     pub fn receive_log(&self, max_wait: Duration) -> Result<Vec<Event>> {
-        let Some(client) = self.ha_client() else { return Ok(Vec::new()) };
-        client.pass(&self.log, || self.compared_from(), self.dispatcher.reput_from_offset(), max_wait)
+        self.while_open(|| {
+            let Some(client) = self.ha_client() else { return Ok(Vec::new()) };
+            client.pass(&self.log, || self.compared_from(), self.dispatcher.reput_from_offset(), max_wait)
+        })
     }
 
     /// From where a slave asks for its master's log: from the begin of a record a little before its own end, in the file with

@@ -23,7 +23,12 @@ impl Store {
     /// Where log, queues or index can't be read or written. Nothing is lost: the next pass goes on
     /// where this one stopped.
     pub fn reput(&self) -> Result<u64> {
-        let dispatched = self.dispatcher.pass(self.targets())?;
+        let outcome = self.dispatcher.pass(self.targets());
+        if self.mode == Mode::Read {
+            // A close waits for a writer's passes alone.
+            self.check_still_open()?;
+        }
+        let dispatched = outcome?;
         if self.config.is_slave {
             self.log.saw_store_timestamp(self.dispatcher.store_timestamp());
         }
@@ -51,8 +56,12 @@ impl Store {
     /// A flush pass over the log, and with it the checkpoint's physic time.
     ///
     /// # Errors
-    /// Where the disk did not take it; the store takes no messages from then on.
+    /// Where the disk did not take it; the store takes no messages from then on. Where the store is closed.
     pub fn flush_commit_log(&self, least_pages: u64) -> Result<FlushOutcome> {
+        self.while_open(|| self.flush_log(least_pages))
+    }
+
+    fn flush_log(&self, least_pages: u64) -> Result<FlushOutcome> {
         let outcome = self.log.flush(least_pages)?;
         self.checkpoint.set_physic_msg_timestamp(outcome.store_timestamp);
         Ok(outcome)
@@ -79,9 +88,11 @@ impl Store {
     /// at least so many pages to the disk.
     ///
     /// # Errors
-    /// Where a file can't be written or flushed; what could not be written stays in memory.
+    /// Where a file can't be written or flushed; what could not be written stays in memory. Where the store is closed.
     pub fn flush_consume_queues(&self, least_pages: u64) -> Result<()> {
         let _one_at_a_time = self.flushing();
+        // Behind a close the store is another process's.
+        self.check_open()?;
         let dispatched = self.dispatcher.reput_from_offset();
         self.flush_queues(least_pages.max(1))?;
         self.publish_dispatched(dispatched);
@@ -134,7 +145,7 @@ impl Store {
     pub(super) fn flush_all(&self, _one_at_a_time: &MutexGuard<'_, ()>) -> Result<()> {
         let dispatched_time = self.dispatcher.store_timestamp();
         let dispatched = self.dispatcher.reput_from_offset();
-        let log = self.flush_commit_log(0)?.flushed_offset;
+        let log = self.flush_log(0)?.flushed_offset;
         self.flush_queues(0)?;
         self.publish_dispatched(dispatched);
         // The last file first: one that becomes full meanwhile is among the filled ones then.

@@ -15,7 +15,13 @@ use mqstore_core::repair::{copy_log, fill_in_place, holes, save_holes};
 use mqstore_core::store::{Mode, Store};
 
 use crate::hooked::{Call, HookedFileSystem};
-use crate::stores::{LOG_FILE_SIZE, config, fill, log_file, numbers, open, patch, read, tree, try_open};
+use crate::stores::{
+    LOG_FILE_SIZE, config, fields, fill, log_file, numbers, open, patch, put, read, record_bytes, tree,
+    try_open,
+};
+
+/// Where a record's body begins.
+const BODY_AT: usize = 88;
 
 /// A closed store of four log files with a hole in each of the first three, and a torn end.
 fn damaged() -> BTreeMap<PathBuf, Vec<u8>> {
@@ -237,4 +243,30 @@ fn a_missing_file_is_filled_with_next_to_nothing() {
     let copied = tempfile::tempdir().unwrap();
     copy_log(&view, &holes, &OsFileSystem, &copied.path().join("commitlog")).unwrap();
     assert_eq!(read(copied.path()).gaps(), []);
+}
+
+/// Where a look finds holes in a log with a message whose body holds a record behind `gap` bytes and whose head is damaged;
+/// and where that message, the record and the next message begin.
+fn holes_around_forged(gap: usize) -> (Vec<(u64, u64)>, [u64; 3]) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let store = open(root);
+    let from = put(&store, "t", 0, b"before", "").end_offset();
+    let inner = from + u64::try_from(BODY_AT + gap).unwrap();
+    let forged = record_bytes(&fields("forged", 0, &[b'f'; 300], ""), 0, inner);
+    let to = put(&store, "t", 0, &[vec![b'.'; gap], forged].concat(), "").end_offset();
+    put(&store, "t", 0, b"behind", "");
+    store.close().unwrap();
+    patch(&log_file(root, 0), from, |at| at[..BODY_AT].fill(0xee));
+    let found = holes(&view(root).unwrap()).unwrap();
+    (found.iter().map(|hole| (hole.from, hole.to)).collect(), [from, inner, to])
+}
+
+/// Behind the record is what its message says of topic and properties: a few bytes, in front of it a head without the rest.
+#[test]
+fn what_is_too_small_to_be_filled_takes_the_record_without_a_unit() {
+    let (found, [from, _, to]) = holes_around_forged(0);
+    assert_eq!(found, [(from, to)], "behind it");
+    let (found, [from, inner, to]) = holes_around_forged(200);
+    assert_eq!(found, [(from, inner), (inner, to)], "before it");
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use mqstore_core::commit_log::scan::{ScanEnd, scan};
 use mqstore_core::format::message::Check;
-use mqstore_core::store::Store;
+use mqstore_core::store::{Finishing, Store};
 
-use crate::stores::{config, fill, open, open_with, put};
+use crate::stores::{config, fields, fill, open, open_with, put, record_bytes};
 use crate::{AtomicBool, FOREVER, run, thread};
 
 /// Walks the log to an end that was read before, and gives how many records are below it.
@@ -40,6 +40,24 @@ fn what_is_below_the_end_is_whole() {
             }
         });
         assert_eq!(count_below_end(&store), 20);
+    });
+}
+
+/// What an op ends stands at offsets of its own log.
+#[test]
+fn what_speaks_of_places_comes_to_its_own_or_is_left_out() {
+    run(|| {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        let op = record_bytes(&fields("RMQ_SYS_TRANS_OP_HALF_TOPIC", 0, b"0", ""), 0, 0);
+        let leave_out = Finishing { leaves_out_places: true, ..Finishing::default() };
+        let mut done = Vec::new();
+        thread::scope(|scope| {
+            scope.spawn(|| fill(&store, 0..1));
+            scope.spawn(|| store.append_records(&[&op], &leave_out, &mut done).map(drop).unwrap());
+        });
+        assert!(done.iter().all(|appended| appended.wrote_offset == 0), "{done:?}");
+        assert_eq!(count_below_end(&store), 1 + done.len());
     });
 }
 

@@ -402,3 +402,27 @@ fn a_store_is_opened_beside_queues_that_go_meanwhile() {
         assert_eq!(bodies(&reader, "t", 0), ["second"]);
     }
 }
+
+/// The last files of the log are gone, and with them the records of a queue's last units. Before those a file goes that a
+/// reader has listed, and not looked into yet.
+#[test]
+fn a_queue_whose_file_goes_while_its_end_is_looked_for_is_dispatched_again() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    // Nine records fill a file of the log, ten units one of the queue.
+    (0..15).for_each(|number| _ = put(&writer, "t", 0, format!("{number:0>320}").as_bytes(), ""));
+    writer.close().unwrap();
+    assert_eq!(std::fs::read_dir(root.path().join("commitlog")).unwrap().count(), 2);
+    std::fs::remove_file(log_file(root.path(), LOG_FILE_SIZE)).unwrap();
+    let first = root.path().join("consumequeue/t/0").join(format!("{:020}", 0));
+    let gone = first.clone();
+    let hook = move |call, path: &Path| {
+        if matches!(call, Call::Open) && path == gone && path.exists() {
+            std::fs::remove_file(path)?;
+        }
+        Ok(())
+    };
+    let (reader, _) = open_hooked(config(root.path()), Mode::Read, Box::new(hook));
+    assert!(!first.exists());
+    assert_eq!(numbers(&reader), (0..9).collect::<Vec<_>>());
+}

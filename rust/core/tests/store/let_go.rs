@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use mqstore_core::selection::{QueueRange, Selection};
 use mqstore_core::store::{Mode, Store};
 
 use crate::hooked::{Call, Hook, open_hooked};
-use crate::stores::{Opened, config, fill, numbers, open, open_with, put, read, try_open};
+use crate::stores::{Opened, config, fill, numbers, open, open_with, put, read, tree, try_open};
 
 /// Messages of the stores that are read while they are closed.
 const COUNT: usize = 60;
@@ -199,7 +200,7 @@ fn selected(store: &Arc<Store>, selection: &Selection) -> Result<usize> {
 type Look = fn(&Arc<Store>) -> Result<usize>;
 
 /// How many messages each way to look finds, of [`COUNT`].
-const LOOKS: [(&str, Look, usize); 9] = [
+const LOOKS: [(&str, Look, usize); 12] = [
     ("get", |store| Ok(store.get_message("t", 0, 0, COUNT, None)?.messages.len().min(5)), 5),
     ("last", |store| Ok(store.get_message("t", 0, 55, COUNT, None)?.messages.len()), 5),
     ("key", |store| Ok(store.query_message(&of_key("k7"))?.len()), 1),
@@ -216,6 +217,9 @@ const LOOKS: [(&str, Look, usize); 9] = [
     ("log", |store| selected(store, &Selection::default()), COUNT),
     ("selected keys", |store| selected(store, &of_queues(Some(all_keys()))), COUNT),
     ("count", |store| Ok(usize::try_from(of_queues(None).count(Arc::clone(store))?).unwrap()), COUNT),
+    ("warm up", |store| store.warm_up_queue("t", 0).map(|()| 0), 0),
+    ("extension", |store| store.ext_units("t", 0, 0, COUNT).map(|_| 0), 0),
+    ("needed", |store| Ok(store.first_needed(&[("t".to_owned(), 0, 0)])?.iter().count()), 1),
 ];
 
 /// Looks until the store is closed; `None` where each look found what is there or said that it is closed.
@@ -322,4 +326,65 @@ fn a_look_that_was_under_way_says_that_the_store_is_closed() {
             assert_eq!(held_below(root.path()), nothing());
         }
     }
+}
+
+type Pass = fn(&Store) -> Result<()>;
+
+/// What a service does again and again, and looks at single queues.
+const PASSES: [(&str, Pass); 13] = [
+    ("warm up", |store| store.warm_up_queue("t", 0)),
+    ("extension", |store| store.ext_units("t", 0, 0, COUNT).map(drop)),
+    ("first needed", |store| store.first_needed(&[("t".to_owned(), 0, 3)]).map(drop)),
+    ("first not due", |store| store.first_not_due(1).map(drop)),
+    ("first waiting", |store| store.first_waiting_timed().map(drop)),
+    ("level", |store| store.deliver_level(1, 0, 10).map(drop)),
+    ("timed", |store| store.deliver_timed(10).map(drop)),
+    ("slaves", |store| store.serve_slaves(Duration::ZERO).map(drop)),
+    ("master", |store| store.receive_log(Duration::ZERO).map(drop)),
+    ("log seen", |store| store.sync_log_seen()),
+    ("log to the disk", |store| store.flush_commit_log(0).map(drop)),
+    ("queues to the disk", |store| store.flush_consume_queues(0)),
+    ("all to the disk", |store| store.flush_everything()),
+];
+
+#[test]
+fn no_pass_opens_a_file_behind_a_close() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = used(with_ext(root.path()));
+    writer.close().unwrap();
+    let reader = try_open(with_ext(root.path()), Mode::Read).unwrap();
+    reader.close().unwrap();
+    for store in [writer, reader] {
+        for (name, pass) in PASSES {
+            let outcome = pass(&store);
+            assert!(matches!(outcome, Err(Error::Closed)), "{name}: {outcome:?}");
+            assert_eq!(held_below(root.path()), nothing(), "{name}");
+        }
+    }
+}
+
+/// The folder may be another process's by then.
+#[test]
+fn nothing_is_written_behind_a_close_that_failed() {
+    let root = tempfile::tempdir().unwrap();
+    let of_queues = |path: &Path| path.to_str().unwrap().contains("/consumequeue/");
+    let is_refused = Arc::new(AtomicBool::new(true));
+    let refuses = Arc::clone(&is_refused);
+    let hook: Hook = Box::new(move |call, path| match call {
+        Call::Write { .. } if of_queues(path) && refuses.load(Ordering::Relaxed) => {
+            Err(io::Error::other("refused"))
+        }
+        _ => Ok(()),
+    });
+    let (store, _) = open_hooked(config(root.path()), Mode::ReadWrite, hook);
+    fill(&store, 0..5);
+    store.close().unwrap_err();
+    is_refused.store(false, Ordering::Relaxed);
+    let before = tree(root.path());
+    for (name, pass) in PASSES {
+        let outcome = pass(&store);
+        assert!(matches!(outcome, Err(Error::Closed)), "{name}: {outcome:?}");
+    }
+    assert_eq!(tree(root.path()), before);
+    assert_eq!(held_below(root.path()), nothing());
 }
