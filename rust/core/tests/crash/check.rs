@@ -17,6 +17,7 @@ use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Mode, Store};
 
 use crate::configs::Configs;
+use crate::delays::{Delayed, check_delivery, check_properties, due_ms, schedule_topic};
 use crate::removals::Removals;
 use crate::workload::{Acknowledged, Put, name_of};
 
@@ -33,17 +34,22 @@ pub(crate) struct Known {
     pub(crate) configs: Configs,
     /// Queues that were removed.
     pub(crate) removals: Removals,
+    /// Messages that wait for a delay.
+    pub(crate) delayed: Delayed,
 }
 
 /// A message as a store has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) name: String,
+    /// Where it waits, while it does.
     pub(crate) topic: String,
     pub(crate) queue_id: i32,
     pub(crate) offset: u64,
     pub(crate) size: u32,
     pub(crate) queue_offset: i64,
+    /// When it is due, while it waits.
+    pub(crate) due_ms: Option<i64>,
 }
 
 impl Found {
@@ -54,6 +60,7 @@ impl Found {
             offset: self.offset,
             end: self.offset + u64::from(self.size),
             queue_offset: self.queue_offset,
+            waits: self.due_ms.is_some(),
         }
     }
 }
@@ -88,6 +95,7 @@ pub(crate) fn check(config: &StoreConfig, known: &Known) -> Vec<Found> {
     let differs = |path: &&PathBuf| before.get(*path) != after.get(*path);
     let changed: Vec<_> = before.keys().chain(after.keys()).filter(differs).collect();
     assert!(changed.is_empty(), "opening again changed {changed:?}");
+    check_delivery(config, known);
     found
 }
 
@@ -95,23 +103,24 @@ pub(crate) fn check(config: &StoreConfig, known: &Known) -> Vec<Found> {
 /// its key, but for what a removed queue had.
 pub(crate) fn check_store(store: &Arc<Store>, known: &Known) -> Vec<Found> {
     let found = messages(store, known);
-    let by_name: HashMap<&str, &Found> = found.iter().map(|found| (found.name.as_str(), found)).collect();
-    assert_eq!(by_name.len(), found.len(), "no message is there twice");
+    let by_place: HashMap<u64, &Found> = found.iter().map(|found| (found.offset, found)).collect();
+    known.delayed.check(&found, &known.tried);
     for promised in &known.promised {
-        let found = by_name.get(promised.put.name.as_str());
-        let found = found.unwrap_or_else(|| panic!("{promised:?} is lost"));
-        assert_eq!((found.offset, found.queue_offset), (promised.offset, promised.queue_offset));
+        let found = by_place.get(&promised.offset).unwrap_or_else(|| panic!("{promised:?} is lost"));
+        assert_eq!(found.acknowledged(&known.tried), *promised);
     }
     let left = known.removals.left(store, &found);
     check_queues(store, &left);
     for found in &found {
-        let expected: &[i64] = if left.contains(found) { &[found.offset as i64] } else { &[] };
+        let is_same = |other: &&Found| (&other.name, &other.topic) == (&found.name, &found.topic);
+        let expected: Vec<_> = left.iter().filter(is_same).map(|found| found.offset as i64).collect();
         for key in known.tried[&found.name].keys() {
             let (topic, key) = (found.topic.as_bytes(), key.as_bytes());
             let query = KeyQuery { topic, key, max_num: 10, begin: 0, end: i64::MAX };
             let by_key = store.query_message(&query).unwrap();
-            let offsets: Vec<_> =
+            let mut offsets: Vec<_> =
                 by_key.iter().map(|bytes| decode_record(bytes).unwrap().physical_offset).collect();
+            offsets.sort_unstable();
             assert_eq!(offsets, expected, "{found:?} by its key");
         }
     }
@@ -129,15 +138,22 @@ fn messages(store: &Store, known: &Known) -> Vec<Found> {
             let name = name_of(record.body);
             let put = known.tried.get(&name).unwrap_or_else(|| panic!("{name} was never put"));
             assert_eq!(put.body(), record.body);
-            let (properties, has_zeros) = (put.properties(), put.properties().contains(&0));
-            let behind = record.properties.strip_prefix(properties.as_slice());
-            // Where there are zeros a checksum follows.
-            assert!(behind.is_some_and(|rest| rest.is_empty() != has_zeros), "{:?}", record.properties);
-            assert_eq!((put.topic.as_bytes(), put.queue_id), (record.topic, record.queue_id));
+            let waits = put.level > 0 && record.topic == schedule_topic().as_bytes();
+            if put.level > 0 {
+                check_properties(put, record.properties, waits);
+            } else {
+                let (properties, has_zeros) = (put.properties(), put.properties().contains(&0));
+                let behind = record.properties.strip_prefix(properties.as_slice());
+                // Where there are zeros a checksum follows.
+                assert!(behind.is_some_and(|rest| rest.is_empty() != has_zeros), "{:?}", record.properties);
+            }
+            let place = if waits { (schedule_topic(), put.level - 1) } else { (put.topic, put.queue_id) };
+            assert_eq!((place.0.as_bytes(), place.1), (record.topic, record.queue_id));
             found.push(Found {
                 name,
-                topic: put.topic.to_owned(),
+                topic: place.0.to_owned(),
                 queue_id: record.queue_id,
+                due_ms: waits.then(|| due_ms(put, record)),
                 offset,
                 size: record.total_size,
                 queue_offset: record.queue_offset,
@@ -158,20 +174,22 @@ fn messages(store: &Store, known: &Known) -> Vec<Found> {
 
 /// Each queue has a unit for each message that is left in it, in order, and no others.
 fn check_queues(store: &Store, found: &[Found]) {
-    let mut expected: BTreeMap<(String, i32), BTreeMap<u64, (u64, u32)>> = BTreeMap::new();
+    let mut expected = BTreeMap::<(String, i32), BTreeMap<u64, _>>::new();
     for found in found {
         let queue = expected.entry((found.topic.clone(), found.queue_id)).or_default();
-        queue.insert(found.queue_offset as u64, (found.offset, found.size));
+        // When it is due stands where others have their tag.
+        let tag = i64::from(mqstore_core::format::java_string::hash_code(b"TagA"));
+        let code = found.due_ms.unwrap_or(tag);
+        queue.insert(found.queue_offset as u64, ((found.offset, found.size), Some(code)));
     }
-    let mut units: BTreeMap<(String, i32), BTreeMap<u64, (u64, u32)>> = BTreeMap::new();
+    let mut units = BTreeMap::<(String, i32), BTreeMap<u64, _>>::new();
     for queue in store.queues().all() {
         let (min, max) = (queue.min_offset_in_queue(), queue.max_offset_in_queue());
         for index in min..max {
             let unit = queue.unit(index).unwrap().unwrap();
             let Some(place) = unit.place() else { continue };
-            let tags_code = queue.tags_code(&unit).unwrap();
-            assert_eq!(tags_code, Some(i64::from(mqstore_core::format::java_string::hash_code(b"TagA"))));
-            units.entry((queue.topic().to_owned(), queue.queue_id())).or_default().insert(index, place);
+            let found = (place, queue.tags_code(&unit).unwrap());
+            units.entry((queue.topic().to_owned(), queue.queue_id())).or_default().insert(index, found);
         }
     }
     assert_eq!(units, expected);

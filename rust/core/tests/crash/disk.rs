@@ -102,6 +102,17 @@ struct State<T> {
     moments: Moments,
     captures: Vec<Capture<T>>,
     known: T,
+    beside: Beside,
+    closer: Option<usize>,
+}
+
+/// What another thread does.
+struct Beside(Option<Box<dyn FnOnce() + Send>>);
+
+impl std::fmt::Debug for Beside {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Beside").field(&self.0.is_some()).finish()
+    }
 }
 
 /// The file system. `T` is what is known of the store that is on it, and goes into each capture.
@@ -130,6 +141,8 @@ impl<T: Clone + Send + std::fmt::Debug + 'static> RecordedDisk<T> {
             moments,
             captures: Vec::new(),
             known,
+            beside: Beside(None),
+            closer: None,
         };
         state.load(root);
         Self { state: Arc::new(Mutex::new(state)) }
@@ -141,8 +154,19 @@ impl<T: Clone + Send + std::fmt::Debug + 'static> RecordedDisk<T> {
     }
 
     /// Says what is known of the store from now on.
-    pub(crate) fn know(&self, tell: impl FnOnce(&mut T)) {
-        tell(&mut self.state.lock().known);
+    pub(crate) fn know<R>(&self, tell: impl FnOnce(&mut T) -> R) -> R {
+        tell(&mut self.state.lock().known)
+    }
+
+    /// The power is cut at one in so many of all calls from now on, or again where the moments say.
+    pub(crate) fn look_closer(&self, one_in: Option<usize>) {
+        self.state.lock().closer = one_in;
+    }
+
+    /// What another thread does just before the next file of a queue goes, or nothing any more.
+    pub(crate) fn when_a_queue_file_goes(&self, beside: Option<Box<dyn FnOnce() + Send>>) {
+        let before = std::mem::replace(&mut self.state.lock().beside, Beside(beside));
+        drop(before);
     }
 
     /// What is known of the store.
@@ -166,7 +190,7 @@ impl<T: Clone + Send + std::fmt::Debug + 'static> RecordedDisk<T> {
 fn before<'a, T: Clone>(state: &'a Mutex<State<T>>, path: &Path) -> MutexGuard<'a, State<T>> {
     let mut state = state.lock();
     state.write_back();
-    let one_in = state.moments.one_in_at(path);
+    let one_in = state.closer.unwrap_or_else(|| state.moments.one_in_at(path));
     if one_in > 0 && state.random.usize(..one_in) == 0 {
         state.capture();
     }
@@ -292,6 +316,12 @@ impl<T: Clone + Send + std::fmt::Debug + 'static> FileSystem for RecordedDisk<T>
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
+        // Nobody else can put while a list that could not be written is removed.
+        let is_of_queue = path.components().any(|part| part.as_os_str() == "consumequeue");
+        let beside = if is_of_queue { self.state.lock().beside.0.take() } else { None };
+        if let Some(beside) = beside {
+            beside();
+        }
         let mut state = self.before(path);
         OsFileSystem.remove_file(path)?;
         state.names.remove(path);

@@ -10,8 +10,9 @@ use crate::check::{Known, check};
 use crate::disk::{Moments, RecordedDisk};
 use crate::faulty::{Call, FAULTS, Fault, FaultyFileSystem};
 use crate::image;
-use crate::lives::{end_step, repeatable, try_step};
-use crate::workload::{ALL, Driven, KINDS, Kind, Mix, Step, config, steps};
+use crate::lives::{make_step, repeatable};
+use crate::script::{ALL, Mix, Step, steps};
+use crate::workload::{Driven, KINDS, Kind, config};
 use crate::{scratch, setting};
 
 const STEPS: usize = 45;
@@ -74,6 +75,7 @@ pub(crate) fn drive(
 ) {
     let life = disk.known().tried.len();
     let mut now_ms = 1_700_000_000_000 + life as i64;
+    disk.know(|known| known.delayed.open());
     let driven = match Driven::open(config(root, kind), Arc::clone(fs), now_ms) {
         Ok(driven) => driven,
         Err(error) => {
@@ -83,27 +85,18 @@ pub(crate) fn drive(
     };
     // Reading fails too, and says so; what is known is what is known.
     let mut acknowledged = disk.known().promised;
-    for step in steps(life, STEPS, &Mix { remove_queue: 4, ..ALL }, random) {
+    let mix = Mix { remove: 4, delayed_percent: 20, deliver: 12, write_delays: 4, ..ALL };
+    for step in steps(life, STEPS, &mix, random) {
         now_ms += random.i64(0..3);
-        let last = driven.last_removed_by(&step);
-        disk.know(|known| try_step(known, &step, last));
-        let kept_from = driven.kept_from(&step);
-        acknowledged.retain(|done| done.offset >= kept_from);
-        disk.know(|known| known.promised.retain(|done| done.offset >= kept_from));
         let was_poisoned = driven.store.log().is_poisoned();
-        let outcome = driven.make(&step, &**fs, now_ms);
         let is_put = matches!(step, Step::Put(_));
-        if let Ok(outcome) = outcome {
-            if is_put && was_poisoned {
-                assert!(outcome.refusal.is_some() && outcome.done.is_empty(), "a failed flush is final");
-            }
-            acknowledged.extend(outcome.done);
-            disk.know(|known| end_step(known, &step));
+        let outcome = make_step(disk, &driven, &**fs, step, now_ms, &mut acknowledged);
+        if let Ok(outcome) = outcome
+            && is_put
+            && was_poisoned
+        {
+            assert!(outcome.refusal.is_some() && outcome.done.is_empty(), "a failed flush is final");
         }
-        let flushed = driven.store.log().flushed_offset();
-        disk.know(|known| {
-            known.promised = acknowledged.iter().filter(|done| done.end <= flushed).cloned().collect();
-        });
     }
     let is_closed = random.bool() && driven.store.close().is_ok();
     // What was not committed goes with the process.

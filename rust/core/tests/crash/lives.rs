@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
+use std::sync::Arc;
 
 use mqstore_core::config::StoreConfig;
+use mqstore_core::error::Result;
+use mqstore_core::fs::FileSystem;
+use parking_lot::Mutex;
 
 use crate::check::{Known, check, check_store};
 use crate::configs::Configs;
@@ -12,7 +16,8 @@ use crate::disk::{Capture, Moments, RecordedDisk};
 use crate::image;
 use crate::removals::Last;
 use crate::sample::Sample;
-use crate::workload::{Driven, Step};
+use crate::script::Step;
+use crate::workload::{Acknowledged, Driven, Outcome, Put, put};
 use crate::{scratch, setting};
 
 /// How deep a crash can be in the recovery from another.
@@ -68,32 +73,86 @@ impl Totals {
 pub(crate) fn begin(disk: &RecordedDisk<Known>, config: StoreConfig, now_ms: i64) -> Driven {
     let root = config.store_path_root_dir.clone();
     disk.know(|known| known.configs = Configs::read(&root));
+    disk.know(|known| known.delayed.open());
     let driven = Driven::open(config, disk.file_system(), now_ms).unwrap();
     let recovered = check_store(&driven.store, &disk.known());
     disk.know(|known| {
         known.tried.retain(|name, _| recovered.iter().any(|found| found.name == *name));
         known.promised = recovered.iter().map(|found| found.acknowledged(&known.tried)).collect();
+        known.delayed.promise(&known.promised);
+        known.removals.recovered(&recovered);
     });
     driven
 }
 
-/// What a step may leave counts from its begin on; a queue that it removes has this last message.
-pub(crate) fn try_step(known: &mut Known, step: &Step, last: Option<Last>) {
+/// What a step may leave counts from its begin on; queues that it removes have these last messages.
+pub(crate) fn try_step(known: &mut Known, step: &Step, last: Vec<Option<Last>>) {
+    let mut tried = |put: &Put| _ = known.tried.insert(put.name.clone(), put.clone());
     match step {
-        Step::RemoveQueue(topic, queue_id) => known.removals.begin(topic, *queue_id, last),
-        Step::Put(puts) => known.tried.extend(puts.iter().map(|put| (put.name.clone(), put.clone()))),
+        Step::Remove(removal) => {
+            removal.puts().for_each(tried);
+            known.removals.begin(removal, last);
+        }
+        Step::Put(puts) => puts.iter().for_each(&mut tried),
         Step::Config(name, content) => known.configs.begin(name, content),
         _ => {}
     }
 }
 
 /// What a step was to leave is there once it is done.
-pub(crate) fn end_step(known: &mut Known, step: &Step) {
+pub(crate) fn end_step(known: &mut Known, step: &Step, outcome: &Outcome) {
     match step {
         Step::Config(name, content) => known.configs.end(name, content),
-        Step::RemoveQueue(topic, queue_id) => known.removals.end(topic, *queue_id),
+        Step::Remove(removal) => known.removals.end(removal, &outcome.removed),
         _ => {}
     }
+}
+
+/// Makes a step. What is acknowledged is kept up to date, and what is known of the store on each call of it.
+pub(crate) fn make_step(
+    disk: &RecordedDisk<Known>,
+    driven: &Driven,
+    fs: &dyn FileSystem,
+    step: Step,
+    now_ms: i64,
+    acknowledged: &mut Vec<Acknowledged>,
+) -> Result<Outcome> {
+    let step = driven.made_up(step);
+    let last = match &step {
+        Step::Remove(removal) => removal.last(&driven.store),
+        _ => Vec::new(),
+    };
+    let kept_from = driven.kept_from(&step);
+    disk.know(|known| {
+        try_step(known, &step, last);
+        known.delayed.delete(acknowledged.iter().filter(|done| done.offset < kept_from));
+        known.promised.retain(|done| done.offset >= kept_from);
+    });
+    acknowledged.retain(|done| done.offset >= kept_from);
+    let beside = Arc::new(Mutex::new(Vec::new()));
+    if let Step::Remove(removal) = &step
+        && !removal.beside.is_empty()
+    {
+        let (store, puts, done) = (Arc::clone(&driven.store), removal.beside.clone(), Arc::clone(&beside));
+        disk.when_a_queue_file_goes(Some(Box::new(move || {
+            // One that fails was not acknowledged.
+            done.lock().extend(put(&store, &puts).into_iter().flat_map(|outcome| outcome.done));
+        })));
+    }
+    let outcome = driven.make(&step, fs, now_ms);
+    disk.when_a_queue_file_goes(None);
+    acknowledged.append(&mut beside.lock());
+    acknowledged.extend(outcome.iter().flat_map(|outcome| outcome.done.iter().cloned()));
+    acknowledged.extend(disk.know(|known| driven.delivered(&known.tried)));
+    let flushed = driven.store.log().flushed_offset();
+    disk.know(|known| {
+        known.promised = acknowledged.iter().filter(|done| done.end <= flushed).cloned().collect();
+        known.delayed.promise(&known.promised);
+        if let Ok(outcome) = &outcome {
+            end_step(known, &step, outcome);
+        }
+    });
+    outcome
 }
 
 /// Runs a case; what was looked at is counted.

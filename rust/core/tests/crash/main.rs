@@ -15,6 +15,7 @@ mod stores;
 
 mod check;
 mod configs;
+mod delays;
 mod disk;
 mod faults;
 mod faulty;
@@ -27,6 +28,7 @@ mod removals;
 mod retention_faults;
 mod role_change;
 mod sample;
+mod script;
 mod timed;
 mod workload;
 

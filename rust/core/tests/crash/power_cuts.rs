@@ -10,12 +10,16 @@ use mqstore_core::format::index::IndexShape;
 
 use crate::check::Known;
 use crate::disk::{Capture, Moments, RecordedDisk};
-use crate::lives::{Case, Extent, Totals, begin, end_step, repeatable, run, try_step};
-use crate::workload::{ALL, Acknowledged, KINDS, Kind, Mix, config, steps};
+use crate::lives::{Case, Extent, Totals, begin, make_step, repeatable, run};
+use crate::script::{ALL, Mix, Step, steps};
+use crate::workload::{KINDS, Kind, config};
 
 const STEPS: usize = 60;
 /// Before one in so many steps the process is killed, and another opens the store.
 const KILLED_ONE_IN: usize = 40;
+/// With a removal, and so many steps behind its begin, the power is cut at one in so many calls.
+const CLOSE_STEPS: usize = 4;
+const CLOSER_ONE_IN: usize = 6;
 
 /// A store that lives by steps.
 struct Scripted {
@@ -51,6 +55,7 @@ impl Case for Scripted {
         let mut now_ms = 1_700_000_000_000 + life as i64 * if random.bool() { 100_000 } else { 0 };
         let mut driven = begin(&disk, self.config(root, random), now_ms);
         let mut acknowledged = disk.known().promised;
+        let mut close_steps = 0;
         for step in steps(life, STEPS, &self.mix, random) {
             now_ms += random.i64(0..3);
             if random.usize(..KILLED_ONE_IN) == 0 {
@@ -59,22 +64,17 @@ impl Case for Scripted {
                 driven = begin(&disk, self.config(root, random), now_ms);
                 acknowledged = disk.known().promised;
             }
-            let last = driven.last_removed_by(&step);
-            disk.know(|known| try_step(known, &step, last));
-            let kept_from = driven.kept_from(&step);
-            acknowledged.retain(|done: &Acknowledged| done.offset >= kept_from);
-            disk.know(|known| known.promised.retain(|done| done.offset >= kept_from));
-            let done = driven.make(&step, &*fs, now_ms).unwrap();
+            if matches!(step, Step::Remove(_)) {
+                close_steps = CLOSE_STEPS;
+            }
+            disk.look_closer(Some(CLOSER_ONE_IN).filter(|_| close_steps > 0));
+            close_steps = close_steps.saturating_sub(1);
+            let done = make_step(&disk, &driven, &*fs, step, now_ms, &mut acknowledged).unwrap();
             assert!(done.refusal.is_none(), "{:?}", done.refusal);
-            acknowledged.extend(done.done);
             let flushed = driven.store.log().flushed_offset();
-            disk.know(|known| {
-                known.promised = acknowledged.iter().filter(|done| done.end <= flushed).cloned().collect();
-                if self.kind == Kind::Synchronous {
-                    assert_eq!(known.promised.len(), acknowledged.len(), "each put waits for its flush");
-                }
-                end_step(known, &step);
-            });
+            if self.kind == Kind::Synchronous {
+                assert!(done.done.iter().all(|done| done.end <= flushed), "each put waits for its flush");
+            }
         }
         if random.u8(..3) == 0 {
             driven.store.close().unwrap();
@@ -119,11 +119,23 @@ fn keys_are_found_after_a_power_cut_while_index_files_roll() {
 
 #[test]
 fn a_removed_queue_stays_away_after_a_power_cut_and_what_it_had_since_stays() {
-    run_all(1, Extent { lives: 3, images: 2, nested_one_in: 10 }, |kind| Scripted {
+    run_all(1, Extent { lives: 3, images: 1, nested_one_in: 10 }, |kind| Scripted {
         name: "queue removal",
         kind,
-        mix: Mix { remove_queue: 20, retention: 3, ..ALL },
-        moments: Moments { below: Some(("removed_queues", 4)), one_in: 40 },
+        mix: Mix { remove: 20, retention: 3, ..ALL },
+        moments: Moments::one_in(60),
+        change: |_| {},
+    });
+}
+
+/// What is delivered to queues that were removed while it waited too.
+#[test]
+fn delayed_messages_are_delivered_after_a_power_cut() {
+    run_all(1, Extent { lives: 3, images: 1, nested_one_in: 20 }, |kind| Scripted {
+        name: "delayed messages",
+        kind,
+        mix: Mix { delayed_percent: 40, deliver: 30, write_delays: 10, remove: 4, retention: 3, ..ALL },
+        moments: Moments { below: Some(("config", 6)), one_in: 30 },
         change: |_| {},
     });
 }

@@ -13,7 +13,8 @@ use crate::faulty::{FAULTS, Fault, FaultyFileSystem};
 use crate::lives::try_step;
 use crate::sample::copy_folder;
 use crate::scratch;
-use crate::workload::{Acknowledged, Driven, KINDS, Kind, Put, Step, TOPICS, config};
+use crate::script::Step;
+use crate::workload::{Acknowledged, Driven, KINDS, Kind, Put, TOPICS, config};
 
 const NOW_MS: i64 = 1_700_000_000_000;
 const MESSAGES: usize = 90;
@@ -25,8 +26,9 @@ fn fill(root: &Path, kind: Kind) -> (Known, Vec<Acknowledged>) {
     let (mut known, mut done) = (Known::default(), Vec::new());
     for number in 0..MESSAGES {
         let topic = TOPICS[number % TOPICS.len()];
-        let step = Step::Put(vec![Put { name: format!("0.{number}"), topic, queue_id: 0, key_count: 1 }]);
-        try_step(&mut known, &step, None);
+        let step =
+            Step::Put(vec![Put { name: format!("0.{number}"), topic, queue_id: 0, key_count: 1, level: 0 }]);
+        try_step(&mut known, &step, Vec::new());
         done.extend(driven.make(&step, &*fs, NOW_MS + number as i64).unwrap().done);
     }
     driven.store.close().unwrap();

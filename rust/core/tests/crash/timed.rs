@@ -20,8 +20,9 @@ use crate::disk::{Capture, Moments, RecordedDisk};
 use crate::image;
 use crate::lives::repeatable;
 use crate::scratch;
+use crate::script::Step;
 use crate::stores::host;
-use crate::workload::{Driven, KINDS, Kind, Put, Step, TOPICS, config, name_of};
+use crate::workload::{Driven, KINDS, Kind, Put, TOPICS, config, name_of};
 
 const LIVES: usize = 5;
 const STEPS: usize = 70;
@@ -124,6 +125,7 @@ impl Life<'_> {
             topic: TOPICS[random.usize(..TOPICS.len())],
             queue_id: random.i32(0..2),
             key_count: random.usize(1..3),
+            level: 0,
         };
         let timed = Timed { put, deliver_at: self.now_ms + random.i64(1..FARTHEST_MS) };
         self.disk.know(|known| _ = known.tried.insert(name.clone(), timed.clone()));

@@ -1,5 +1,6 @@
 //! What the stores of these tests are filled with, by one thread, so that it can be repeated.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,22 +9,21 @@ use std::time::Duration;
 use mqstore_core::clock::ManualClock;
 use mqstore_core::commit_log::{Appended, Wait};
 use mqstore_core::config::{StoreConfig, WalkedParts};
-use mqstore_core::consume_queue::ConsumeQueue;
 use mqstore_core::error::Result;
 use mqstore_core::format::host::Host;
 use mqstore_core::format::index::IndexShape;
 use mqstore_core::fs::FileSystem;
 use mqstore_core::retention::Expiry;
 use mqstore_core::status::PutMessageStatus;
-use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Mode, NewMessage, Properties, PutRefusal, PutStep, Store};
 
-use crate::removals::Last;
+use crate::delays::{DELAY_OFFSETS, DELAYS_MS, Delivering};
+use crate::script::Step;
 
 /// The topics.
 pub(crate) const TOPICS: [&str; 2] = ["orders", "payments"];
 /// Queues of each.
-const QUEUES: i32 = 2;
+pub(crate) const QUEUES: i32 = 2;
 /// Longer than any flush of a simulated disk.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -54,6 +54,7 @@ pub(crate) fn config(root: &Path, kind: Kind) -> StoreConfig {
         transient_store_pool_enable: kind == Kind::Transient,
         transient_store_pool_size: 3,
         sync_flush: kind == Kind::Synchronous,
+        delay_levels_ms: DELAYS_MS.to_vec(),
         walked_parts: WalkedParts { size: 1024, thread_count: 2, derived_size: 2048 },
         ..StoreConfig::new(root)
     }
@@ -66,6 +67,8 @@ pub(crate) struct Put {
     pub(crate) topic: &'static str,
     pub(crate) queue_id: i32,
     pub(crate) key_count: usize,
+    /// The level whose delay it waits for; 0 where it does not wait.
+    pub(crate) level: i32,
 }
 
 impl Put {
@@ -92,7 +95,11 @@ impl Put {
             sum if sum % 5 == 0 => format!("Z\u{1}a{}z\u{2}", "\0".repeat(sum % 7 * 150 + 1)),
             _ => String::new(),
         };
-        format!("KEYS\u{1}{}\u{2}{zeros}TAGS\u{1}TagA\u{2}", self.keys().join(" ")).into_bytes()
+        let delay = match self.level {
+            0 => String::new(),
+            level => format!("DELAY\u{1}{level}\u{2}"),
+        };
+        format!("KEYS\u{1}{}\u{2}{zeros}TAGS\u{1}TagA\u{2}{delay}", self.keys().join(" ")).into_bytes()
     }
 }
 
@@ -126,141 +133,23 @@ pub(crate) struct Acknowledged {
     pub(crate) offset: u64,
     pub(crate) end: u64,
     pub(crate) queue_offset: i64,
+    /// Whether it waits for its delay there; when that is over it is put once more.
+    pub(crate) waits: bool,
 }
 
 impl Acknowledged {
     fn new(put: Put, appended: Appended) -> Self {
         let end = appended.wrote_offset + u64::from(appended.wrote_bytes);
-        Self { put, offset: appended.wrote_offset, end, queue_offset: appended.logics_offset }
-    }
-}
-
-/// A step of a store's life.
-#[derive(Debug)]
-pub(crate) enum Step {
-    /// Messages, in one call.
-    Put(Vec<Put>),
-    FlushLog,
-    Dispatch,
-    FlushQueues,
-    FlushEverything,
-    Commit,
-    EndFile,
-    /// A file of the folder `config` is replaced.
-    Config(&'static str, Vec<u8>),
-    /// The log's first file goes, and what queues and index have of it.
-    Retention,
-    /// A queue goes, though the log has its messages.
-    RemoveQueue(&'static str, i32),
-}
-
-/// How often a life has each step, in so many of all.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Mix {
-    pub(crate) put: u32,
-    pub(crate) put_many: u32,
-    pub(crate) flush_log: u32,
-    pub(crate) dispatch: u32,
-    pub(crate) flush_queues: u32,
-    pub(crate) flush_everything: u32,
-    pub(crate) commit: u32,
-    pub(crate) end_file: u32,
-    pub(crate) config: u32,
-    pub(crate) retention: u32,
-    pub(crate) remove_queue: u32,
-    /// Most keys of a message.
-    pub(crate) most_keys: usize,
-}
-
-/// Everything at once.
-pub(crate) const ALL: Mix = Mix {
-    put: 92,
-    put_many: 16,
-    flush_log: 8,
-    dispatch: 16,
-    flush_queues: 8,
-    flush_everything: 4,
-    commit: 4,
-    end_file: 2,
-    config: 4,
-    retention: 1,
-    remove_queue: 0,
-    most_keys: 3,
-};
-
-/// Makes up the steps of a life.
-struct Script<'a> {
-    life: usize,
-    mix: &'a Mix,
-    put_count: usize,
-    random: &'a mut fastrand::Rng,
-}
-
-/// Makes up a step at its place in the life.
-type Make<'a> = fn(&mut Script<'a>, usize) -> Step;
-
-/// The steps of a life, by chance.
-pub(crate) fn steps(life: usize, count: usize, mix: &Mix, random: &mut fastrand::Rng) -> Vec<Step> {
-    let mut script = Script { life, mix, put_count: 0, random };
-    (0..count).map(|at| script.step(at)).collect()
-}
-
-impl<'a> Script<'a> {
-    fn put(&mut self) -> Put {
-        self.put_count += 1;
-        let topic = TOPICS[self.random.usize(..TOPICS.len())];
-        // Most have one key.
-        let most = if self.random.bool() { self.mix.most_keys } else { 1 };
-        let key_count = self.random.usize(1..=most);
-        let name = format!("{}.{}", self.life, self.put_count);
-        Put { name, topic, queue_id: self.random.i32(0..QUEUES), key_count }
-    }
-
-    fn step(&mut self, at: usize) -> Step {
-        let mix = self.mix;
-        let make: [(u32, Make<'a>); 11] = [
-            (mix.put, |script, _| Step::Put(vec![script.put()])),
-            (mix.put_many, |script, _| {
-                let size = script.random.usize(2..9);
-                Step::Put((0..size).map(|_| script.put()).collect())
-            }),
-            (mix.flush_log, |_, _| Step::FlushLog),
-            (mix.dispatch, |_, _| Step::Dispatch),
-            (mix.flush_queues, |_, _| Step::FlushQueues),
-            (mix.flush_everything, |_, _| Step::FlushEverything),
-            (mix.commit, |_, _| Step::Commit),
-            (mix.end_file, |_, _| Step::EndFile),
-            (mix.config, Self::config),
-            (mix.retention, |_, _| Step::Retention),
-            (mix.remove_queue, |script, _| {
-                let topic = TOPICS[script.random.usize(..TOPICS.len())];
-                Step::RemoveQueue(topic, script.random.i32(0..QUEUES))
-            }),
-        ];
-        let mut turn = self.random.u32(..make.iter().map(|(weight, _)| weight).sum::<u32>());
-        for (weight, make) in make {
-            if turn < weight {
-                return make(self, at);
-            }
-            turn -= weight;
-        }
-        unreachable!("a turn is less than all weights together")
-    }
-
-    /// JSON as RocketMQ writes it, of some sectors or of one.
-    fn config(&mut self, at: usize) -> Step {
-        let offsets: Vec<_> =
-            (1..=self.random.usize(..300)).map(|number| format!("\"{number}\":{at}")).collect();
-        let name = CONFIG_FILES[self.random.usize(..CONFIG_FILES.len())];
-        let version = format!("{{\"counter\":{at},\"timestamp\":{}}}", self.life);
-        let content = format!("{{\"dataVersion\":{version},\"offsetTable\":{{{}}}}}", offsets.join(","));
-        Step::Config(name, content.into_bytes())
+        let waits = put.level > 0;
+        Self { put, offset: appended.wrote_offset, end, queue_offset: appended.logics_offset, waits }
     }
 }
 
 /// What happened to a step.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
+    /// Queues that were removed.
+    pub(crate) removed: Vec<i32>,
     /// Messages that are in the log.
     pub(crate) done: Vec<Acknowledged>,
     /// Why a put was refused.
@@ -271,10 +160,12 @@ pub(crate) struct Outcome {
 pub(crate) struct Driven {
     pub(crate) store: Arc<Store>,
     clock: Arc<ManualClock>,
+    delivering: Delivering,
 }
 
 /// The files that are replaced.
-pub(crate) const CONFIG_FILES: [&str; 3] = ["topics.json", "consumerOffset.json", "subscriptionGroup.json"];
+pub(crate) const CONFIG_FILES: [&str; 4] =
+    [DELAY_OFFSETS, "topics.json", "consumerOffset.json", "subscriptionGroup.json"];
 
 /// The path of one of them.
 pub(crate) fn config_path(root: &Path, name: &str) -> PathBuf {
@@ -287,14 +178,15 @@ impl Driven {
         let clock = Arc::new(ManualClock::at(now_ms));
         let clock_of_store: Arc<ManualClock> = Arc::clone(&clock);
         let store = Store::open(config, fs, clock_of_store, Mode::ReadWrite)?;
-        Ok(Self { store, clock })
+        let delivering = Delivering::new(&store);
+        Ok(Self { store, clock, delivering })
     }
 
     /// Makes a step at a time. With synchronous flush, what it gives as done is flushed.
     pub(crate) fn make(&self, step: &Step, fs: &dyn FileSystem, now_ms: i64) -> Result<Outcome> {
         self.clock.set(now_ms);
         match step {
-            Step::Put(puts) => return self.put(puts),
+            Step::Put(puts) => return put(&self.store, puts),
             Step::FlushLog => _ = self.store.flush_commit_log(0)?,
             Step::Dispatch => _ = self.store.reput()?,
             Step::FlushQueues => self.store.flush_consume_queues(0)?,
@@ -305,13 +197,16 @@ impl Driven {
                 let _refused = self.store.log().end_file(Wait::Block);
                 self.store.log().allocate_pass(Duration::ZERO)?;
             }
-            Step::Retention => self.delete_first_file(u64::MAX)?,
-            Step::RemoveQueue(topic, queue_id) => {
-                if let Some(queue) = self.dispatched_queue(topic, *queue_id)? {
-                    self.store.destroy_queue(&queue)?;
-                }
-            }
+            Step::Retention => self.delete_first_file(self.delivering.keep_from(&self.store)?)?,
+            Step::Remove(removal) => return removal.make(&self.store),
+            Step::Deliver(level, most) => self.delivering.deliver(&self.store, *level, *most)?,
+            Step::WriteDelays => panic!("what is to be written is known before"),
             Step::Config(name, content) => {
+                if *name == DELAY_OFFSETS {
+                    // What it says is delivered is on the disk first.
+                    self.store.log().commit(0)?;
+                    self.store.flush_commit_log(0)?;
+                }
                 let path = config_path(self.store.path(), name);
                 mqstore_core::config_file::replace(fs, &path, content)?;
             }
@@ -328,36 +223,32 @@ impl Driven {
     /// Puts a message with other properties than its own.
     pub(crate) fn put_with(&self, put: &Put, properties: &[u8]) -> Result<Acknowledged> {
         let body = put.body();
-        let mut outcome = self.put_all(std::slice::from_ref(put), &[message(put, &body, properties)])?;
+        let mut outcome =
+            put_all(&self.store, std::slice::from_ref(put), &[message(put, &body, properties)])?;
         Ok(outcome.done.pop().unwrap_or_else(|| panic!("{:?}", outcome.refusal)))
     }
 
     /// Messages before this place may be gone once a step has begun.
     pub(crate) fn kept_from(&self, step: &Step) -> u64 {
-        let first = self.store.log().files().first().filter(|_| matches!(step, Step::Retention));
-        first.map_or(0, |first| first.end_offset())
+        let Some(first) = self.store.log().files().first().filter(|_| matches!(step, Step::Retention)) else {
+            return 0;
+        };
+        // What can't be read is not deleted; for how often it is tried see `Removal::last_of`.
+        let keep_from = (0..32).find_map(|_| self.delivering.keep_from(&self.store).ok());
+        Some(first.end_offset()).filter(|&end| keep_from.is_none_or(|from| end <= from)).unwrap_or(0)
     }
 
-    /// The last message of the queue that a step removes.
-    pub(crate) fn last_removed_by(&self, step: &Step) -> Option<Last> {
-        let Step::RemoveQueue(topic, queue_id) = step else { return None };
-        // What can't be read is not removed; but some calls fail once for each file, and what was read in vain a
-        // few times is mapped.
-        (0..32).find_map(|_| self.last_of(topic, *queue_id))
+    /// A step of which what it writes is made up only now.
+    pub(crate) fn made_up(&self, step: Step) -> Step {
+        match step {
+            Step::WriteDelays => Step::Config(DELAY_OFFSETS, self.delivering.levels().to_json()),
+            step => step,
+        }
     }
 
-    fn last_of(&self, topic: &str, queue_id: i32) -> Option<Last> {
-        let queue = self.dispatched_queue(topic, queue_id).ok()??;
-        let unit = queue.unit(queue.max_offset_in_queue().checked_sub(1)?).ok()??;
-        let (offset, size) = unit.place()?;
-        let record = self.store.log().get_message(offset, size).ok()??;
-        Some((offset, name_of(decode_record(&record)?.body)))
-    }
-
-    fn dispatched_queue(&self, topic: &str, queue_id: i32) -> Result<Option<Arc<ConsumeQueue>>> {
-        self.store.log().commit(0)?;
-        self.store.reput()?;
-        Ok(self.store.find_consume_queue(topic, queue_id))
+    /// What was delivered since this was asked last.
+    pub(crate) fn delivered(&self, tried: &HashMap<String, Put>) -> Vec<Acknowledged> {
+        self.delivering.delivered(&self.store, tried)
     }
 
     /// The log's first file goes, where all of it is before a place, and what queues and index have of it.
@@ -371,34 +262,31 @@ impl Driven {
         }
         Ok(())
     }
+}
 
-    fn put(&self, puts: &[Put]) -> Result<Outcome> {
-        let contents: Vec<_> = puts.iter().map(|put| (put.body(), put.properties())).collect();
-        let messages: Vec<_> = puts
-            .iter()
-            .zip(&contents)
-            .map(|(put, (body, properties))| message(put, body, properties))
-            .collect();
-        self.put_all(puts, &messages)
-    }
+/// Puts messages in one call. With synchronous flush, what it gives as done is flushed.
+pub(crate) fn put(store: &Store, puts: &[Put]) -> Result<Outcome> {
+    let contents: Vec<_> = puts.iter().map(|put| (put.body(), put.properties())).collect();
+    let messages: Vec<_> =
+        puts.iter().zip(&contents).map(|(put, (body, properties))| message(put, body, properties)).collect();
+    put_all(store, puts, &messages)
+}
 
-    fn put_all(&self, puts: &[Put], messages: &[NewMessage<'_>]) -> Result<Outcome> {
-        let mut appended = Vec::new();
-        let mut outcome = Outcome::default();
-        let wait_for = match self.store.put_many(messages, &mut appended, Wait::Block) {
-            PutStep::Done(done) => done.wait_for,
-            PutStep::WouldBlock => panic!("a put that may wait does"),
-            PutStep::Refused(refusal) => {
-                outcome.refusal = Some(refusal);
-                None
-            }
-        };
-        if let Some(end) = wait_for {
-            let status = self.store.wait_flushed(end, FLUSH_TIMEOUT)?;
-            assert_eq!(status, PutMessageStatus::PutOk, "who waits flushes");
+fn put_all(store: &Store, puts: &[Put], messages: &[NewMessage<'_>]) -> Result<Outcome> {
+    let mut appended = Vec::new();
+    let mut outcome = Outcome::default();
+    let wait_for = match store.put_many(messages, &mut appended, Wait::Block) {
+        PutStep::Done(done) => done.wait_for,
+        PutStep::WouldBlock => panic!("a put that may wait does"),
+        PutStep::Refused(refusal) => {
+            outcome.refusal = Some(refusal);
+            None
         }
-        outcome.done =
-            puts.iter().cloned().zip(appended).map(|(put, at)| Acknowledged::new(put, at)).collect();
-        Ok(outcome)
+    };
+    if let Some(end) = wait_for {
+        let status = store.wait_flushed(end, FLUSH_TIMEOUT)?;
+        assert_eq!(status, PutMessageStatus::PutOk, "who waits flushes");
     }
+    outcome.done = puts.iter().cloned().zip(appended).map(|(put, at)| Acknowledged::new(put, at)).collect();
+    Ok(outcome)
 }
