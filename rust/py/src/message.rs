@@ -2,7 +2,9 @@
 
 use std::ffi::c_int;
 
-use mqstore_core::format::message::{MAGIC_CODE_AT, MESSAGE_MAGIC_CODE_V2, Record, body_range};
+use mqstore_core::format::message::{
+    MAGIC_CODE_AT, MESSAGE_MAGIC_CODE_V2, Record, SYS_FLAG_AT, V4_HEAD_SIZE, body_range,
+};
 use mqstore_core::format::message_id::MessageId;
 use mqstore_core::format::properties::{self, DispatchProperties};
 use mqstore_core::format::{be, body, java_string};
@@ -32,6 +34,12 @@ impl Message {
 
     pub const fn record_slice(&self) -> &Slice {
         &self.record
+    }
+
+    /// Has the processor fetch what says where the body lies, without waiting for it.
+    pub fn prefetch_head(&self) {
+        self.record.prefetch(SYS_FLAG_AT);
+        self.record.prefetch(V4_HEAD_SIZE - 1);
     }
 
     fn record(&self) -> PyResult<Record<'_>> {

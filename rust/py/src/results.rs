@@ -211,7 +211,9 @@ impl GetMessageResult {
     /// The messages.
     #[getter]
     fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, (0..self.result.messages.len()).filter_map(|at| self.message(at)))
+        // Whoever asks for objects looks into them, by when the first parts of the records are there.
+        let fetched = |at| self.message(at).inspect(Message::prefetch_head);
+        PyList::new(py, (0..self.result.messages.len()).filter_map(fetched))
     }
 
     fn __len__(&self) -> usize {

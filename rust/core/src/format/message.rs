@@ -70,7 +70,7 @@ const _: () = assert!(QUEUE_OFFSET_AT + 8 == PHYSICAL_OFFSET_AT && PHYSICAL_OFFS
 const _: () = assert!(SYS_FLAG_AT + 4 + 8 == BORN_HOST_AT);
 
 /// Bytes before the body, with two IPv4 hosts.
-const V4_HEAD_SIZE: usize = BORN_HOST_AT + host::V4_SIZE + 8 + host::V4_SIZE + 4 + 8 + 4;
+pub const V4_HEAD_SIZE: usize = BORN_HOST_AT + host::V4_SIZE + 8 + host::V4_SIZE + 4 + 8 + 4;
 /// Bytes before the body, with two IPv6 hosts.
 pub const MAX_HEAD_SIZE: usize = BORN_HOST_AT + host::V6_SIZE + 8 + host::V6_SIZE + 4 + 8 + 4;
 /// Bytes of a record beside its body, topic, properties and what IPv6 hosts add.

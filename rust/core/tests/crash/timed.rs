@@ -206,6 +206,7 @@ fn live(
     let disk = RecordedDisk::new(root, random.u64(..), Moments::one_in(8), known);
     let fs = disk.file_system();
     let now_ms = disk.known().now_ms.max(1_700_000_000_000);
+    disk.know(|known| known.now_ms = now_ms);
     let driven = Driven::open(config(root, kind), Arc::clone(&fs), now_ms).unwrap();
     let found = look(&driven.store, &disk.known());
     disk.know(|known| {
@@ -241,7 +242,16 @@ fn check(kind: Kind, root: &Path, known: &Known) {
         assert!(waits || waited_in_it && (is_delivered || may_be_gone), "{name} is lost: {known:?}");
     }
     let later_ms = known.now_ms + 2 * FARTHEST_MS;
-    while driven.at(later_ms).deliver_timed(MOST_AT_ONCE).unwrap().next_due_ms.is_some() {}
+    loop {
+        let pass = driven.at(later_ms).deliver_timed(MOST_AT_ONCE).unwrap();
+        assert!(
+            pass.refusal.is_none() && pass.next_due_ms.is_none_or(|due_ms| due_ms <= later_ms),
+            "{pass:?}"
+        );
+        if pass.next_due_ms.is_none() {
+            break;
+        }
+    }
     let after = look(&driven.store, known);
     assert!(before.keys().eq(after.keys()), "nothing comes from nowhere");
     for (name, found) in &after {

@@ -56,6 +56,7 @@ pub(crate) fn config(root: &Path, kind: Kind) -> StoreConfig {
         sync_flush: kind == Kind::Synchronous,
         delay_levels_ms: DELAYS_MS.to_vec(),
         walked_parts: WalkedParts { size: 1024, thread_count: 2, derived_size: 2048 },
+        by_call_size: 700,
         ..StoreConfig::new(root)
     }
 }
