@@ -110,7 +110,7 @@ fn many_records_of_one_call_go_over_several_files() {
 #[test]
 fn records_of_one_call_stand_as_one_by_one() {
     let bodies: Vec<Vec<u8>> =
-        (0..900).map(|number: usize| format!("{number} ").repeat(number * 7 % 500).into_bytes()).collect();
+        (0..900).map(|number: usize| format!("{number} ").repeat(number * 7 % 800).into_bytes()).collect();
     let records: Vec<_> = bodies.iter().zip(0..).map(|(body, at)| new_record("t", at % 3, body)).collect();
     let written = |by_call_size: usize, append: &dyn Fn(&Log) -> Vec<Appended>| {
         let root = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ use mqstore_core::store::{Mode, PutStep, Store};
 use crate::hooked::{Call, Hook, open_hooked};
 use crate::stores::{bodies, config, message, open};
 
-const BODY: [u8; 100 << 10] = [b'x'; 100 << 10];
+static BODY: [u8; 100 << 10] = [b'x'; 100 << 10];
 
 fn put_many(store: &Store, count: usize) -> (PutStep<()>, Vec<Appended>) {
     let messages: Vec<_> = (0..count).map(|_| message("t", 0, &BODY, "")).collect();
