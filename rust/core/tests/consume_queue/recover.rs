@@ -155,6 +155,19 @@ fn units_that_read_as_zeros_before_others_are_made_again_after_a_close() {
     }
 }
 
+#[test]
+fn what_stands_behind_zeros_goes_where_no_message_is_missing() {
+    let root = tempfile::tempdir().unwrap();
+    closed(root.path(), 3);
+    let file = queue_file(root.path(), 0);
+    let garbage = CqUnit { physical_offset: 1 << 30, size: 100, tags_code: 1 };
+    patch(&file, 5 * 20, |at| at[..20].copy_from_slice(&garbage.to_bytes()));
+    let store = open(root.path());
+    assert_eq!(numbers(&store), [0, 1, 2]);
+    store.close().unwrap();
+    assert!(std::fs::read(&file).unwrap()[60..].iter().all(|&byte| byte == 0));
+}
+
 /// A file that recovery leaves nothing in is written again, and is removed where nothing is dispatched to it.
 #[test]
 fn a_file_that_recovery_empties_is_kept_where_its_units_come_again() {

@@ -18,6 +18,7 @@ mod lock_files;
 mod log_view;
 mod poison;
 mod published;
+mod removed_queues;
 mod repair;
 mod running_flags;
 mod unique_key;
