@@ -304,7 +304,8 @@ impl CommitLog {
             if wait.is_try() {
                 return Err(AppendRefusal::WouldBlock);
             }
-            active.reserve(up_to.max(reserved + self.step())).map_err(AppendRefusal::NoSpace)?;
+            // No more than has to be: a background pass, which may have the next pages ready, goes on behind it.
+            active.reserve(up_to.max(reserved + READY_STEP)).map_err(AppendRefusal::NoSpace)?;
         }
         // The size of a step, which the list of files has a say in, only where the longest would not do.
         let is_near = reserved < active.end_offset() && up_to + MAX_STEP / 2 > reserved;
