@@ -85,6 +85,13 @@ impl ActiveFile {
         debug_assert!(fits, "room for the record was reserved");
     }
 
+    /// Writes bytes of several records for which room was reserved: none of them stands behind one that is not whole, whenever
+    /// the process is killed.
+    pub(super) fn write_in_order(&self, position: usize, bytes: &[u8]) {
+        let fits = self.target.write_in_order(position, bytes);
+        debug_assert!(fits, "room for the records was reserved");
+    }
+
     /// Whether records go through a buffer.
     pub(super) fn is_buffered(&self) -> bool {
         !Arc::ptr_eq(&self.target, &self.region)

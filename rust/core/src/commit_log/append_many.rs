@@ -3,7 +3,7 @@
 //! They are encoded one behind the other into memory that stays in the processor's cache, and a system call writes them to
 //! the file: for whole pages that nobody has touched yet it takes a fifth of what it takes to have them made, filled with
 //! zeros and mapped, and to write over them. What makes no more than a few pages goes through the mapping, as a single
-//! record does. Either way it is in the page cache once it is published, where the process may be killed.
+//! record does, in their order. Either way it is in the page cache once it is published, where the process may be killed.
 
 use std::sync::Arc;
 
@@ -153,7 +153,7 @@ impl CommitLog {
             let written = active.write_by_call(position, bytes);
             self.poison.watch("write", written).map_err(AppendRefusal::Unavailable)?;
         } else {
-            active.write(position, bytes);
+            active.write_in_order(position, bytes);
         }
         Ok(is_by_call)
     }

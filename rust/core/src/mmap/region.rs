@@ -11,7 +11,7 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw, UncheckedAdvice};
 
@@ -92,6 +92,19 @@ impl Region {
         // holds a slice of bytes that are not published.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
         true
+    }
+
+    /// As [`Region::write`], the first byte first: a library's copy of many bytes may well begin with the last ones. What a
+    /// process that is killed in between has written then ends within one step, in which no record has room.
+    #[must_use]
+    pub fn write_in_order(&self, at: usize, bytes: &[u8]) -> bool {
+        const STEP: usize = 64;
+        self.contains(at, bytes.len())
+            && bytes.chunks(STEP).zip((at..).step_by(STEP)).all(|(step, place)| {
+                // Else the compiler would make one copy of all.
+                compiler_fence(Ordering::SeqCst);
+                self.write(place, step)
+            })
     }
 
     /// Fills a range with zeros; `false` where it leaves the region.
