@@ -1,6 +1,5 @@
 //! Mapped memory.
 
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
 use mqstore_core::fs::{FileSystem, OpenMode, OsFileSystem};
@@ -29,29 +28,13 @@ fn nothing_outside_is_read_or_written() {
     assert_eq!((region.bytes(0, 3), region.bytes(98, 2)), (Some(&[0, 0, 1][..]), Some(&b"ab"[..])));
 }
 
-/// Who looks at a later byte first and at an earlier one then never finds the later one alone: nor does who looks at what
-/// a killed process left.
+/// That it is in order the tests of killed processes see.
 #[test]
-fn what_is_written_in_order_has_no_gap_at_any_moment() {
-    const LEN: usize = 20_000;
-    let (root, region) = region(LEN, true);
-    let file = std::fs::File::open(root.path().join("file")).unwrap();
-    std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            (2..=255).for_each(|round| assert!(region.write_in_order(0, &[round; LEN])));
-        });
-        let mut random = fastrand::Rng::with_seed(7);
-        while !writer.is_finished() {
-            let later = random.usize(64..LEN);
-            let [mut behind, mut before] = [[0], [0]];
-            file.read_exact_at(&mut behind, later as u64).unwrap();
-            file.read_exact_at(&mut before, random.u64(..=later as u64 - 64)).unwrap();
-            assert!(before >= behind, "{before:?} before {behind:?} at {later}");
-        }
-    });
-    assert_eq!(region.bytes(0, LEN), Some(&[255; LEN][..]));
-    assert!(region.write_in_order(LEN - 100, &[1; 100]) && !region.write_in_order(LEN - 99, &[2; 100]));
-    assert_eq!(region.bytes(LEN - 100, 100), Some(&[1; 100][..]));
+fn what_is_written_in_order_is_all_there_or_refused() {
+    let (_root, region) = region(300, true);
+    let bytes: Vec<u8> = (0..200).collect();
+    assert!(region.write_in_order(100, &bytes) && !region.write_in_order(101, &bytes));
+    assert_eq!((region.bytes(100, 200), region.bytes(99, 1)), (Some(&bytes[..]), Some(&[1][..])));
 }
 
 #[test]
