@@ -1,10 +1,10 @@
 //! Appending: the one place where messages enter the log.
 //!
 //! A record is written straight into its file's mapping, piece by piece, and becomes visible with
-//! the store of one position; many of them are gathered first (`append_many.rs`). Everything that can take long (a new file, space, another writer's
-//! lock) is refused with [`AppendRefusal::WouldBlock`] to a caller that asks with [`Wait::Try`]; it
-//! asks again with [`Wait::Block`] when it may wait. Source: `CommitLog.asyncPutMessage` and
-//! `DefaultAppendMessageCallback`.
+//! the store of one position; many of them are gathered first (`append_many.rs`). Everything that can
+//! take long (a new file, space, another writer's lock) is refused with [`AppendRefusal::WouldBlock`] to
+//! a caller that asks with [`Wait::Try`]; it asks again with [`Wait::Block`] when it may wait. Source:
+//! `CommitLog.asyncPutMessage` and `DefaultAppendMessageCallback`.
 
 use std::sync::Arc;
 
