@@ -74,10 +74,11 @@ impl Store {
         #[pyo3(from_py_with = given::wait_store_msg_ok)] wait_store_msg_ok: bool,
         #[pyo3(from_py_with = given::unique_key)] unique_key: bool,
     ) -> PyResult<PutMessageResult> {
-        let many = PutMany {
+        let (result, wait_for) = Self::_put_many_begin(
+            slf,
             topic,
-            bodies: bodies.0,
-            keys: keys.map(|keys| keys.0),
+            bodies,
+            keys,
             tags,
             queue_id,
             properties,
@@ -86,8 +87,7 @@ impl Store {
             born_timestamp,
             wait_store_msg_ok,
             unique_key,
-        };
-        let (result, wait_for) = many.begin(slf)?;
+        )?;
         slf.get().confirmed(slf.py(), result, wait_for)
     }
 
