@@ -431,8 +431,10 @@ class Engine:
         """The furthest that a slave has ever confirmed."""
     def commit(self, least_pages: int) -> bool:
         """A commit pass over the transient store pool; gives whether anything was committed."""
-    def allocate(self, max_wait_ms: int) -> None:
+    def reserve_blocks(self, max_wait_ms: int) -> None:
         """Waits until space is needed ahead of the log's end, and reserves it."""
+    def make_next_file(self, max_wait_ms: int) -> None:
+        """Waits until the log's next file is wanted, and makes it."""
     def flush_consume_queues(self, least_pages: int) -> None:
         """A flush pass over the queues."""
     def flush_everything(self) -> None:

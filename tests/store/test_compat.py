@@ -172,5 +172,6 @@ def test_opening_starts_what_putting_needs_and_nothing_else(open_store: Opener) 
         "FlushConsumeQueueService",
         "FlushRealTimeService",
         "ReputMessageService",
+        "ReserveBlocksService",
         "StoreStatsService",
     }

@@ -1,6 +1,6 @@
 """The threads of a store: each decides when, and one engine call without the GIL does the pass."""
 
-from mqstore.services.allocate import AllocateMappedFileService
+from mqstore.services.allocate import AllocateMappedFileService, ReserveBlocksService
 from mqstore.services.clean import CleanFilesService
 from mqstore.services.commit import CommitRealTimeService
 from mqstore.services.flush import (
@@ -28,6 +28,7 @@ __all__ = [
     "HAService",
     "PersistConsumerOffsetService",
     "ReputMessageService",
+    "ReserveBlocksService",
     "ScheduleMessageService",
     "ServiceThread",
     "StoreStatsService",

@@ -20,6 +20,7 @@ from mqstore.services import (
     FlushRealTimeService,
     GroupCommitService,
     ReputMessageService,
+    ReserveBlocksService,
     ScheduleMessageService,
     ServiceThread,
     StoreStatsService,
@@ -146,6 +147,7 @@ class MessageStore(StoreOperations):
             ReputMessageService,
             FlushConsumeQueueService,
             AllocateMappedFileService,
+            ReserveBlocksService,
             StoreStatsService,
         ]
         kinds.append(GroupCommitService if self.options.is_sync_flush else FlushRealTimeService)

@@ -116,6 +116,8 @@ pub struct StoreConfig {
     pub walked_parts: WalkedParts,
     /// Bytes of records of one call from which on a system call writes them.
     pub by_call_size: usize,
+    /// Bytes of the least step in which blocks of the log are reserved ahead.
+    pub reserve_step_size: u64,
     /// Bytes of units in memory of a store that is only read, above which the files are looked at again.
     pub adopt_above: usize,
 }
@@ -125,6 +127,9 @@ pub const ADOPT_ABOVE: usize = 16 << 20;
 
 /// As [`StoreConfig::by_call_size`], where nothing else is said: of fewer pages than four the mapping is as fast.
 pub const BY_CALL_SIZE: usize = 16 << 10;
+
+/// As [`StoreConfig::reserve_step_size`], where nothing else is said.
+pub const RESERVE_STEP_SIZE: u64 = 1 << 20;
 
 /// How threads divide the log among them where they walk it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,6 +213,7 @@ impl StoreConfig {
             max_open_queue_files: 512,
             walked_parts: WalkedParts::default(),
             by_call_size: BY_CALL_SIZE,
+            reserve_step_size: RESERVE_STEP_SIZE,
             adopt_above: ADOPT_ABOVE,
         }
     }

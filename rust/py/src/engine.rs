@@ -172,8 +172,12 @@ impl Engine {
         detached(py, || self.core.log().commit(least_pages))
     }
 
-    fn allocate(&self, py: Python<'_>, max_wait_ms: u64) -> PyResult<()> {
-        detached(py, || self.core.log().allocate_pass(Duration::from_millis(max_wait_ms)))
+    fn reserve_blocks(&self, py: Python<'_>, max_wait_ms: u64) -> PyResult<()> {
+        detached(py, || self.core.log().reserve_pass(Duration::from_millis(max_wait_ms)))
+    }
+
+    fn make_next_file(&self, py: Python<'_>, max_wait_ms: u64) -> PyResult<()> {
+        detached(py, || self.core.log().make_next_pass(Duration::from_millis(max_wait_ms)))
     }
 
     fn flush_consume_queues(&self, py: Python<'_>, least_pages: u64) -> PyResult<()> {

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mqstore_core::config::{ADOPT_ABOVE, BY_CALL_SIZE, OnDamage, StoreConfig, TransferLimit, WalkedParts};
+use mqstore_core::config::{
+    ADOPT_ABOVE, BY_CALL_SIZE, OnDamage, RESERVE_STEP_SIZE, StoreConfig, TransferLimit, WalkedParts,
+};
 use mqstore_core::filter::bit_map::FilterTable;
 use mqstore_core::format::index::IndexShape;
 use pyo3::prelude::*;
@@ -117,6 +119,7 @@ impl From<EngineOptions> for StoreConfig {
             max_open_queue_files: options.max_open_queue_files,
             walked_parts: WalkedParts::default(),
             by_call_size: BY_CALL_SIZE,
+            reserve_step_size: RESERVE_STEP_SIZE,
             adopt_above: ADOPT_ABOVE,
         }
     }

@@ -1,207 +1,87 @@
 //! Space for the log, ahead of the writer.
 //!
-//! Blocks are reserved before they are written through a mapping, so that a full disk is an error
-//! from an append and never a signal that ends the process. A background pass keeps some steps
-//! ahead, has their pages ready where records go through the mapping, and makes the next file before it is
-//! needed; where it is late the append does it itself. Steps grow with what was written, so that an empty store is small.
-//! Source for what is made when: `AllocateMappedFileService`.
+//! Two background passes, each in a thread of its own. One keeps some steps of blocks ahead, and has their pages ready where
+//! records go through the mapping. The other makes the next file, long before it is needed: its name and its size go to the
+//! disk first, behind all that the disk was given to do. Where they are late the append does it itself. Steps grow with what
+//! was written, so that an empty store is small. Source for what is made when: `AllocateMappedFileService`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::CommitLog;
+use super::active_file::ActiveFile;
 use super::append::{AppendRefusal, Wait};
 use crate::error::{Error, Result};
-use crate::fs::FileHandle;
 use crate::mmap::mapped_file::MappedFile;
-use crate::mmap::region::{OS_PAGE_SIZE, Region};
-use crate::num;
-use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+use crate::mmap::region::Region;
+use crate::sync::{Condvar, Mutex};
 
-/// Smallest and largest step in which blocks are reserved.
-const MIN_STEP: u64 = 1 << 20;
+/// Largest step in which blocks are reserved.
 const MAX_STEP: u64 = 64 << 20;
+/// The next file is made once the log has this part of one.
+const EARLY_PART: u64 = 4;
 
-/// How much is made ready at a time. An append that has come as far waits for it.
-const READY_STEP: u64 = MIN_STEP;
-/// What is written at once then. The system takes memory for it in one piece, of which it knows as a whole that it has
-/// changed: more at once takes less time, and has more written anew where a flush ends in it.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-
-/// The file that is appended to.
-#[derive(Debug)]
-pub(super) struct ActiveFile {
-    file: Arc<MappedFile>,
-    handle: Arc<dyn FileHandle>,
-    /// The file's mapping.
-    region: Arc<Region>,
-    /// Where records are written to: the mapping, or a buffer of the transient store pool.
-    target: Arc<Region>,
-    /// Up to which offset of the log blocks are reserved.
-    reserved: AtomicU64,
-    /// Held while blocks are reserved: where the file system can't, that writes back what was read, and nothing may
-    /// have been appended in between.
-    reserving: Mutex<()>,
-    /// Whether a system call wrote what was appended last: pages that are mapped ahead are of no use to it.
-    is_by_call: AtomicBool,
-}
-
-impl ActiveFile {
-    /// A file of which blocks are reserved, and records written, up to an offset of the log; through a buffer where there
-    /// is one.
-    fn new(file: &Arc<MappedFile>, reserved: u64, buffer: Option<Arc<Region>>) -> Result<Self> {
-        let (handle, region) = (file.handle()?, file.region()?);
-        // Each page that is yet to be written comes into memory by itself. A file system that holds pages in large pieces,
-        // up to 2 MiB, takes a whole piece for changed where a mapping changed a byte of it, and each flush of a record
-        // would write it all.
-        let _best_effort = region.take_pages_alone(num::index(reserved - file.file_from_offset()));
-        Ok(Self {
-            file: Arc::clone(file),
-            handle,
-            target: buffer.unwrap_or_else(|| Arc::clone(&region)),
-            region,
-            reserved: AtomicU64::new(reserved),
-            reserving: Mutex::default(),
-            is_by_call: AtomicBool::new(false),
-        })
-    }
-
-    pub(super) fn file_from_offset(&self) -> u64 {
-        self.file.file_from_offset()
-    }
-
-    pub(super) fn end_offset(&self) -> u64 {
-        self.file.end_offset()
-    }
-
-    pub(super) fn reserved_offset(&self) -> u64 {
-        self.reserved.load(Ordering::Acquire)
-    }
-
-    /// Writes bytes for which room was reserved.
-    #[inline]
-    pub(super) fn write(&self, position: usize, bytes: &[u8]) {
-        let fits = self.target.write(position, bytes);
-        debug_assert!(fits, "room for the record was reserved");
-    }
-
-    /// Writes bytes of several records for which room was reserved: none of them stands behind one that is not whole, whenever
-    /// the process is killed.
-    pub(super) fn write_in_order(&self, position: usize, bytes: &[u8]) {
-        let fits = self.target.write_in_order(position, bytes);
-        debug_assert!(fits, "room for the records was reserved");
-    }
-
-    /// Whether records go through a buffer.
-    pub(super) fn is_buffered(&self) -> bool {
-        !Arc::ptr_eq(&self.target, &self.region)
-    }
-
-    /// Writes bytes for which room was reserved by a system call, past the mapping.
-    pub(super) fn write_by_call(&self, position: usize, bytes: &[u8]) -> Result<()> {
-        self.handle.write_at(bytes, num::offset(position)).map_err(Error::io("write", self.file.path()))
-    }
-
-    /// Says whether a system call wrote what was appended last.
-    #[inline]
-    pub(super) fn set_by_call(&self, is_by_call: bool) {
-        if self.is_by_call.load(Ordering::Relaxed) != is_by_call {
-            self.is_by_call.store(is_by_call, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether pages of the mapping are likely not to be written to.
-    fn is_by_call(&self) -> bool {
-        self.is_buffered() || self.is_by_call.load(Ordering::Relaxed)
-    }
-
-    /// Has the processor fetch what is about to be written over, without waiting for it.
-    #[inline]
-    pub(super) fn prefetch_to_write(&self, position: usize, len: usize) {
-        self.target.prefetch_to_write(position, len);
-    }
-
-    fn reserve(&self, up_to: u64) -> Result<()> {
-        let reserving = self.reserving.lock();
-        let up_to = self.allocate(&reserving, up_to)?;
-        self.reserved.fetch_max(up_to, Ordering::AcqRel);
-        Ok(())
-    }
-
-    /// Gets the blocks up to an offset, or to the file's end, without saying so. Gives where that is.
-    fn allocate(&self, _reserving: &MutexGuard<'_, ()>, up_to: u64) -> Result<u64> {
-        let reserved = self.reserved_offset();
-        let up_to = up_to.min(self.end_offset());
-        if up_to > reserved {
-            self.handle
-                .allocate(reserved - self.file_from_offset(), up_to - reserved)
-                .map_err(Error::io("reserve space in", self.file.path()))?;
-        }
-        Ok(up_to)
-    }
-
-    /// Reserves blocks up to an offset, and has their pages in memory and mapped before anything can be appended there:
-    /// the zeros that a system call writes take a third of the time that it takes to have each page made and filled
-    /// with zeros where the mapping is touched.
-    fn make_ready(&self, up_to: u64, is_to_end: impl Fn() -> bool) -> Result<()> {
-        let up_to = self.allocate(&self.reserving.lock(), up_to)?;
-        while !is_to_end() {
-            let reserving = self.reserving.lock();
-            let from = self.reserved_offset();
-            let to = up_to.min(from + READY_STEP);
-            if from >= to {
-                break;
-            }
-            self.zero(from, to)?;
-            self.reserved.fetch_max(to, Ordering::AcqRel);
-            drop(reserving);
-            self.populate(from, to);
-        }
-        Ok(())
-    }
-
-    /// Writes zeros where nothing can have been appended.
-    fn zero(&self, from: u64, to: u64) -> Result<()> {
-        let piece_size = num::offset(ZEROS.len());
-        let mut at = from - self.file_from_offset();
-        let end = to - self.file_from_offset();
-        while at < end {
-            // Pieces of whole pages, which begin where the system's do.
-            let next = end.min((at / piece_size + 1) * piece_size);
-            let zeros = ZEROS.get(..num::index(next - at)).unwrap_or_default();
-            self.handle.write_at(zeros, at).map_err(Error::io("write zeros to", self.file.path()))?;
-            at = next;
-        }
-        Ok(())
-    }
-
-    /// Makes pages of the mapping present. Failing to do so costs time at the first write, no more.
-    fn populate(&self, from: u64, to: u64) {
-        let at = num::index((from - self.file_from_offset()) / OS_PAGE_SIZE * OS_PAGE_SIZE);
-        let end = num::index(to - self.file_from_offset());
-        let _best_effort = self.handle.populate(&self.region, at, end.saturating_sub(at));
-    }
-}
-
-/// The next file and the background pass's bell.
+/// The file that is appended to, the next one, and what the background passes are asked for.
 #[derive(Debug, Default)]
 pub(super) struct Allocator {
     /// Held while a file is made, so that append and background pass never make the same one.
     making: Mutex<()>,
     state: Mutex<AllocatorState>,
-    bell: Condvar,
+    /// More space ahead of the writer.
+    reserve: Request,
+    /// The next file.
+    make_next: Request,
 }
 
 #[derive(Debug, Default)]
 struct AllocatorState {
     current: Option<Arc<ActiveFile>>,
     next: Option<Arc<ActiveFile>>,
-    /// Whether an append asked for more than is reserved.
-    asked: bool,
-    /// Somebody wants a pass that waits to end.
-    woken: bool,
     /// Rolled files whose pages are still locked in memory.
     to_unlock: Vec<Arc<Region>>,
+}
+
+/// What a background pass waits for.
+#[derive(Debug, Default)]
+struct Request {
+    state: Mutex<RequestState>,
+    bell: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct RequestState {
+    is_made: bool,
+    /// Somebody wants a pass that waits to end.
+    is_woken: bool,
+}
+
+impl Request {
+    fn make(&self) {
+        let mut state = self.state.lock();
+        if !state.is_made {
+            state.is_made = true;
+            self.bell.notify_one();
+        }
+    }
+
+    fn wake(&self) {
+        self.state.lock().is_woken = true;
+        self.bell.notify_all();
+    }
+
+    fn is_woken(&self) -> bool {
+        self.state.lock().is_woken
+    }
+
+    /// Waits at most `max_wait` for it, and gives whether it was made. Each is told once.
+    fn wait(&self, max_wait: Duration) -> bool {
+        let mut state = self.state.lock();
+        if !state.is_made && !state.is_woken {
+            self.bell.wait_for(&mut state, max_wait);
+        }
+        state.is_woken = false;
+        std::mem::take(&mut state.is_made)
+    }
 }
 
 impl CommitLog {
@@ -244,6 +124,10 @@ impl CommitLog {
     /// Of the file that is made or taken in the same hold of its lock: a background pass that finds neither it
     /// nor a next one would make it again.
     fn make_current(&self, state: &mut AllocatorState, next: &Arc<ActiveFile>) {
+        if next.is_reserved() {
+            // No append rings for more of it, and it is time for the one behind it.
+            self.allocator.reserve.make();
+        }
         let Some(full) = state.current.replace(Arc::clone(next)) else { return };
         // From here on it is only read.
         let _best_effort = full.region.take_pages_together();
@@ -281,7 +165,7 @@ impl CommitLog {
     fn prepare_file(&self, file: &Arc<MappedFile>) -> Result<Arc<ActiveFile>> {
         let buffer = self.transient.as_ref().and_then(|transient| transient.buffer_for(file));
         let active = ActiveFile::new(file, file.file_from_offset(), buffer)?;
-        active.reserve(file.file_from_offset() + self.step())?;
+        active.reserve(file.file_from_offset() + self.config.reserve_step_size)?;
         // Its size and name are on the disk before anything in it counts as flushed.
         active.handle.sync_data().map_err(Error::io("flush", file.path()))?;
         self.files.sync_dirs()?;
@@ -295,8 +179,12 @@ impl CommitLog {
 
     /// How much is reserved at a time: as much as was written already, within bounds.
     fn step(&self) -> u64 {
-        let since = self.wrote_offset().saturating_sub(self.min_offset().unwrap_or(0));
-        since.clamp(MIN_STEP, MAX_STEP)
+        self.size_so_far().clamp(self.config.reserve_step_size, MAX_STEP)
+    }
+
+    /// Bytes from the log's begin to its end.
+    fn size_so_far(&self) -> u64 {
+        self.wrote_offset().saturating_sub(self.min_offset().unwrap_or(0))
     }
 
     /// Sees to it that blocks are reserved up to an offset, and rings for more when they run short.
@@ -312,39 +200,28 @@ impl CommitLog {
                 return Err(AppendRefusal::WouldBlock);
             }
             // No more than has to be: a background pass, which may have the next pages ready, goes on behind it.
-            active.reserve(up_to.max(reserved + READY_STEP)).map_err(AppendRefusal::NoSpace)?;
+            let up_to = up_to.max(reserved + self.config.reserve_step_size);
+            active.reserve(up_to).map_err(AppendRefusal::NoSpace)?;
         }
         // The size of a step, which the list of files has a say in, only where the longest would not do.
         let is_near = reserved < active.end_offset() && up_to + MAX_STEP / 2 > reserved;
         if is_near && up_to + self.step() / 2 > reserved {
-            self.ring_allocator();
+            self.allocator.reserve.make();
         }
         Ok(())
     }
 
-    fn ring_allocator(&self) {
-        let mut state = self.allocator.state.lock();
-        if !state.asked {
-            state.asked = true;
-            self.allocator.bell.notify_one();
-        }
-    }
-
-    /// One pass of the background allocation: waits at most `max_wait` for an append to ask, then
-    /// reserves the next step and makes the next file when the current one nears its end.
+    /// One pass of the background reservation: waits at most `max_wait` for an append to ask, then reserves the next step,
+    /// also of the next file behind the current one's end, and has that made where it is time to.
     ///
     /// # Errors
     /// Where space can't be had. That is no failure yet: the append that needs it will say so.
-    pub fn allocate_pass(&self, max_wait: Duration) -> Result<()> {
+    pub fn reserve_pass(&self, max_wait: Duration) -> Result<()> {
+        if !self.allocator.reserve.wait(max_wait) {
+            return Ok(());
+        }
         let (current, to_unlock) = {
             let mut state = self.allocator.state.lock();
-            if !state.asked && !state.woken {
-                self.allocator.bell.wait_for(&mut state, max_wait);
-            }
-            state.woken = false;
-            if !std::mem::take(&mut state.asked) {
-                return Ok(());
-            }
             (state.current.clone(), std::mem::take(&mut state.to_unlock))
         };
         for region in to_unlock {
@@ -355,8 +232,49 @@ impl CommitLog {
         if wrote + 2 * step > reserved {
             self.reserve_ahead(&current, reserved + step)?;
         }
-        if current.reserved_offset() == current.end_offset() && current.file.file_size() >= 2 * MIN_STEP {
-            self.prepare_next(&current)?;
+        let next = self.allocator.state.lock().next.clone();
+        match next {
+            None if self.is_time_for_next(&current) => self.allocator.make_next.make(),
+            Some(next) if current.is_reserved() => {
+                next.expect_as(&current);
+                self.reserve_ahead(&next, next.file_from_offset() + step)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether the file behind the current one is to be made: early, but not for a small log, nor while the buffers of files
+    /// before are still to be committed, since a file without one is written directly.
+    fn is_time_for_next(&self, current: &ActiveFile) -> bool {
+        let file_size = current.file.file_size();
+        let has_buffer = || self.transient.as_ref().is_none_or(|pool| pool.available_buffer_count() > 0);
+        let is_early = || self.size_so_far() >= file_size / EARLY_PART && has_buffer();
+        file_size >= 2 * self.config.reserve_step_size && (current.is_reserved() || is_early())
+    }
+
+    /// One pass of the background making of files: waits at most `max_wait` until the next one is wanted, and makes it.
+    ///
+    /// # Errors
+    /// Where it can't be made. That is no failure yet: the append that needs it will say so.
+    pub fn make_next_pass(&self, max_wait: Duration) -> Result<()> {
+        if !self.allocator.make_next.wait(max_wait) {
+            return Ok(());
+        }
+        let _making = self.allocator.making.lock();
+        let current = {
+            let state = self.allocator.state.lock();
+            state.current.clone().filter(|_| state.next.is_none())
+        };
+        let Some(current) = current else { return Ok(()) };
+        let next = self.make_file(current.end_offset())?;
+        if !current.is_by_call() {
+            next.populate(next.file_from_offset(), next.reserved_offset());
+        }
+        self.allocator.state.lock().next = Some(next);
+        if current.is_reserved() {
+            // What is written next is about to come to it.
+            self.allocator.reserve.make();
         }
         Ok(())
     }
@@ -364,7 +282,8 @@ impl CommitLog {
     /// Reserves blocks up to an offset, with their pages in memory where what is appended is likely to need them.
     fn reserve_ahead(&self, current: &ActiveFile, up_to: u64) -> Result<()> {
         if self.takes_zeros(current) {
-            return current.make_ready(up_to, || self.allocator.state.lock().woken);
+            return current
+                .make_ready(up_to, self.config.reserve_step_size, || self.allocator.reserve.is_woken());
         }
         let reserved = current.reserved_offset();
         current.reserve(up_to)?;
@@ -380,30 +299,10 @@ impl CommitLog {
         !self.config.sync_flush && !current.is_by_call()
     }
 
-    fn prepare_next(&self, current: &Arc<ActiveFile>) -> Result<()> {
-        let _making = self.allocator.making.lock();
-        let wanted = {
-            let state = self.allocator.state.lock();
-            state.next.is_none() && state.current.as_ref().is_some_and(|now| Arc::ptr_eq(now, current))
-        };
-        if wanted {
-            let next = self.make_file(current.end_offset())?;
-            let (from, to) = (next.file_from_offset(), next.reserved_offset());
-            if self.takes_zeros(current) && !self.config.warm_mapped_file_enable {
-                let _best_effort = next.zero(from, to);
-            }
-            if !current.is_by_call() {
-                next.populate(from, to);
-            }
-            self.allocator.state.lock().next = Some(next);
-        }
-        Ok(())
-    }
-
-    /// Wakes a background pass that waits, so that it can end.
+    /// Wakes the background passes that wait, so that they can end.
     pub fn wake_allocator(&self) {
-        self.allocator.state.lock().woken = true;
-        self.allocator.bell.notify_all();
+        self.allocator.reserve.wake();
+        self.allocator.make_next.wake();
     }
 
     /// Lets go of the files that are appended to or were: those of a log that is sealed. A background pass makes no next
@@ -415,12 +314,18 @@ impl CommitLog {
         state.to_unlock = Vec::new();
     }
 
-    /// Removes the file that was made ahead and not used.
+    /// Removes the file that was made ahead and not used; no other is before one is appended to.
     ///
     /// # Errors
     /// Where it can't be removed.
     pub fn discard_prepared_file(&self) -> Result<()> {
-        let Some(next) = self.allocator.state.lock().next.take() else { return Ok(()) };
+        let _made_if_under_way = self.allocator.making.lock();
+        let next = {
+            let mut state = self.allocator.state.lock();
+            state.current = None;
+            state.next.take()
+        };
+        let Some(next) = next else { return Ok(()) };
         if let Some(transient) = &self.transient {
             transient.release(&next.file);
         }

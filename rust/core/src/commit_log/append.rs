@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::CommitLog;
-use super::allocate::ActiveFile;
+use super::active_file::ActiveFile;
 use super::topic_queue::{QueueRef, TopicQueueTable};
 use crate::error::{Error, Result};
 use crate::format::message::{self, END_FILE_MIN_BLANK_LENGTH, MAX_PROPERTIES_LENGTH, Place, RecordFields};

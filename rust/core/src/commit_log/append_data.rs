@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::CommitLog;
-use super::allocate::ActiveFile;
+use super::active_file::ActiveFile;
 use super::append::{AppendRefusal, Appender, Wait};
 use crate::error::{Error, Result};
 use crate::num;

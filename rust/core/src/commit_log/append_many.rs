@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::CommitLog;
-use super::allocate::ActiveFile;
+use super::active_file::ActiveFile;
 use super::append::{AppendRefusal, Appended, Appender, NewRecord, Wait};
 use crate::format::message::END_FILE_MIN_BLANK_LENGTH;
 use crate::num;

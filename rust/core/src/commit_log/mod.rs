@@ -3,6 +3,7 @@
 //! One writer at a time appends under [`CommitLog::append`]'s lock; flushing, reserving space and
 //! reading go on beside it. Source: `CommitLog`.
 
+mod active_file;
 mod allocate;
 mod append;
 mod append_data;

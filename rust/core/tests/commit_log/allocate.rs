@@ -2,13 +2,20 @@
 
 use std::time::Duration;
 
-use mqstore_core::commit_log::{AppendRefusal, Wait};
+use mqstore_core::commit_log::{AppendRefusal, CommitLog, Wait};
 use mqstore_core::mmap::mapped_file::Access;
 
 use crate::stores::{config, log_file, new_record};
 use crate::{append, log_with};
 
 const MIB: u64 = 1 << 20;
+
+/// What the background does as far as it was asked to.
+fn allocate(log: &CommitLog) {
+    log.reserve_pass(Duration::ZERO).unwrap();
+    log.make_next_pass(Duration::ZERO).unwrap();
+    log.reserve_pass(Duration::ZERO).unwrap();
+}
 
 fn files_of(root: &std::path::Path) -> usize {
     std::fs::read_dir(root.join("commitlog")).unwrap().count()
@@ -21,16 +28,13 @@ fn the_next_file_is_made_before_it_is_needed_and_goes_where_it_is_not() {
     config.mapped_file_size_commit_log = 2 * MIB;
     let log = log_with(config, Access::MapWrite);
     append(&log, 0, b"");
+    allocate(&log);
     assert_eq!(files_of(root.path()), 1);
     let body = vec![7; 100_000];
     while log.wrote_offset() < MIB + MIB / 2 {
         append(&log, 0, &body);
     }
-    for _ in 0..3 {
-        log.allocate_pass(Duration::ZERO).unwrap();
-        append(&log, 0, b"");
-    }
-    log.allocate_pass(Duration::ZERO).unwrap();
+    allocate(&log);
     assert_eq!(files_of(root.path()), 2);
     assert!(log.files().last().unwrap().contains(0), "the log does not reach into it yet");
     // The roll takes the file that is there, so that nobody has to wait.
@@ -40,6 +44,50 @@ fn the_next_file_is_made_before_it_is_needed_and_goes_where_it_is_not() {
     assert_eq!(log.min_offset(), Some(0));
     log.discard_prepared_file().unwrap();
     assert_eq!(files_of(root.path()), 2, "a file in use is no prepared one");
+}
+
+/// Its name and its size have to get to the disk, behind all that the disk was given to do: a put waited for half a second.
+#[test]
+fn the_next_file_is_made_long_before_it_is_needed_but_not_for_a_small_log() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.mapped_file_size_commit_log = 16 * MIB;
+    let log = log_with(config, Access::MapWrite);
+    let body = vec![7; 100_000];
+    while log.wrote_offset() < 4 * MIB - 200_000 {
+        append(&log, 0, &body);
+        allocate(&log);
+        assert_eq!(files_of(root.path()), 1, "{}", log.wrote_offset());
+    }
+    while log.wrote_offset() < 8 * MIB {
+        append(&log, 0, &body);
+        allocate(&log);
+    }
+    assert_eq!(files_of(root.path()), 2);
+    while log.files().files().len() == 1 {
+        append(&log, 0, &body);
+        allocate(&log);
+    }
+    // It goes on to the file that was made, some way ahead, and the one behind that comes as soon.
+    log.append(&new_record("t", 0, &vec![7; 2_000_000]), Wait::Try { now_ms: 0 }).unwrap();
+    while log.wrote_offset() < 20 * MIB {
+        append(&log, 0, &body);
+        allocate(&log);
+    }
+    assert_eq!(files_of(root.path()), 3);
+}
+
+#[test]
+fn no_file_is_made_behind_one_that_is_not_appended_to_any_more() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.mapped_file_size_commit_log = 2 * MIB;
+    let log = log_with(config, Access::MapWrite);
+    append(&log, 0, &vec![7; 1_000_000]);
+    log.reserve_pass(Duration::ZERO).unwrap();
+    log.discard_prepared_file().unwrap();
+    allocate(&log);
+    assert_eq!(files_of(root.path()), 1);
 }
 
 #[test]
@@ -53,7 +101,7 @@ fn a_prepared_file_that_was_not_used_is_removed() {
     let body = vec![7; 1_900_000];
     append(&log, 0, &body);
     append(&log, 0, b"");
-    log.allocate_pass(Duration::ZERO).unwrap();
+    allocate(&log);
     assert!(log_file(root.path(), 2 * MIB).exists());
     assert_eq!(log.remain_transient_store_buffer_count(), 0);
     log.discard_prepared_file().unwrap();
@@ -68,12 +116,14 @@ fn a_prepared_file_that_was_not_used_is_removed() {
 fn nothing_is_done_where_nobody_asked() {
     let root = tempfile::tempdir().unwrap();
     let log = log_with(config(root.path()), Access::MapWrite);
-    log.allocate_pass(Duration::ZERO).unwrap();
+    allocate(&log);
     assert!(!root.path().join("commitlog").exists());
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| log.allocate_pass(Duration::from_millis(1)).unwrap());
+        let reserves = scope.spawn(|| log.reserve_pass(Duration::MAX).unwrap());
+        let makes = scope.spawn(|| log.make_next_pass(Duration::MAX).unwrap());
         log.wake_allocator();
-        waits.join().unwrap();
+        reserves.join().unwrap();
+        makes.join().unwrap();
     });
 }
 
@@ -87,9 +137,12 @@ fn warmed_files_have_all_their_blocks() {
     append(&log, 0, b"");
     let found = log.files().first().unwrap().handle().unwrap().metadata().unwrap();
     assert!(found.allocated >= 4 * MIB, "{} of {} bytes have blocks", found.allocated, found.len);
+    allocate(&log);
+    assert_eq!(files_of(root.path()), 2, "the one behind it is warmed as well, beside what is put");
     append(&log, 0, &vec![0; 4_194_150]);
-    log.allocate_pass(Duration::ZERO).unwrap();
+    allocate(&log);
     assert_eq!(log.files().files().len(), 2);
+    assert_eq!(files_of(root.path()), 3);
 }
 
 #[test]
@@ -111,7 +164,7 @@ fn a_folder_that_cannot_be_made_is_a_refusal() {
         &mqstore_core::mmap::file_queue::Listing::default(),
     );
     let clock = std::sync::Arc::new(mqstore_core::clock::SystemClock);
-    let log = mqstore_core::commit_log::CommitLog::new(std::sync::Arc::new(config), clock, files).unwrap();
+    let log = CommitLog::new(std::sync::Arc::new(config), clock, files).unwrap();
     let refusal = log.append(&new_record("t", 0, b""), Wait::Block).unwrap_err();
     assert!(matches!(refusal, AppendRefusal::NoSpace(_)));
     assert!(refusal.to_string().contains("make the folder"), "{refusal}");

@@ -15,6 +15,8 @@ pub(crate) enum Step {
     FlushEverything,
     Commit,
     EndFile,
+    /// Space ahead of the writer.
+    Allocate,
     /// A file of the folder `config` is replaced.
     Config(&'static str, Vec<u8>),
     /// The log's first file goes, and what queues and index have of it.
@@ -38,6 +40,7 @@ pub(crate) struct Mix {
     pub(crate) flush_everything: u32,
     pub(crate) commit: u32,
     pub(crate) end_file: u32,
+    pub(crate) allocate: u32,
     pub(crate) config: u32,
     pub(crate) retention: u32,
     pub(crate) remove: u32,
@@ -59,6 +62,7 @@ pub(crate) const ALL: Mix = Mix {
     flush_everything: 4,
     commit: 4,
     end_file: 2,
+    allocate: 8,
     config: 4,
     retention: 1,
     remove: 0,
@@ -101,7 +105,7 @@ impl<'a> Script<'a> {
 
     fn step(&mut self, at: usize) -> Step {
         let mix = self.mix;
-        let make: [(u32, Make<'a>); 13] = [
+        let make: [(u32, Make<'a>); 14] = [
             (mix.put, |script, _| Step::Put(vec![script.put()])),
             (mix.put_many, |script, _| {
                 let size = script.random.usize(2..9);
@@ -113,6 +117,7 @@ impl<'a> Script<'a> {
             (mix.flush_everything, |_, _| Step::FlushEverything),
             (mix.commit, |_, _| Step::Commit),
             (mix.end_file, |_, _| Step::EndFile),
+            (mix.allocate, |_, _| Step::Allocate),
             (mix.config, Self::config),
             (mix.retention, |_, _| Step::Retention),
             (mix.remove, |script, _| Step::Remove(script.removal())),

@@ -177,7 +177,8 @@ impl Life<'_> {
                     78..90 => Step::Dispatch,
                     90..94 => Step::FlushQueues,
                     94..96 => Step::FlushEverything,
-                    96..98 => Step::Commit,
+                    96..97 => Step::Commit,
+                    97..99 => Step::Allocate,
                     _ => Step::EndFile,
                 };
                 _ = self.driven.make(&step, &*self.fs, self.now_ms).unwrap();

@@ -57,6 +57,7 @@ pub(crate) fn config(root: &Path, kind: Kind) -> StoreConfig {
         delay_levels_ms: DELAYS_MS.to_vec(),
         walked_parts: WalkedParts { size: 1024, thread_count: 2, derived_size: 2048 },
         by_call_size: 700,
+        reserve_step_size: 1024,
         ..StoreConfig::new(root)
     }
 }
@@ -196,8 +197,9 @@ impl Driven {
             Step::EndFile => {
                 // A refusal is a put's to tell.
                 let _refused = self.store.log().end_file(Wait::Block);
-                self.store.log().allocate_pass(Duration::ZERO)?;
+                self.allocate()?;
             }
+            Step::Allocate => self.allocate()?,
             Step::Retention => self.delete_first_file(self.delivering.keep_from(&self.store)?)?,
             Step::Remove(removal) => return removal.make(&self.store),
             Step::Deliver(level, most) => self.delivering.deliver(&self.store, *level, *most)?,
@@ -250,6 +252,13 @@ impl Driven {
     /// What was delivered since this was asked last.
     pub(crate) fn delivered(&self, tried: &HashMap<String, Put>) -> Vec<Acknowledged> {
         self.delivering.delivered(&self.store, tried)
+    }
+
+    /// Space ahead of the writer, as far as it is asked for.
+    fn allocate(&self) -> Result<()> {
+        self.store.log().reserve_pass(Duration::ZERO)?;
+        self.store.log().make_next_pass(Duration::ZERO)?;
+        self.store.log().reserve_pass(Duration::ZERO)
     }
 
     /// The log's first file goes, where all of it is before a place, and what queues and index have of it.

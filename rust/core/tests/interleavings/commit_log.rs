@@ -117,7 +117,12 @@ fn beside_allocation(append: impl Fn(&Store) + Send + Sync + Copy + 'static) {
         thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Acquire) {
-                    store.log().allocate_pass(FOREVER).unwrap();
+                    store.log().reserve_pass(FOREVER).unwrap();
+                }
+            });
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Acquire) {
+                    store.log().make_next_pass(FOREVER).unwrap();
                 }
             });
             append(&store);

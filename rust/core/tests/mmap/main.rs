@@ -7,6 +7,8 @@ mod map_budget;
 mod mapped_file;
 mod region;
 mod slice;
+#[cfg(target_os = "linux")]
+mod stepped;
 mod transient_store_pool;
 
 use std::path::Path;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use mqstore_core::fs::{FileSystem, OpenMode, OsFileSystem};
 use mqstore_core::mmap::region::Region;
 
-fn region(len: usize, writable: bool) -> (tempfile::TempDir, Region) {
+pub(crate) fn region(len: usize, writable: bool) -> (tempfile::TempDir, Region) {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("file");
     std::fs::write(&path, vec![1; len]).unwrap();
@@ -28,7 +28,6 @@ fn nothing_outside_is_read_or_written() {
     assert_eq!((region.bytes(0, 3), region.bytes(98, 2)), (Some(&[0, 0, 1][..]), Some(&b"ab"[..])));
 }
 
-/// That it is in order the tests of killed processes see.
 #[test]
 fn what_is_written_in_order_is_all_there_or_refused() {
     let (_root, region) = region(300, true);

@@ -12,7 +12,9 @@ use mqstore_core::config::StoreConfig;
 use mqstore_core::store::{Mode, PutStep, Store};
 
 use crate::hooked::{Call, Hook, open_hooked};
-use crate::stores::{LOG_FILE_SIZE, bodies, config, fill, log_file, message, numbers, open, put, tree};
+use crate::stores::{
+    LOG_FILE_SIZE, bodies, config, fill, log_file, message, new_record, numbers, open, put, tree,
+};
 
 /// How long a step waits for the other thread, which may have to wait for this one.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
@@ -207,7 +209,7 @@ fn put_beside_a_background_pass(turn: &Turn, has_begun: &Receiver<()>, end: &Sen
     turn.is_due_now();
     let allocator = std::thread::spawn({
         let store = Arc::clone(&store);
-        move || store.log().allocate_pass(Duration::ZERO).unwrap()
+        move || store.log().reserve_pass(Duration::ZERO).unwrap()
     });
     has_begun.recv().unwrap();
     let body = "x".repeat(50_000);
@@ -215,6 +217,38 @@ fn put_beside_a_background_pass(turn: &Turn, has_begun: &Receiver<()>, end: &Sen
     end.send(()).unwrap_or_default();
     allocator.join().unwrap();
     assert_eq!(bodies(&store, "t", 0)[1..], vec![body; 30]);
+}
+
+/// The disk may take half a second for the next file's name and size: what is put meanwhile has room all the same.
+#[test]
+fn space_is_reserved_ahead_while_the_next_file_waits_for_the_disk() {
+    let root = tempfile::tempdir().unwrap();
+    let config = StoreConfig { mapped_file_size_commit_log: 4 << 20, ..config(root.path()) };
+    let (turn, has_begun, end) = Turn::new();
+    let (known, second) = (Arc::clone(&turn), log_file(root.path(), 4 << 20));
+    let hook: Hook = Box::new(move |call, path| {
+        if matches!(call, Call::Sync) && path == second {
+            known.take();
+        }
+        Ok(())
+    });
+    let (store, _) = open_hooked(config, Mode::ReadWrite, hook);
+    let (log, body) = (store.log(), vec![7; 600_000]);
+    (0..2).for_each(|_| _ = put(&store, "t", 0, &body, ""));
+    log.reserve_pass(Duration::ZERO).unwrap();
+    turn.is_due_now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| log.make_next_pass(Duration::ZERO).unwrap());
+        has_begun.recv().unwrap();
+        for _ in 2..6 {
+            log.append(&new_record("t", 0, &body), Wait::Try { now_ms: 0 }).unwrap();
+            log.reserve_pass(Duration::ZERO).unwrap();
+        }
+        assert_eq!(log.files().files().len(), 1);
+        end.send(()).unwrap();
+    });
+    log.append(&new_record("t", 0, &body), Wait::Try { now_ms: 0 }).unwrap();
+    assert_eq!(log.files().files().len(), 2, "the file that was made is there for who does not wait");
 }
 
 #[test]

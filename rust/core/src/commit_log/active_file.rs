@@ -1,0 +1,183 @@
+//! A file that is appended to: what is written to it, and how blocks and pages get there before that.
+//!
+//! Blocks are reserved before they are written through a mapping, so that a full disk is an error
+//! from an append and never a signal that ends the process.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::fs::FileHandle;
+use crate::mmap::mapped_file::MappedFile;
+use crate::mmap::region::{OS_PAGE_SIZE, Region};
+use crate::num;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
+
+/// What is written at once to make pages ready. The system takes memory for it in one piece, of which it knows as a whole that it has
+/// changed: more at once takes less time, and has more written anew where a flush ends in it.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// The file that is appended to.
+#[derive(Debug)]
+pub(super) struct ActiveFile {
+    pub(super) file: Arc<MappedFile>,
+    pub(super) handle: Arc<dyn FileHandle>,
+    /// The file's mapping.
+    pub(super) region: Arc<Region>,
+    /// Where records are written to: the mapping, or a buffer of the transient store pool.
+    target: Arc<Region>,
+    /// Up to which offset of the log blocks are reserved.
+    reserved: AtomicU64,
+    /// Held while blocks are reserved: where the file system can't, that writes back what was read, and nothing may
+    /// have been appended in between.
+    reserving: Mutex<()>,
+    /// Whether a system call wrote what was appended last: pages that are mapped ahead are of no use to it.
+    is_by_call: AtomicBool,
+}
+
+impl ActiveFile {
+    /// A file of which blocks are reserved, and records written, up to an offset of the log; through a buffer where there
+    /// is one.
+    pub(super) fn new(file: &Arc<MappedFile>, reserved: u64, buffer: Option<Arc<Region>>) -> Result<Self> {
+        let (handle, region) = (file.handle()?, file.region()?);
+        // Each page that is yet to be written comes into memory by itself. A file system that holds pages in large pieces,
+        // up to 2 MiB, takes a whole piece for changed where a mapping changed a byte of it, and each flush of a record
+        // would write it all.
+        let _best_effort = region.take_pages_alone(num::index(reserved - file.file_from_offset()));
+        Ok(Self {
+            file: Arc::clone(file),
+            handle,
+            target: buffer.unwrap_or_else(|| Arc::clone(&region)),
+            region,
+            reserved: AtomicU64::new(reserved),
+            reserving: Mutex::default(),
+            is_by_call: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn file_from_offset(&self) -> u64 {
+        self.file.file_from_offset()
+    }
+
+    pub(super) fn end_offset(&self) -> u64 {
+        self.file.end_offset()
+    }
+
+    pub(super) fn reserved_offset(&self) -> u64 {
+        self.reserved.load(Ordering::Acquire)
+    }
+
+    /// Writes bytes for which room was reserved.
+    #[inline]
+    pub(super) fn write(&self, position: usize, bytes: &[u8]) {
+        let fits = self.target.write(position, bytes);
+        debug_assert!(fits, "room for the record was reserved");
+    }
+
+    /// Writes bytes of several records for which room was reserved: none of them stands behind one that is not whole, whenever
+    /// the process is killed.
+    pub(super) fn write_in_order(&self, position: usize, bytes: &[u8]) {
+        let fits = self.target.write_in_order(position, bytes);
+        debug_assert!(fits, "room for the records was reserved");
+    }
+
+    /// Whether records go through a buffer.
+    pub(super) fn is_buffered(&self) -> bool {
+        !Arc::ptr_eq(&self.target, &self.region)
+    }
+
+    /// Writes bytes for which room was reserved by a system call, past the mapping.
+    pub(super) fn write_by_call(&self, position: usize, bytes: &[u8]) -> Result<()> {
+        self.handle.write_at(bytes, num::offset(position)).map_err(Error::io("write", self.file.path()))
+    }
+
+    /// Says whether a system call wrote what was appended last.
+    #[inline]
+    pub(super) fn set_by_call(&self, is_by_call: bool) {
+        if self.is_by_call.load(Ordering::Relaxed) != is_by_call {
+            self.is_by_call.store(is_by_call, Ordering::Relaxed);
+        }
+    }
+
+    /// Expects records to be written as those of the file before it are.
+    pub(super) fn expect_as(&self, before: &Self) {
+        self.set_by_call(before.is_by_call.load(Ordering::Relaxed));
+    }
+
+    /// Whether pages of the mapping are likely not to be written to.
+    pub(super) fn is_by_call(&self) -> bool {
+        self.is_buffered() || self.is_by_call.load(Ordering::Relaxed)
+    }
+
+    /// Has the processor fetch what is about to be written over, without waiting for it.
+    #[inline]
+    pub(super) fn prefetch_to_write(&self, position: usize, len: usize) {
+        self.target.prefetch_to_write(position, len);
+    }
+
+    /// Whether blocks are reserved for all of it.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.reserved_offset() == self.end_offset()
+    }
+
+    /// Reserves blocks up to an offset, or to the file's end.
+    pub(super) fn reserve(&self, up_to: u64) -> Result<()> {
+        let reserving = self.reserving.lock();
+        let up_to = self.allocate(&reserving, up_to)?;
+        self.reserved.fetch_max(up_to, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Gets the blocks up to an offset, or to the file's end, without saying so. Gives where that is.
+    fn allocate(&self, _reserving: &MutexGuard<'_, ()>, up_to: u64) -> Result<u64> {
+        let reserved = self.reserved_offset();
+        let up_to = up_to.min(self.end_offset());
+        if up_to > reserved {
+            self.handle
+                .allocate(reserved - self.file_from_offset(), up_to - reserved)
+                .map_err(Error::io("reserve space in", self.file.path()))?;
+        }
+        Ok(up_to)
+    }
+
+    /// Reserves blocks up to an offset, and has their pages in memory and mapped before anything can be appended there:
+    /// the zeros that a system call writes take a third of the time that it takes to have each page made and filled
+    /// with zeros where the mapping is touched. An append that has come as far waits for the step that is under way.
+    pub(super) fn make_ready(&self, up_to: u64, step_size: u64, is_to_end: impl Fn() -> bool) -> Result<()> {
+        let up_to = self.allocate(&self.reserving.lock(), up_to)?;
+        while !is_to_end() {
+            let reserving = self.reserving.lock();
+            let from = self.reserved_offset();
+            let to = up_to.min(from + step_size);
+            if from >= to {
+                break;
+            }
+            self.zero(from, to)?;
+            self.reserved.fetch_max(to, Ordering::AcqRel);
+            drop(reserving);
+            self.populate(from, to);
+        }
+        Ok(())
+    }
+
+    /// Writes zeros where nothing can have been appended.
+    fn zero(&self, from: u64, to: u64) -> Result<()> {
+        let piece_size = num::offset(ZEROS.len());
+        let mut at = from - self.file_from_offset();
+        let end = to - self.file_from_offset();
+        while at < end {
+            // Pieces of whole pages, which begin where the system's do.
+            let next = end.min((at / piece_size + 1) * piece_size);
+            let zeros = ZEROS.get(..num::index(next - at)).unwrap_or_default();
+            self.handle.write_at(zeros, at).map_err(Error::io("write zeros to", self.file.path()))?;
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// Makes pages of the mapping present. Failing to do so costs time at the first write, no more.
+    pub(super) fn populate(&self, from: u64, to: u64) {
+        let at = num::index((from - self.file_from_offset()) / OS_PAGE_SIZE * OS_PAGE_SIZE);
+        let end = num::index(to - self.file_from_offset());
+        let _best_effort = self.handle.populate(&self.region, at, end.saturating_sub(at));
+    }
+}
