@@ -1,5 +1,6 @@
 """Small stores to test on."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 import mqstore
+from tests.store.expiring import Clock
 
 SMALL: dict[str, Any] = {
     "mappedFileSizeCommitLog": 65_536,
@@ -44,3 +46,13 @@ def open_store(tmp_path: Path) -> Iterator[Opener]:
 def store(open_store: Opener) -> mqstore.MessageStore:
     """An empty store, open for writing."""
     return open_store()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    """A clock in the test's hand, and the time zone that it is read in."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield Clock()
+    monkeypatch.undo()
+    time.tzset()

@@ -1,9 +1,7 @@
 """What is deleted, when, and what is kept."""
 
-import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,36 +10,10 @@ import pytest
 import mqstore
 from mqstore import MessageExtBrokerInner, PutMessageStatus, Retention
 from tests.store.conftest import Opener
+from tests.store.expiring import HOUR, Clock, fill, log_files, names_in
 from tests.waiting import wait_until
 
-HOUR = 3_600_000
-FOUR_IN_THE_MORNING = 1_780_027_200_000
-"""In UTC, which the tests' process has for its time zone."""
-
-
 STORE_TIMESTAMP_AT = 56
-
-
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        """An hour in which nothing is deleted by default."""
-        self.now_ms = FOUR_IN_THE_MORNING - 2 * HOUR
-
-    def __call__(self) -> int:
-        """The time in milliseconds."""
-        return self.now_ms
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    """A clock in the test's hand, and the time zone that it is read in."""
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield Clock()
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.fixture
@@ -54,25 +26,6 @@ def disk() -> dict[str, float]:
 def usage(disk: dict[str, float]) -> Callable[[str], float]:
     """Reads them."""
     return lambda folder: disk["log" if folder.endswith("commitlog") else "rest"]
-
-
-def fill(store: mqstore.MessageStore, files: int, topic: str = "t") -> None:
-    """Puts until so many files of the log are full."""
-    end = (store.get_max_phy_offset() // 65_536 + files) * 65_536
-    while store.get_max_phy_offset() <= end:
-        store.put_many(topic, [bytes(900)] * 10, keys=["k"] * 10, queue_id=0)
-    store.flush()
-
-
-def names_in(folder: Path) -> list[str]:
-    """The files of a folder."""
-    return [path.name for path in folder.iterdir()]
-
-
-def log_files(store: mqstore.MessageStore) -> list[int]:
-    """The first offsets of the log's files, in files."""
-    names = sorted(names_in(store.path / "commitlog"))
-    return [int(name) // 65_536 for name in names if int(name) <= store.get_max_phy_offset()]
 
 
 def clean(store: mqstore.MessageStore) -> None:
@@ -261,150 +214,6 @@ def test_a_file_that_cannot_be_removed_stays_and_is_tried_again(open_store: Open
     first.rmdir()
     (store.path / "aside").rename(first)
     assert store.execute_delete_files_manually() == 2
-
-
-def offsets_file(store: Path, name: str, offsets: dict[str, dict[str, int]]) -> None:
-    """Writes what consumers have read."""
-    path = store / name / "consumerOffset.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"offsetTable": offsets}))
-
-
-def test_what_a_named_group_has_not_read_is_kept(open_store: Opener, clock: Clock, tmp_path: Path) -> None:
-    root = tmp_path / "store"
-    store = open_store(clock=clock, fileReservedTime=0, retention=Retention(keep_unread_of=["billing"]))
-    fill(store, 4)
-    fill(store, 1, topic="other")
-    in_second = next(m for m in store.topic("t").queue(0) if m.commit_log_offset >= 65_536).queue_offset
-    assert store.execute_delete_files_manually() == 0  # it has read nothing yet
-    offsets_file(root, "config", {"t@billing": {"0": in_second}, "t@others": {"0": 0}})
-    assert store.execute_delete_files_manually() == 1
-    in_third = next(m for m in store.topic("t").queue(0) if m.commit_log_offset >= 2 * 65_536).queue_offset
-    offsets_file(root, "mqstore/consumers/billing", {"t@billing": {"0": in_third}})
-    assert store.execute_delete_files_manually() == 1
-    store.put("t", b"unread", queue_id=5)
-    fill(store, 1, topic="other")
-    offsets_file(root, "config", {"t@billing": {"0": 1 << 40}})
-    assert store.execute_delete_files_manually() == 3  # up to the queue that it has not begun
-    (root / "config" / "consumerOffset.json").write_text('{"offsetTable":{"t@bil')
-    fill(store, 2)
-    with pytest.raises(mqstore.MQStoreError, match=r"consumerOffset\.json: expected JSON"):
-        store.execute_delete_files_manually()
-    assert len(log_files(store)) == 4
-
-
-def test_what_a_named_group_has_not_read_of_a_topic_with_an_at_sign_is_kept(
-    open_store: Opener, clock: Clock, tmp_path: Path
-) -> None:
-    store = open_store(clock=clock, fileReservedTime=0, retention=Retention(keep_unread_of=["billing"]))
-    fill(store, 4, topic="t@home")
-    offsets_file(tmp_path / "store", "config", {"t@billing": {"0": 1 << 40}, "t@home@billing": {"0": 0}})
-    assert store.execute_delete_files_manually() == 0
-
-
-def test_delayed_messages_that_wait_are_kept(open_store: Opener, clock: Clock) -> None:
-    given: dict[str, Any] = {"clock": clock, "messageDelayLevel": "10h", "fileReservedTime": 1}
-    store = open_store(schedule_messages=True, **given)
-    fill(store, 1)
-    store.put("late", b"kept", delay_time_level=1, queue_id=0)
-    fill(store, 2)
-    clock.now_ms += 5 * HOUR
-    fill(store, 1)
-    assert store.execute_delete_files_manually() == 1
-    clock.now_ms += 5 * HOUR
-    wait_until(lambda: len(store.topic("late")) == 1)
-    fill(store, 1)
-    wait_until(lambda: store.execute_delete_files_manually() > 0)
-
-
-def late_in_first_file(store: mqstore.MessageStore, clock: Clock) -> None:
-    """A message that is due in ten hours, and files behind it, of which the last is five hours younger."""
-    store.put("late", b"kept", delay_time_level=1, queue_id=0)
-    fill(store, 2)
-    clock.now_ms += 5 * HOUR
-    fill(store, 1)
-
-
-def test_delayed_messages_are_kept_until_they_are_due_where_nobody_delivers_them(
-    open_store: Opener, clock: Clock
-) -> None:
-    given: dict[str, Any] = {"clock": clock, "messageDelayLevel": "10h", "fileReservedTime": 1}
-    store = open_store(**given)
-    late_in_first_file(store, clock)
-    store.close()
-    for role in ("ASYNC_MASTER", "SLAVE"):
-        store = open_store(**given, brokerRole=role)
-        assert store.execute_delete_files_manually() == 0
-        store.close()
-    # A slave has a file of offsets from the time when it was made, if it has one.
-    path = store.path / "config" / "delayOffset.json"
-    path.write_text('{"offsetTable":{1:0}}')
-    clock.now_ms += 5 * HOUR
-    store = open_store(**given)
-    fill(store, 1)
-    assert store.execute_delete_files_manually() == 0
-    store.close()
-    store = open_store(**given, brokerRole="SLAVE")
-    assert store.execute_delete_files_manually() > 0
-
-
-def test_delayed_messages_are_kept_while_delivery_is_paused(open_store: Opener, clock: Clock) -> None:
-    given: dict[str, Any] = {"clock": clock, "messageDelayLevel": "10h", "fileReservedTime": 1}
-    store = open_store(**given, schedule_messages=True)
-    late_in_first_file(store, clock)
-    store.handle_schedule_message_service("SLAVE")
-    # It is due by now, and nobody has delivered anything yet.
-    clock.now_ms += 20 * HOUR
-    fill(store, 1)
-    assert store.execute_delete_files_manually() == 0
-    store.close()
-    store = open_store(**given)
-    assert store.execute_delete_files_manually() == 0
-    store.handle_schedule_message_service("ASYNC_MASTER")
-    wait_until(lambda: [bytes(message.body) for message in store.topic("late")] == [b"kept"])
-    wait_until(lambda: store.execute_delete_files_manually() > 0)
-
-
-def test_timed_messages_that_wait_are_kept_whoever_delivers_them(open_store: Opener, clock: Clock) -> None:
-    given: dict[str, Any] = {"clock": clock, "fileReservedTime": 1}
-    store = open_store(schedule_messages=True, **given)
-    fill(store, 1)
-    store.put("late", b"first", deliver_at=clock.now_ms + 20 * HOUR, queue_id=0)
-    fill(store, 1)
-    store.put("late", b"second", deliver_at=clock.now_ms + 10 * HOUR, queue_id=0)
-    fill(store, 2)
-    clock.now_ms += 5 * HOUR
-    fill(store, 1)
-    assert store.execute_delete_files_manually() == 1
-    clock.now_ms += 5 * HOUR
-    wait_until(lambda: len(store.topic("late")) == 1)
-    fill(store, 1)
-    assert store.execute_delete_files_manually() == 0  # the first waits in the first file
-    store.close()
-    store = open_store(**given)
-    assert store.execute_delete_files_manually() == 0
-    store.close()
-    store = open_store(schedule_messages=True, **given)
-    clock.now_ms += 10 * HOUR
-    wait_until(lambda: len(store.topic("late")) == 2)
-    fill(store, 1)
-    wait_until(lambda: store.execute_delete_files_manually() > 0)
-    # The record of what was delivered may go with what it speaks of.
-    store.close()
-    clock.now_ms += 10 * HOUR
-    store = open_store(**given)
-    fill(store, 2)
-    assert store.execute_delete_files_manually() > 0
-    store.clean_expired_consume_queue()
-    assert (store.path / "consumequeue" / "MQSTORE_TIMED_TOPIC").exists()
-    store.put("late", b"third", deliver_at=clock.now_ms + 1, queue_id=0)
-    clock.now_ms += 1
-    store.close()
-    store = open_store(schedule_messages=True, **given)
-    wait_until(lambda: [bytes(message.body) for message in store.topic("late")][-1:] == [b"third"])
-    store.close()
-    # With compat they are messages as others are.
-    fill(open_store(clock=clock), 1)
 
 
 def test_queues_without_messages_are_removed_when_asked_for(open_store: Opener, clock: Clock) -> None:

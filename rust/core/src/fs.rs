@@ -20,7 +20,6 @@ use nix::unistd::{Whence, lseek};
 use crate::error::{Error, Result};
 use crate::mmap::region::Region;
 use crate::num;
-use crate::zeros::is_zero;
 
 /// What a file is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -410,10 +409,9 @@ impl FileHandle for OsFile {
     }
 }
 
-/// Reserves by writing where the file system can't: only what is a hole may be written to.
+/// Reserves by writing where the file system can't: what is there, or zeros where nothing is.
 fn write_allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
     const STEP: usize = 1 << 16;
-    let zeros = [0u8; STEP];
     let end = offset + len;
     let size = file.metadata()?.len();
     let mut at = offset;
@@ -422,8 +420,7 @@ fn write_allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
         let mut present = vec![0u8; step];
         let known = num::index(size.saturating_sub(at)).min(step);
         file.read_exact_at(present.get_mut(..known).unwrap_or_default(), at)?;
-        let bytes = if is_zero(&present) { zeros.get(..step) } else { None };
-        file.write_all_at(bytes.unwrap_or(&present), at)?;
+        file.write_all_at(&present, at)?;
         at += num::offset(step);
     }
     Ok(())

@@ -288,6 +288,13 @@ impl CommitLog {
         self.reserve_blocks(active, begin + needed, wait)
     }
 
+    /// Where a record of so many bytes would stand that is appended now.
+    pub(crate) fn next_place(&self, size: u64) -> u64 {
+        let (end, file_size) = (self.wrote_offset(), self.files.file_size());
+        let fits = end % file_size + size + END_FILE_MIN_BLANK_LENGTH as u64 <= file_size;
+        if fits { end } else { end.next_multiple_of(file_size) }
+    }
+
     /// The file in which the log's end lies, opened for the first append after the store was.
     pub(super) fn open_active(
         &self,

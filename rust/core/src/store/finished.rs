@@ -17,9 +17,7 @@ use crate::commit_log::{Appended, NewRecord, QueueOffset, StoreTime, Wait};
 use crate::consume_queue::PlaceRule;
 use crate::dispatch::{TIMED_TOPIC, TRANS_OP_HALF_TOPIC, split_java};
 use crate::format::host::Host;
-use crate::format::message::{
-    self, Check, Decoded, END_FILE_MIN_BLANK_LENGTH, MAX_PROPERTIES_LENGTH, RecordFields,
-};
+use crate::format::message::{self, Check, Decoded, MAX_PROPERTIES_LENGTH, RecordFields};
 use crate::format::properties::{self, DispatchProperties};
 use crate::format::record_crc;
 use crate::format::sys_flag;
@@ -211,15 +209,10 @@ impl Store {
         Ok((finished, stood))
     }
 
-    /// Whether a record that is appended now, as [`CommitLog`](crate::commit_log::CommitLog) finds room for it, stands where it
-    /// stood in its own log: then what it speaks of is here too,
+    /// Whether a record that is appended now stands where it stood in its own log: then what it speaks of is here too,
     /// as in a log that is given again from its begin.
     fn comes_to(&self, fields: &RecordFields<'_>, physical_offset: i64) -> bool {
-        let (end, file_size) = (self.log.wrote_offset(), self.log.files().file_size());
-        let needed = num::offset(fields.record_size() + END_FILE_MIN_BLANK_LENGTH);
-        let fits = end % file_size + needed <= file_size;
-        let place = if fits { end } else { end.next_multiple_of(file_size) };
-        num::java_long(place) == physical_offset
+        num::java_long(self.log.next_place(num::offset(fields.record_size()))) == physical_offset
     }
 
     /// The further queues that a record has offsets in.
