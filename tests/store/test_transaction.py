@@ -1,7 +1,10 @@
 """Transactions."""
 
 import json
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,15 @@ class Clock:
 def clock() -> Clock:
     """A clock in the test's hand."""
     return Clock()
+
+
+@pytest.fixture
+def threads_that_take_turns() -> Iterator[None]:
+    """Threads that have the interpreter for a moment only."""
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval_s)
 
 
 def bodies(store: mqstore.MessageStore, topic: str = "orders") -> list[bytes]:
@@ -97,6 +109,26 @@ def test_a_transaction_ends_once(store: mqstore.MessageStore) -> None:
     assert bodies(store) == [b"a"]
     with pytest.raises(mqstore.MQStoreError, match="expected a prepared message"):
         store._transactions.end(store.topic("orders").queue(0)[0].commit_log_offset, commit=True)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.usefixtures("threads_that_take_turns")
+def test_threads_that_end_it_at_once_end_each_message_once(store: mqstore.MessageStore, *, commit: bool) -> None:
+    transaction = store.transaction()
+    put = [b"%d" % number for number in range(300)]
+    for body in put:
+        transaction.put("orders", body, queue_id=0)
+    with ThreadPoolExecutor(4) as threads:
+        all_at_once = threading.Barrier(4)
+
+        def end() -> None:
+            all_at_once.wait()
+            (transaction.commit if commit else transaction.rollback)()
+
+        for done in [threads.submit(end) for _ in range(4)]:
+            done.result()
+    assert (bodies(store), transaction.prepared) == (put if commit else [], [])
+    assert bodies(store, OP_TOPIC) == put
 
 
 @pytest.mark.parametrize(

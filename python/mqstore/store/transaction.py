@@ -172,18 +172,23 @@ class Transaction:
         transactions = self._store._transactions
         unconfirmed: MQStoreError | None = None
         otherwise: MQStoreError | None = None
-        while self._prepared:
-            half = self._prepared[0]
-            # In either case this one has ended, and the others are to end as well.
-            try:
-                transactions.end_prepared(half.commit_log_offset, commit=commit)
-            except DecidedOtherwiseError as error:
-                otherwise = otherwise or error
-            except (FlushDiskTimeoutError, FlushSlaveTimeoutError, SlaveNotAvailableError) as error:
-                unconfirmed = unconfirmed or error
-            # Until it is gone from here it is known that it has ended: Ctrl-C can come between any two steps.
-            self._prepared.pop(0)
-            transactions.forget(half.commit_log_offset)
+        while True:
+            # Of threads that end it at once each takes another message: one that two took would be put twice, and the
+            # next one would be taken away unended.
+            with self._store._holding(transactions.ending):
+                if not self._prepared:
+                    break
+                half = self._prepared[0]
+                # In either case this one has ended, and the others are to end as well.
+                try:
+                    transactions.end_prepared(half.commit_log_offset, commit=commit)
+                except DecidedOtherwiseError as error:
+                    otherwise = otherwise or error
+                except (FlushDiskTimeoutError, FlushSlaveTimeoutError, SlaveNotAvailableError) as error:
+                    unconfirmed = unconfirmed or error
+                # Until it is gone from here it is known that it has ended: Ctrl-C can come between any two steps.
+                self._prepared.pop(0)
+                transactions.forget(half.commit_log_offset)
         error_of_all = otherwise or unconfirmed
         if error_of_all is not None:
             raise error_of_all
