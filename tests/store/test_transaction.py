@@ -143,6 +143,47 @@ def test_what_could_never_be_committed_is_refused_at_once(
     assert bodies(store, HALF_TOPIC) == []
 
 
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"topic": 3}, TypeError, "topic=3: expected a string, found int"),
+        ({"topic": ["t"]}, TypeError, "topic=['t']: expected a string, found list"),
+        ({"body": "text"}, TypeError, "body='text': expected bytes or what has the buffer protocol, found str"),
+        ({"keys": ["k", 3]}, TypeError, "keys[1]=3: expected a string, found int"),
+        ({"queue_id": "x"}, TypeError, "queue_id='x': expected an integer from 0 to 2147483647"),
+        ({"queue_id": -1}, ValueError, "queue_id is not negative, found -1"),
+        ({"properties": 3}, TypeError, "properties=3: expected a mapping of strings, found int"),
+        ({"properties": "p"}, TypeError, "properties='p': expected a mapping of strings, found str"),
+        ({"properties": {"p": 3}}, TypeError, 'properties["p"]=3: expected a string, found int'),
+        ({"properties": {3: "p"}}, TypeError, "properties: name=3: expected a string, found int"),
+        ({"sys_flag": None}, TypeError, "sys_flag=None: expected an integer from -2147483648 to 2147483647"),
+        ({"sys_flag": "x"}, TypeError, "sys_flag='x': expected an integer from -2147483648 to 2147483647"),
+        ({"sys_flag": 1 << 31}, ValueError, "sys_flag=2147483648: expected an integer from -2147483648 to "),
+        ({"delay_time_level": "x"}, TypeError, "delay_time_level='x': expected an integer from "),
+    ],
+)
+def test_an_argument_is_told_by_its_name(
+    store: mqstore.MessageStore, given: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    transaction = store.transaction()
+    with pytest.raises(error) as raised:
+        transaction.put(**{"topic": "t", "body": b""} | given)
+    assert str(raised.value).startswith(message)
+    assert (transaction.prepared, store.get_max_phy_offset()) == ([], 0)
+
+
+def test_a_group_that_is_no_string_is_refused(store: mqstore.MessageStore) -> None:
+    group: Any = 3
+    with pytest.raises(TypeError, match="group=3: expected a string"):
+        store.transaction(group)
+
+
+def test_a_body_is_whatever_a_put_takes(store: mqstore.MessageStore) -> None:
+    with store.transaction() as transaction:
+        transaction.put("orders", memoryview(b"body")[1:], queue_id=0, delay_time_level=-1)
+    assert bodies(store) == [b"ody"]
+
+
 def test_a_message_that_fits_as_a_half_alone_is_refused_at_once(open_store: Opener) -> None:
     store = open_store(maxMessageSize=1000)
     with store.transaction() as transaction:

@@ -235,6 +235,9 @@ class MessageStore(StoreOperations):
 
         Args:
             group: The group of producers, which whoever decides on messages in doubt finds in ``PGROUP``.
+
+        Raises:
+            TypeError: the group is no string.
         """
         return Transaction(self, group)
 
