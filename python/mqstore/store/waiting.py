@@ -65,6 +65,7 @@ class AsyncStore:
             FlushDiskTimeoutError: stored, but not confirmed within ``syncFlushTimeout``.
             FlushSlaveTimeoutError: stored, but not confirmed by a slave within ``slaveTimeout``.
             SlaveNotAvailableError: stored, but no slave is near enough to confirm it.
+            StoreIOError: the disk refused it; or stored, but no descriptor is left by which the loop is told of more.
             PutError: not stored.
         """
         # By position: names take a fifth longer.
@@ -113,6 +114,7 @@ class AsyncStore:
             FlushDiskTimeoutError: stored, but not confirmed within ``syncFlushTimeout``.
             FlushSlaveTimeoutError: stored, but not confirmed by a slave within ``slaveTimeout``.
             SlaveNotAvailableError: stored, but no slave is near enough to confirm it.
+            StoreIOError: the disk refused it; or stored, but no descriptor is left by which the loop is told of more.
             PutError: not stored from some message on.
         """
         result, wait_for = self._store._put_many_begin(
