@@ -1,8 +1,10 @@
 """A close from where its services wait for something, and a drop beside a service that has failed."""
 
+import asyncio
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,42 @@ def test_a_listener_that_waits_for_a_close_ends_with_it(tmp_path: Path) -> None:
     store.add_listener(listener)
     store.put("t", b"")
     begun.wait()
+    store.close()
+    assert len(ended) == 1
+
+
+async def _wait_in_a_loop(store: mqstore.MessageStore) -> None:
+    await store.aio.wait_for_message("t", 0, 1)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda store: store.wait_for_message("t", 0, 1),
+        lambda store: next(store.topic("t").queue(0).follow()),
+        lambda store: asyncio.run(_wait_in_a_loop(store)),
+        lambda store: store.consumer("group", "nothing").poll(),
+    ],
+    ids=["message", "follow", "aio", "poll"],
+)
+def test_a_listener_that_waits_for_a_message_is_told_of_a_close(
+    tmp_path: Path, wait: Callable[[mqstore.MessageStore], object]
+) -> None:
+    store = open_rw(tmp_path / "s")
+    begun, ended = threading.Event(), []
+
+    def listener(_: object) -> None:
+        begun.set()
+        try:
+            wait(store)
+        except mqstore.StoreClosedError as error:
+            ended.append(error)
+
+    store.add_listener(listener)
+    store.put("t", b"", queue_id=0)
+    begun.wait()
+    wait_until(lambda: bool(store._message_waiters._waiting or store.consumers._open))
     store.close()
     assert len(ended) == 1
 

@@ -1,7 +1,10 @@
 """Transactions."""
 
 import json
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,15 @@ class Clock:
 def clock() -> Clock:
     """A clock in the test's hand."""
     return Clock()
+
+
+@pytest.fixture
+def threads_that_take_turns() -> Iterator[None]:
+    """Threads that have the interpreter for a moment only."""
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval_s)
 
 
 def bodies(store: mqstore.MessageStore, topic: str = "orders") -> list[bytes]:
@@ -99,6 +111,26 @@ def test_a_transaction_ends_once(store: mqstore.MessageStore) -> None:
         store._transactions.end(store.topic("orders").queue(0)[0].commit_log_offset, commit=True)
 
 
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.usefixtures("threads_that_take_turns")
+def test_threads_that_end_it_at_once_end_each_message_once(store: mqstore.MessageStore, *, commit: bool) -> None:
+    transaction = store.transaction()
+    put = [b"%d" % number for number in range(300)]
+    for body in put:
+        transaction.put("orders", body, queue_id=0)
+    with ThreadPoolExecutor(4) as threads:
+        all_at_once = threading.Barrier(4)
+
+        def end() -> None:
+            all_at_once.wait()
+            (transaction.commit if commit else transaction.rollback)()
+
+        for done in [threads.submit(end) for _ in range(4)]:
+            done.result()
+    assert (bodies(store), transaction.prepared) == (put if commit else [], [])
+    assert bodies(store, OP_TOPIC) == put
+
+
 @pytest.mark.parametrize(
     ("topic", "given"),
     [("a/b", {}), ("t" * 128, {}), ("t", {"delay_time_level": 1}), ("t", {"properties": {"DELAY": "1"}})],
@@ -109,6 +141,47 @@ def test_what_could_never_be_committed_is_refused_at_once(
     with pytest.raises(mqstore.MessageIllegalError), store.transaction() as transaction:
         transaction.put(topic, b"", **given)
     assert bodies(store, HALF_TOPIC) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"topic": 3}, TypeError, "topic=3: expected a string, found int"),
+        ({"topic": ["t"]}, TypeError, "topic=['t']: expected a string, found list"),
+        ({"body": "text"}, TypeError, "body='text': expected bytes or what has the buffer protocol, found str"),
+        ({"keys": ["k", 3]}, TypeError, "keys[1]=3: expected a string, found int"),
+        ({"queue_id": "x"}, TypeError, "queue_id='x': expected an integer from 0 to 2147483647"),
+        ({"queue_id": -1}, ValueError, "queue_id is not negative, found -1"),
+        ({"properties": 3}, TypeError, "properties=3: expected a mapping of strings, found int"),
+        ({"properties": "p"}, TypeError, "properties='p': expected a mapping of strings, found str"),
+        ({"properties": {"p": 3}}, TypeError, 'properties["p"]=3: expected a string, found int'),
+        ({"properties": {3: "p"}}, TypeError, "properties: name=3: expected a string, found int"),
+        ({"sys_flag": None}, TypeError, "sys_flag=None: expected an integer from -2147483648 to 2147483647"),
+        ({"sys_flag": "x"}, TypeError, "sys_flag='x': expected an integer from -2147483648 to 2147483647"),
+        ({"sys_flag": 1 << 31}, ValueError, "sys_flag=2147483648: expected an integer from -2147483648 to "),
+        ({"delay_time_level": "x"}, TypeError, "delay_time_level='x': expected an integer from "),
+    ],
+)
+def test_an_argument_is_told_by_its_name(
+    store: mqstore.MessageStore, given: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    transaction = store.transaction()
+    with pytest.raises(error) as raised:
+        transaction.put(**{"topic": "t", "body": b""} | given)
+    assert str(raised.value).startswith(message)
+    assert (transaction.prepared, store.get_max_phy_offset()) == ([], 0)
+
+
+def test_a_group_that_is_no_string_is_refused(store: mqstore.MessageStore) -> None:
+    group: Any = 3
+    with pytest.raises(TypeError, match="group=3: expected a string"):
+        store.transaction(group)
+
+
+def test_a_body_is_whatever_a_put_takes(store: mqstore.MessageStore) -> None:
+    with store.transaction() as transaction:
+        transaction.put("orders", memoryview(b"body")[1:], queue_id=0, delay_time_level=-1)
+    assert bodies(store) == [b"ody"]
 
 
 def test_a_message_that_fits_as_a_half_alone_is_refused_at_once(open_store: Opener) -> None:

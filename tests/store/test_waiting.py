@@ -1,7 +1,9 @@
 """asyncio twins."""
 
 import asyncio
+import errno
 import math
+import os
 import threading
 from typing import Any
 
@@ -115,6 +117,22 @@ def test_a_loop_that_was_closed_before_it_looked_is_let_go() -> None:
     assert len(waiters.bells()) == 1
     waiters.reached(6)
     assert waiters.bells() == []
+
+
+def test_a_loop_that_cannot_be_told_is_an_error_of_the_stores(
+    open_store: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_bell() -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    store = open_store(flushDiskType="SYNC_FLUSH")
+    monkeypatch.setattr("mqstore.store.offset_waiters.Bell", no_bell)
+    with pytest.raises(mqstore.StoreIOError, match=r"the message is stored; .* Too many open files") as raised:
+        asyncio.run(store.aio.put("t", b"body", queue_id=0))
+    assert raised.value.errno == errno.EMFILE
+    monkeypatch.undo()
+    asyncio.run(store.aio.put("t", b"next", queue_id=0))
+    assert [bytes(message.body) for message in store.topic("t").queue(0)] == [b"body", b"next"]
 
 
 def test_put_many_awaits_the_disk(open_store: Opener) -> None:

@@ -2,7 +2,8 @@
 
 With long polling a pull is held for up to fifteen seconds; what arrives ends it at once where its tag may
 be wanted, and every five seconds it is looked whether something came unnoticed. With short polling it is
-held for ``shortPollingTimeMills``. Beside another process's store its writer is looked at meanwhile.
+held for ``shortPollingTimeMills``, a millisecond at least. Beside another process's store its writer is looked at
+meanwhile.
 Source: ``PullRequestHoldService``, ``NotifyMessageArrivingListener``.
 """
 
@@ -24,7 +25,11 @@ __all__ = ["Held", "PullHold", "Waking"]
 
 _BROKER_SUSPEND_MAX_TIME_MS = 15_000
 _CHECK_INTERVAL_MS = 5_000
+_LEAST_HOLD_MS = 1
+"""Not held at all, a poll would neither see that its time is up nor let other tasks of its loop have their turn."""
 _FOLLOW_INTERVAL_MS = 50
+_LOOK_AGAIN_MS = 50
+"""How often who polls in a listener looks whether the store is being closed, which waits for it."""
 
 Held = Mapping[tuple[str, int], tuple[int, frozenset[int] | None]]
 """Queues with the offsets and the tags' hashes that are waited for."""
@@ -62,7 +67,9 @@ class PullHold:
     def longest(self) -> float:
         """For how many seconds a pull is held at most."""
         options = self._store.options
-        return (_BROKER_SUSPEND_MAX_TIME_MS if options.long_polling_enable else options.short_polling_time_mills) / 1000
+        if options.long_polling_enable:
+            return _BROKER_SUSPEND_MAX_TIME_MS / 1000
+        return max(options.short_polling_time_mills, _LEAST_HOLD_MS) / 1000
 
     def wait(self, held: Held | None, timeout: float, woken: Waking) -> bool:
         """Waits until something may have come, at most so many seconds; gives whether it may.
@@ -100,11 +107,13 @@ class PullHold:
     def _interval(self) -> float:
         if self._store.mode == "r":
             return _FOLLOW_INTERVAL_MS / 1000
+        if self._store._is_waited_for:
+            return _LOOK_AGAIN_MS / 1000
         return (_CHECK_INTERVAL_MS if self._store.options.long_polling_enable else _BROKER_SUSPEND_MAX_TIME_MS) / 1000
 
     def _has_come(self, held: Held) -> bool:
         store = self._store
-        store._check_open()
+        store._check_goes_on()
         if store.mode == "r":
             store.refresh()
         elif not store.options.long_polling_enable:

@@ -113,8 +113,7 @@ class LifeCycle(_native.Store):
                 opening recovers as after a crash.
         """
         # Who closes it waits for this thread where it is a service: that goes back to its end.
-        is_service = threading.current_thread() in self._services
-        if not self._closing.acquire(blocking=not is_service):
+        if not self._closing.acquire(blocking=not self._is_waited_for):
             return
         try:
             self._stop_services([service for service in self._services if not service.ends_last])
@@ -161,7 +160,7 @@ class LifeCycle(_native.Store):
         Raises:
             StoreClosedError: this is a service's thread, and the store is being closed.
         """
-        if threading.current_thread() not in self._services:
+        if not self._is_waited_for:
             with lock:
                 yield
             return
@@ -173,6 +172,21 @@ class LifeCycle(_native.Store):
             yield
         finally:
             lock.release()
+
+    @property
+    def _is_waited_for(self) -> bool:
+        """Whether this is a service's thread, which who closes the store waits for."""
+        return threading.current_thread() in self._services
+
+    def _check_goes_on(self) -> None:
+        """Asked by who waits for what comes: in a listener it would wait for who closes the store, and he for it.
+
+        Raises:
+            StoreClosedError: the store is closed, or this is a service's thread and it is being closed.
+        """
+        self._check_open()
+        if self._are_services_to_end and self._is_waited_for:
+            raise StoreClosedError("the store is being closed")
 
     @contextlib.contextmanager
     def _at_pass(self, one: OnePass) -> Iterator[None]:
@@ -199,6 +213,8 @@ class LifeCycle(_native.Store):
             service.stop()
         self._engine.stop_passes()
         try:
+            # A listener of arrivals may wait for a message.
+            self._message_waiters.wake_all()
             # Before it is waited for: a service's check may be in its user's function too.
             self._break_off_check()
             for service in services:

@@ -237,6 +237,9 @@ class MessageStore(StoreOperations):
 
         Args:
             group: The group of producers, which whoever decides on messages in doubt finds in ``PGROUP``.
+
+        Raises:
+            TypeError: the group is no string.
         """
         return Transaction(self, group)
 
@@ -497,8 +500,8 @@ class MessageStore(StoreOperations):
     def add_listener(self, listener: Callable[[list[Arrival]], None]) -> Callable[[], None]:
         """Calls a function with what has become visible in its queue, a batch a call.
 
-        It is called from the dispatch thread; what it raises is logged, and changes nothing. Gives a
-        function that takes the listener off again.
+        It is called from the dispatch thread; what it raises is logged, and changes nothing. A close waits for
+        it, and ends its waits for messages. Gives a function that takes the listener off again.
 
         Raises:
             TypeError: it is no function.

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from mqstore._native import Bell
+from mqstore.errors import StoreIOError
 
 __all__ = ["OffsetWaiters"]
 
@@ -144,12 +145,18 @@ class OffsetWaiters:
         Args:
             offset: Where the messages end that have to be safe.
             start: Where they begin.
+
+        Raises:
+            StoreIOError: the system has nothing left by which the loop could be told.
         """
         loop = _running_loop()
         of_loop = self._loops.get(loop)
         if of_loop is not None:
             return of_loop.add(offset, start)
-        of_loop = self._loops[loop] = _OfLoop(self, loop)
+        try:
+            of_loop = self._loops[loop] = _OfLoop(self, loop)
+        except OSError as refused:
+            raise _not_told(refused) from refused
         self._tell_changed()
         future = of_loop.add(offset, start)
         # Nobody told this loop of what was reached between the put and now.
@@ -202,3 +209,9 @@ class OffsetWaiters:
     def _tell_changed(self) -> None:
         if self._changed is not None:
             self._changed()
+
+
+def _not_told(refused: OSError) -> StoreIOError:
+    error = StoreIOError(f"the message is stored; its loop cannot be told that it is confirmed: {refused.strerror}")
+    error.errno = refused.errno
+    return error

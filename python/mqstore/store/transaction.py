@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from mqstore._native import PutMessageResult
 from mqstore.errors import FlushDiskTimeoutError, FlushSlaveTimeoutError, MQStoreError, SlaveNotAvailableError
+from mqstore.store.arguments import INT_MAX, checked_integer, checked_text, expected_other
 from mqstore.store.delayed import DELIVER_AT, SCHEDULE_TOPIC, TIMED_TOPIC
 from mqstore.store.half_messages import (
     CHECK_TIMES,
@@ -27,6 +28,8 @@ from mqstore.store.half_messages import (
 )
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from mqstore.store.message_store import MessageStore
 
 __all__ = ["PreparedMessage", "Transaction"]
@@ -58,8 +61,12 @@ class Transaction:
     """
 
     def __init__(self, store: "MessageStore", group: str) -> None:
-        """A transaction without messages."""
-        self._store, self._group = store, group
+        """A transaction without messages.
+
+        Raises:
+            TypeError: the group is no string.
+        """
+        self._store, self._group = store, checked_text("group", group)
         self._prepared: list[PreparedMessage] = []
         self._has_ended = False
         store._transactions.watch(self, self._prepared)
@@ -72,7 +79,7 @@ class Transaction:
     def put(
         self,
         topic: str,
-        body: bytes,
+        body: "ReadableBuffer",
         *,
         queue_id: int | None = None,
         properties: Mapping[str, str] | None = None,
@@ -85,18 +92,21 @@ class Transaction:
             MessageIllegalError: the message cannot be stored, is delayed, or is for a topic of prepared or delayed
                 messages.
             PutError: it was not prepared.
+            TypeError: something has another type.
         """
         if self._has_ended:
             raise ValueError("the transaction has ended")
+        if not isinstance(topic, str):
+            raise expected_other("topic", topic, "a string")
+        own, sys_flag = _checked_properties(properties), _checked_int("sys_flag", given)
+        is_delayed = _checked_int("delay_time_level", given) > 0 or given.get("deliver_at") is not None
         if topic in _NOT_FOR_MESSAGES:
             raise illegal(f"a message of a transaction cannot go to {topic}, which is the store's own")
-        own = dict(properties or {})
         if not self._store.compat:
             # Of a message that was one of a transaction before, and was asked for there.
             for name in (CHECK_TIMES, FIRST_OFFSET):
                 own.pop(name, None)
-        is_timed = given.get("deliver_at") is not None
-        if not {"DELAY", DELIVER_AT}.isdisjoint(own) or given.get("delay_time_level") or is_timed:
+        if is_delayed or not {"DELAY", DELIVER_AT}.isdisjoint(own):
             raise illegal("a message of a transaction cannot be delayed")
         real_queue_id = self._store._queue_for(topic, queue_id)
         own |= {
@@ -105,11 +115,11 @@ class Transaction:
             "REAL_TOPIC": topic,
             "REAL_QID": str(real_queue_id),
         }
-        given["sys_flag"] = given.get("sys_flag", 0) & ~TRANSACTION_TYPE
+        given["sys_flag"] = sys_flag & ~TRANSACTION_TYPE
         return self._put_half(topic, real_queue_id, body, own, given)
 
     def _put_half(
-        self, topic: str, queue_id: int, body: bytes, properties: dict[str, str], given: dict[str, Any]
+        self, topic: str, queue_id: int, body: "ReadableBuffer", properties: dict[str, str], given: dict[str, Any]
     ) -> PreparedMessage:
         store = self._store
         if store._topics is not None:
@@ -172,18 +182,23 @@ class Transaction:
         transactions = self._store._transactions
         unconfirmed: MQStoreError | None = None
         otherwise: MQStoreError | None = None
-        while self._prepared:
-            half = self._prepared[0]
-            # In either case this one has ended, and the others are to end as well.
-            try:
-                transactions.end_prepared(half.commit_log_offset, commit=commit)
-            except DecidedOtherwiseError as error:
-                otherwise = otherwise or error
-            except (FlushDiskTimeoutError, FlushSlaveTimeoutError, SlaveNotAvailableError) as error:
-                unconfirmed = unconfirmed or error
-            # Until it is gone from here it is known that it has ended: Ctrl-C can come between any two steps.
-            self._prepared.pop(0)
-            transactions.forget(half.commit_log_offset)
+        while True:
+            # Of threads that end it at once each takes another message: one that two took would be put twice, and the
+            # next one would be taken away unended.
+            with self._store._holding(transactions.ending):
+                if not self._prepared:
+                    break
+                half = self._prepared[0]
+                # In either case this one has ended, and the others are to end as well.
+                try:
+                    transactions.end_prepared(half.commit_log_offset, commit=commit)
+                except DecidedOtherwiseError as error:
+                    otherwise = otherwise or error
+                except (FlushDiskTimeoutError, FlushSlaveTimeoutError, SlaveNotAvailableError) as error:
+                    unconfirmed = unconfirmed or error
+                # Until it is gone from here it is known that it has ended: Ctrl-C can come between any two steps.
+                self._prepared.pop(0)
+                transactions.forget(half.commit_log_offset)
         error_of_all = otherwise or unconfirmed
         if error_of_all is not None:
             raise error_of_all
@@ -204,3 +219,18 @@ class Transaction:
         except MQStoreError as failed:
             still = "stays in doubt" if self._prepared else "was not all rolled back"
             error.add_note(f"what was prepared {still}: {failed}")
+
+
+def _checked_properties(properties: object) -> dict[str, str]:
+    """A message's own properties, to be added to; what a name or a value has to be is the engine's to say."""
+    if properties is None:
+        return {}
+    items = getattr(properties, "items", None)
+    if items is None:
+        raise expected_other("properties", properties, "a mapping of strings")
+    return dict(items())
+
+
+def _checked_int(argument: str, given: Mapping[str, object]) -> int:
+    """One of a put's arguments that is a Java int, which is 0 by default."""
+    return checked_integer(argument, given.get(argument, 0), -INT_MAX - 1, INT_MAX)

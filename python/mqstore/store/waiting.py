@@ -65,6 +65,7 @@ class AsyncStore:
             FlushDiskTimeoutError: stored, but not confirmed within ``syncFlushTimeout``.
             FlushSlaveTimeoutError: stored, but not confirmed by a slave within ``slaveTimeout``.
             SlaveNotAvailableError: stored, but no slave is near enough to confirm it.
+            StoreIOError: the disk refused it; or stored, but no descriptor is left by which the loop is told of more.
             PutError: not stored.
         """
         # By position: names take a fifth longer.
@@ -113,6 +114,7 @@ class AsyncStore:
             FlushDiskTimeoutError: stored, but not confirmed within ``syncFlushTimeout``.
             FlushSlaveTimeoutError: stored, but not confirmed by a slave within ``slaveTimeout``.
             SlaveNotAvailableError: stored, but no slave is near enough to confirm it.
+            StoreIOError: the disk refused it; or stored, but no descriptor is left by which the loop is told of more.
             PutError: not stored from some message on.
         """
         result, wait_for = self._store._put_many_begin(
@@ -175,9 +177,9 @@ class AsyncStore:
         arrived = TaskWaking()
         with store._message_waiters.waiting(topic, queue_id, wanted, arrived.set):
             while not wanted(store.get_max_offset_in_queue(topic, queue_id)) and _may_come(store):
+                store._check_goes_on()
                 if not await arrived.wait(None if time_up is None else time_up - _now_s()):
                     break
-                store._check_open()
         store._check_open()
         return _has_come(store, wanted(store.get_max_offset_in_queue(topic, queue_id)))
 
@@ -208,10 +210,10 @@ def wait_in_thread(store: "MessageStore", topic: str, queue_id: int, wanted: Wan
     with store._message_waiters.waiting(topic, queue_id, wanted, arrived.set):
         while not wanted(store.get_max_offset_in_queue(topic, queue_id)) and _may_come(store):
             left = threading.TIMEOUT_MAX if time_up is None else min(time_up - _now_s(), threading.TIMEOUT_MAX)
+            store._check_goes_on()
             if not arrived.wait(left):
                 break
             arrived.clear()
-            store._check_open()
     store._check_open()
     return _has_come(store, wanted(store.get_max_offset_in_queue(topic, queue_id)))
 

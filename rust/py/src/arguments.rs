@@ -15,6 +15,7 @@ use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyCapsule, PyCapsuleMethods, PyDict, PyMemoryView, PyString};
 
 use crate::errors;
+use crate::given::named;
 
 /// Most of a wrong value that an error shows.
 const MAX_SHOWN_CHARS: usize = 200;
@@ -169,23 +170,23 @@ impl Keys {
             Self::Joined(keys) => keys,
         }
     }
-}
 
-impl<'a, 'py> FromPyObject<'a, 'py> for Keys {
-    type Error = PyErr;
-
-    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+    /// Those of an argument, or of a place in it.
+    pub fn of(place: Place<'_>, given: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(text) = given.cast::<PyString>() {
             return Ok(Self::Given(text.to_owned().try_into()?));
         }
+        let expected = "a string, or several";
+        if given.is_instance_of::<PyBytes>() {
+            return Err(wrong_type(place, given, expected));
+        }
+        let several = given.try_iter().map_err(|error| named(place, expected, given, error))?;
         let mut keys = String::new();
-        for key in given.try_iter()? {
-            let key: PyBackedStr = key?.extract()?;
+        for (at, key) in several.enumerate() {
+            let key = text(&key?, || format!("{place}[{at}]"))?;
             if key.is_empty() || key.contains(' ') {
-                return Err(PyValueError::new_err(format!(
-                    "a key has no space and is not empty, found {:?}",
-                    &*key
-                )));
+                let reason = format!("{place}[{at}]: a key has no space and is not empty, found {:?}", &*key);
+                return Err(PyValueError::new_err(reason));
             }
             if !keys.is_empty() {
                 keys.push(' ');

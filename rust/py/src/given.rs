@@ -35,7 +35,6 @@ macro_rules! integers {
 arguments! {
     topic: &'a str, "a string";
     body: Body, "bytes or what has the buffer protocol";
-    keys: Option<Keys>, "a string, or several";
     tags: Option<&'a str>, "a string";
     deliver_at: Option<TimeMs>, "a datetime or milliseconds";
     born_timestamp: Option<TimeMs>, "a datetime or milliseconds";
@@ -49,6 +48,11 @@ integers! {
     flag: i32, INT;
     sys_flag: i32, INT;
     delay_time_level: i32, INT;
+}
+
+/// The keys of a message, of which one that is wrong is told by its place.
+pub fn keys(given: &Bound<'_, PyAny>) -> PyResult<Option<Keys>> {
+    if given.is_none() { Ok(None) } else { Keys::of(Place::of("keys"), given).map(Some) }
 }
 
 /// The topic of what may have another one each.

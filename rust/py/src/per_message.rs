@@ -131,7 +131,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for KeysOfEach {
             return Err(wrong_type("keys", &given, "a list of the keys of each body"));
         }
         let read = |place: Place<'_>, keys: &Bound<'_, PyAny>| {
-            keys.extract().map_err(|error| named(place, "a string, or several", keys, error))
+            if keys.is_none() { Ok(None) } else { Keys::of(place, keys).map(Some) }
         };
         each("keys", &given, read).map(Self)
     }

@@ -20,6 +20,7 @@ use crate::arguments;
 use crate::clock::PyClock;
 use crate::engine::Engine;
 use crate::errors::{IntoPyResult, detached};
+use crate::given;
 use crate::log_view::LogView;
 use crate::options::EngineOptions;
 use crate::ranges::file_system;
@@ -150,7 +151,11 @@ impl Store {
     }
 
     /// The queue that a put to a topic goes to.
-    fn _queue_for(slf: &Bound<'_, Self>, topic: &str, queue_id: Option<i32>) -> PyResult<i32> {
+    fn _queue_for(
+        slf: &Bound<'_, Self>,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
+        #[pyo3(from_py_with = given::queue_id)] queue_id: Option<i32>,
+    ) -> PyResult<i32> {
         Self::queue_for(slf, topic, queue_id)
     }
 
