@@ -12,9 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import mqstore
-from mqstore.cli.json_lines import answer_lines, put_lines
+from mqstore.cli.json_lines import answer_lines, dump_lines, put_lines
 from mqstore.cli.main import main
 from tests.command import mqstore_command
+from tests.expiring import expire
 from tests.store.conftest import SMALL
 
 FILE_SIZE = SMALL["mappedFileSizeCommitLog"]
@@ -89,6 +90,25 @@ def test_a_dump_says_which_queue_has_a_hole(places: tuple[Path, list[int]], tmp_
     assert result.stderr == "t-0 is printed up to 50, not to 250: a file is missing\n"
     assert [len(line["entries"]) for line in lines if line.get("topic") == "t" and line["kind"] == "queue"] == [50]
     assert record_places(lines) == places[1]
+
+
+def test_what_expires_while_a_store_is_dumped_is_no_hole_of_a_queue(
+    places: tuple[Path, list[int]], tmp_path: Path
+) -> None:
+    told: list[str] = []
+    copy = Path(shutil.copytree(places[0], tmp_path / "copy"))
+    with mqstore.open(copy, "rw", **SMALL) as writer:
+        with mqstore.open(copy, compat=True, **SMALL) as reader:
+            lines = map(json.loads, dump_lines(reader, told.append))
+            while next(lines).get("commitLogOffset") != places[1][-1]:
+                pass
+            expire(writer, 3)
+            queue = next(line for line in lines if line["kind"] == "queue" and line["topic"] == "t")
+        first = writer.get_min_offset_in_queue("t", 0)
+    assert first > 150
+    assert (queue["minOffset"], queue["maxOffset"]) == (first, 250)
+    assert [place for place, *_ in queue["entries"]] == places[1][first:]
+    assert told == []
 
 
 def test_a_dump_that_ends_without_closing_says_so_too(places: tuple[Path, list[int]], tmp_path: Path) -> None:

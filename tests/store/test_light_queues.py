@@ -61,6 +61,23 @@ def test_a_prepared_message_is_in_further_queues_once_it_is_committed(open_store
     assert light_bodies(store) == [b"committed"]
 
 
+@pytest.mark.parametrize("mode", ["r", "rw"])
+@pytest.mark.parametrize("crashed", [False, True])
+def test_light_queues_are_there_without_their_options(
+    open_store: Opener, tmp_path: Path, mode: str, *, crashed: bool
+) -> None:
+    store = open_store(**LIGHT)
+    bodies = [str(number).encode() for number in range(5)]
+    for body in bodies:
+        store.put("t", body, queue_id=3, properties=TO_A)
+    store.close()
+    if crashed:
+        (tmp_path / "store" / "abort").touch()
+    store = open_store(mode=mode)
+    assert light_bodies(store) == bodies
+    assert store.report().is_whole
+
+
 @pytest.mark.parametrize("compat", [False, True])
 def test_a_prepared_message_that_nobody_decided_on_is_in_no_further_queue(open_store: Opener, *, compat: bool) -> None:
     clock = [1_780_000_000_000]

@@ -215,6 +215,21 @@ def _entries(store: MessageStore, topic: str, queue_id: int, index: int, end: in
         index += len(units)
 
 
+def _first_and_entries(
+    store: MessageStore, topic: str, queue_id: int, first: int, end: int
+) -> tuple[int, list[tuple[int, int, int]]]:
+    """A queue's first offset and its units. What retention has removed since the store was opened is no hole of it."""
+    while True:
+        entries = list(_entries(store, topic, queue_id, first, end))
+        if first + len(entries) >= end:
+            return first, entries
+        store.refresh()
+        left = store.get_min_offset_in_queue(topic, queue_id)
+        if left <= first:
+            return first, entries
+        first = left
+
+
 def dump_lines(store: MessageStore, tell: Callable[[str], None] = lambda _: None) -> Iterator[str]:
     """The store's bounds, every record of its log, and every queue with its units.
 
@@ -233,8 +248,8 @@ def dump_lines(store: MessageStore, tell: Callable[[str], None] = lambda _: None
     )
     for request in _records(store, tell):
         yield _line(_record(request))
-    for topic, queue_id, min_offset, max_offset, _ in store._queues():
-        entries = list(_entries(store, topic, queue_id, min_offset, max_offset))
+    for topic, queue_id, opened_min_offset, max_offset, _ in store._queues():
+        min_offset, entries = _first_and_entries(store, topic, queue_id, opened_min_offset, max_offset)
         behind = min_offset + len(entries)
         if behind < max_offset:
             tell(f"{topic}-{queue_id} is printed up to {behind}, not to {max_offset}: a file is missing")

@@ -16,6 +16,7 @@ def recover(call: StoreCall) -> None:
     """Recover a store by opening it for writing, and print the seconds.
 
     This changes the store, as a broker's start does: a torn end of the log is cut, queues and index are completed.
+    Give the options that decide what is in the queues as the broker has them, as for verify.
     Nobody else may have it open for writing. To look at a store that crashed this is not needed.
     """
     call.refuse_lack()

@@ -143,6 +143,22 @@ impl ConsumeQueue {
     /// Where the queue can't be read.
     pub fn correct_min_offset(&self, min_phy_offset: u64) -> Result<()> {
         let first = self.find_min_offset(min_phy_offset)?;
+        self.correct_ext(first)
+    }
+
+    /// As [`ConsumeQueue::correct_min_offset`], where another process removes files. A reader may have the first of them open
+    /// for long, so that it is not the one to look in, as 4.9.3 does.
+    ///
+    /// # Errors
+    /// Where the queue can't be read.
+    pub(crate) fn follow_min_offset(&self, min_phy_offset: u64) -> Result<()> {
+        let first = self.first_unit_at(min_phy_offset)?;
+        self.min_offset.store(first, crate::sync::Ordering::Release);
+        self.correct_ext(Some(first))
+    }
+
+    /// Lets go of the extension before the first unit's part.
+    fn correct_ext(&self, first: Option<u64>) -> Result<()> {
         if self.state.lock().ext.is_some()
             && let Some(unit) = first.map_or(Ok(None), |first| self.unit(first))?
             && let Some(ext) = &self.state.lock().ext

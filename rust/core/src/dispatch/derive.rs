@@ -131,6 +131,15 @@ pub fn multi_queues<'a>(
     queue_id: i32,
     properties: &DispatchProperties<'a>,
 ) -> Vec<(&'a [u8], i32, i64)> {
+    let queue_id_of = |name: &[u8]| if is_light(config, name) { 0 } else { queue_id };
+    let named = further_places(properties);
+    named.into_iter().map(|(name, offset)| (name, queue_id_of(name), offset)).collect()
+}
+
+/// The topics of a message's further queues, and its offsets there. Which number a queue has is for the store's
+/// options to say.
+#[must_use]
+pub fn further_places<'a>(properties: &DispatchProperties<'a>) -> Vec<(&'a [u8], i64)> {
     let (Some(names), Some(offsets)) = (properties.multi_dispatch, properties.multi_queue_offset) else {
         return Vec::new();
     };
@@ -139,8 +148,7 @@ pub fn multi_queues<'a>(
     if names.len() != offsets.len() {
         return Vec::new();
     }
-    let queue_id_of = |name: &[u8]| if is_light(config, name) { 0 } else { queue_id };
-    names.into_iter().zip(offsets).map(|(name, offset)| (name, queue_id_of(name), offset)).collect()
+    names.into_iter().zip(offsets).collect()
 }
 
 /// Whether a queue named in a message is a light queue, which has the number 0 alone.

@@ -30,7 +30,7 @@ pub use ahead::DerivedAhead;
 pub(crate) use ahead::{is_known_ahead, stage};
 use bad_places::{Searched, is_under_way};
 pub(crate) use derive::{Derived, derive, parse};
-pub use derive::{is_light, multi_queues, split_java, tags_code, tags_code_fits};
+pub use derive::{further_places, is_light, multi_queues, split_java, tags_code, tags_code_fits};
 pub(crate) use staged::Staged;
 
 /// Where delayed messages wait.

@@ -116,7 +116,13 @@ impl IndexService {
                 half_made.paths.push(path);
                 continue;
             }
-            match IndexFile::open(&*self.fs, &path, self.shape, self.access, is_live) {
+            // One that is written meanwhile may not tell its shape yet. That it is as long as the one before tells it.
+            let as_before = |newest: &Arc<IndexFile>| {
+                let shape = newest.shape();
+                found.is_some_and(|found| found.len == num::offset(shape.file_size())).then_some(shape)
+            };
+            let shape = files.last().filter(|_| is_live).and_then(as_before).unwrap_or(self.shape);
+            match IndexFile::open(&*self.fs, &path, shape, self.access, is_live) {
                 Ok(file) => files.push(Arc::new(file)),
                 Err(Error::Layout { path, expected, found }) => {
                     load.faults.push(Stray { path, expected, found });

@@ -110,7 +110,7 @@ pub(super) fn find_strangers(
     };
     let reached = in_parts::walk(walk, visit, |range, part| wanted.take(&mut told, range, part))?;
     match told.search.filter(|_| reached >= to) {
-        Some(search) => Ok(Some((search.finish(of.config, of.log, of.queues)?, told.derived))),
+        Some(search) => Ok(Some((search.finish(of.log, of.queues)?, told.derived))),
         None => Ok(None),
     }
 }

@@ -193,12 +193,12 @@ fn find_strangers(of: Recovered<'_>, from: u64, end: &mut LogEnd) -> Result<Vec<
     }
     let from = from.max(of.log.min_offset().unwrap_or(0));
     if let Some(search) = end.told.search.take().filter(|_| from == end.walked_from) {
-        return search.finish(of.config, of.log, of.queues);
+        return search.finish(of.log, of.queues);
     }
     end.told.derived = DerivedAhead::default();
     let found = if end.gaps.is_empty() { ahead::find_strangers(of, from, end.log_end)? } else { None };
     let Some((found, derived)) = found else {
-        return strangers::find(of.config, of.log, of.queues, from, end.log_end);
+        return strangers::find(of.log, of.queues, from, end.log_end);
     };
     end.told.derived = derived;
     Ok(found)

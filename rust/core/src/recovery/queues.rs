@@ -5,7 +5,8 @@ use super::{Recovered, StoreState, short_queues};
 use crate::checkpoint::LastPositions;
 use crate::config::StoreConfig;
 use crate::consume_queue::ConsumeQueue;
-use crate::dispatch::multi_queues;
+use crate::consume_queue::table::LMQ_PREFIX;
+use crate::dispatch::further_places;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::format::message::{self, Check, Decoded, Record};
@@ -26,7 +27,8 @@ pub struct QueueEnds {
 ///
 /// After a clean stop a queue ends where its last unit does that agrees with the log, and is dispatched from there
 /// where the log has more of it. After an unclean one only units of records below the point up to which the
-/// last writer knew the queues to be on the disk are kept: the rest is dispatched again.
+/// last writer knew the queues to be on the disk are kept: the rest is dispatched again. A light queue's that the options
+/// would not make again is kept as far as it agrees with the log, as in 4.9.3.
 ///
 /// # Errors
 /// Where queue or log can't be read.
@@ -97,8 +99,12 @@ fn recover_crashed(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
     };
     let min_offset = of.log.min_offset().unwrap_or(0);
     let earlier = each_of_many(&of.queues.all(), of.is_remote, |queue| {
+        let is_made_again = is_made_again(of.config, queue);
+        let believed_to = if is_made_again { known } else { end.log_end };
         let earlier = match forget_removed(of, queue)? {
-            None => queue.recover_up_to(known, |unit, index| agrees_or_was_lost(of, queue, unit, index))?,
+            None => queue
+                .recover_up_to(believed_to, |unit, index| agrees_or_was_lost(of, queue, unit, index))?
+                .filter(|_| is_made_again),
             removed => removed,
         };
         queue.find_min_offset(min_offset)?;
@@ -129,7 +135,7 @@ fn agrees(of: Recovered<'_>, queue: &ConsumeQueue, unit: &CqUnit, index: u64) ->
     }
     let Some(bytes) = of.log.get_message(offset, size)? else { return Ok(false) };
     Ok(match message::decode(&bytes, Check::Structure) {
-        Ok(Decoded::Message(record)) => unit_fits(of.config, queue, unit, index, &record),
+        Ok(Decoded::Message(record)) => unit_fits(queue, unit, index, &record),
         _ => false,
     })
 }
@@ -145,15 +151,10 @@ fn agrees_or_was_lost(of: Recovered<'_>, queue: &ConsumeQueue, unit: &CqUnit, in
 }
 
 /// Whether a record is the one that a unit of a queue stands for: place, size, topic, queue and
-/// queue offset; for a message that was dispatched to further queues, the entry for this one.
+/// queue offset; for a message that was dispatched to further queues, the entry for this one. That the unit is there
+/// says that the store had such queues, whatever options it is opened with.
 #[must_use]
-pub fn unit_fits(
-    config: &StoreConfig,
-    queue: &ConsumeQueue,
-    unit: &CqUnit,
-    index: u64,
-    record: &Record<'_>,
-) -> bool {
+pub fn unit_fits(queue: &ConsumeQueue, unit: &CqUnit, index: u64, record: &Record<'_>) -> bool {
     let index = num::java_long(index);
     if record.physical_offset != unit.physical_offset
         || num::from_java_int(unit.size) != Some(record.total_size)
@@ -165,10 +166,21 @@ pub fn unit_fits(
     if is_own && record.queue_offset == index {
         return true;
     }
-    let properties = DispatchProperties::of(record.properties);
-    multi_queues(config, record.queue_id, &properties)
-        .into_iter()
-        .any(|(name, queue_id, offset)| name == topic && queue_id == queue.queue_id() && offset == index)
+    let has_number = record.queue_id == queue.queue_id() || (queue.queue_id() == 0 && is_named_light(queue));
+    has_number
+        && further_places(&DispatchProperties::of(record.properties))
+            .into_iter()
+            .any(|(name, offset)| name == topic && offset == index)
+}
+
+fn is_named_light(queue: &ConsumeQueue) -> bool {
+    queue.topic().starts_with(LMQ_PREFIX)
+}
+
+/// Whether dispatch with these options would make a queue's units again. Of further queues those of other names are
+/// not told from queues of their own.
+fn is_made_again(config: &StoreConfig, queue: &ConsumeQueue) -> bool {
+    (config.enable_multi_dispatch && config.enable_lmq) || !is_named_light(queue)
 }
 
 /// Whether a record's topic is the queue's, whose name is text: bytes that are none were replaced.

@@ -15,7 +15,6 @@ use super::queues::unit_fits;
 use crate::commit_log::CommitLog;
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
-use crate::config::StoreConfig;
 use crate::consume_queue::table::QueueTable;
 use crate::consume_queue::{ConsumeQueue, PlaceRule};
 use crate::dispatch::Gap;
@@ -74,13 +73,7 @@ pub struct Search {
 ///
 /// # Errors
 /// Where log or queues can't be read.
-pub fn find(
-    config: &StoreConfig,
-    log: &CommitLog,
-    queues: &QueueTable,
-    from: u64,
-    to: u64,
-) -> Result<Vec<Gap>> {
+pub fn find(log: &CommitLog, queues: &QueueTable, from: u64, to: u64) -> Result<Vec<Gap>> {
     let mut search = Search::default();
     let mut position = from;
     while position < to {
@@ -89,7 +82,7 @@ pub fn find(
         search.losses.push(bad);
         position = scan::next_valid(log.files(), bad, fault, to)?.unwrap_or(to);
     }
-    search.finish(config, log, queues)
+    search.finish(log, queues)
 }
 
 impl Claim {
@@ -207,12 +200,7 @@ impl Search {
     }
 
     /// Gives them, once all records were looked at.
-    pub(super) fn finish(
-        mut self,
-        config: &StoreConfig,
-        log: &CommitLog,
-        queues: &QueueTable,
-    ) -> Result<Vec<Gap>> {
+    pub(super) fn finish(mut self, log: &CommitLog, queues: &QueueTable) -> Result<Vec<Gap>> {
         let (mut jumps, mut others) = (Vec::new(), Vec::new());
         let rule = PlaceRule { units_in_file: queues.units_in_file(), compat: false };
         self.losses.sort_unstable();
@@ -249,7 +237,7 @@ impl Search {
                 others.push(order.last);
             }
         }
-        add_those_elsewhere(config, log, queues, &others, &mut self.strangers)?;
+        add_those_elsewhere(log, queues, &others, &mut self.strangers)?;
         self.strangers.sort_unstable_by_key(|stranger| stranger.phy_offset);
         // One can be told by its own offset, by the order of offsets and by the units of several queues.
         self.strangers.dedup_by_key(|stranger| stranger.phy_offset);
@@ -384,7 +372,6 @@ fn continues_its_files(queues: &QueueTable, queue: QueueRef<'_>, claim: Claim) -
 /// After a crash a suspect comes from every queue whose units were all in memory. So the units of each queue
 /// are gone through once for all of them; these are for records that the walk has come by as well.
 fn add_those_elsewhere(
-    config: &StoreConfig,
     log: &CommitLog,
     queues: &QueueTable,
     suspects: &[Claim],
@@ -404,7 +391,7 @@ fn add_those_elsewhere(
             }
             if let Some(bytes) = log.get_message(place.0, place.1)?
                 && let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure)
-                && leads_elsewhere(config, log, &queue, (index, unit), &record)?
+                && leads_elsewhere(log, &queue, (index, unit), &record)?
             {
                 strangers.push(*suspect);
             }
@@ -418,16 +405,11 @@ fn add_those_elsewhere(
 ///
 /// # Errors
 /// Where a file can't be read.
-pub(crate) fn any_leads_elsewhere(
-    config: &StoreConfig,
-    log: &CommitLog,
-    queues: &QueueTable,
-    record: &Record<'_>,
-) -> Result<bool> {
+pub(crate) fn any_leads_elsewhere(log: &CommitLog, queues: &QueueTable, record: &Record<'_>) -> Result<bool> {
     let Some(place) = num::from_java_long(record.physical_offset) else { return Ok(false) };
     for queue in queues.all() {
         if let Some((index, unit)) = queue.units_in_files().first_at(place)?
-            && leads_elsewhere(config, log, &queue, (index, &unit), record)?
+            && leads_elsewhere(log, &queue, (index, &unit), record)?
         {
             return Ok(true);
         }
@@ -437,14 +419,13 @@ pub(crate) fn any_leads_elsewhere(
 
 /// Whether a queue's unit is one for a record that the record does not agree with.
 fn leads_elsewhere(
-    config: &StoreConfig,
     log: &CommitLog,
     queue: &ConsumeQueue,
     (index, unit): (u64, &CqUnit),
     record: &Record<'_>,
 ) -> Result<bool> {
     let place = num::from_java_long(record.physical_offset).map(|offset| (offset, record.total_size));
-    if unit.place() != place || unit_fits(config, queue, unit, index, record) {
+    if unit.place() != place || unit_fits(queue, unit, index, record) {
         return Ok(false);
     }
     let is_own = record.queue_id == queue.queue_id() && decode(record.topic) == queue.topic();

@@ -118,8 +118,7 @@ fn add_strangers(view: &LogView, found: &mut Vec<Hole>) -> Result<()> {
     if view.config().compat {
         return Ok(());
     }
-    let strangers =
-        strangers::find(view.config(), view.log(), &view.queues()?, view.min_offset(), view.end())?;
+    let strangers = strangers::find(view.log(), &view.queues()?, view.min_offset(), view.end())?;
     for Gap { from, to, fault } in strangers {
         if !found.iter().any(|hole| (hole.from..hole.to).contains(&from)) {
             let store_timestamp =

@@ -84,7 +84,7 @@ impl Store {
         let agrees = match message::decode(&bytes, Check::BodyCrc) {
             Ok(Decoded::Message(record)) => {
                 num::from_java_long(record.physical_offset) == Some(place)
-                    && unit_fits(&self.config, queue, &unit, index, &record)
+                    && unit_fits(queue, &unit, index, &record)
             }
             _ => false,
         };

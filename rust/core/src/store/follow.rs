@@ -123,7 +123,7 @@ impl Store {
         }
         if self.log.min_offset() != min_before {
             let min_offset = self.log.min_offset().unwrap_or(0);
-            self.queues.all().iter().try_for_each(|queue| queue.correct_min_offset(min_offset))?;
+            self.queues.all().iter().try_for_each(|queue| queue.follow_min_offset(min_offset))?;
         }
         Ok(self.follow.seen.lock().recovering.is_none())
     }

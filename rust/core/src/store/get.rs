@@ -368,7 +368,7 @@ impl Store {
             return true;
         }
         let fault = match message::decode(bytes, check) {
-            Ok(Decoded::Message(record)) if unit_fits(&self.config, queue, unit, index, &record) => {
+            Ok(Decoded::Message(record)) if unit_fits(queue, unit, index, &record) => {
                 return true;
             }
             Ok(_) => None,

@@ -55,7 +55,7 @@ impl Store {
         {
             return Ok(false);
         }
-        any_leads_elsewhere(&self.config, &self.log, &self.queues, record)
+        any_leads_elsewhere(&self.log, &self.queues, record)
     }
 
     /// What can be said without asking the queues.
@@ -95,7 +95,7 @@ impl Witness {
         if self.gone.get(&queue).is_some_and(|&count| count >= MANY_OF_A_QUEUE) {
             return Ok(false);
         }
-        let is_misplaced = any_leads_elsewhere(&store.config, &store.log, &store.queues, record)?;
+        let is_misplaced = any_leads_elsewhere(&store.log, &store.queues, record)?;
         if !is_misplaced {
             *self.gone.entry(queue.into()).or_default() += 1;
         }

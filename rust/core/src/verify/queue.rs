@@ -134,7 +134,7 @@ impl Checker<'_> {
             }
             Err(fault) => return wrong(fault.to_string()),
         };
-        if !unit_fits(self.view.config(), self.queue, unit, index, &record) {
+        if !unit_fits(self.queue, unit, index, &record) {
             return wrong(format!(
                 "found the record of topic {:?}, queue {}, offset {}, {} bytes",
                 String::from_utf8_lossy(record.topic),

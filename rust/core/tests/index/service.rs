@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt as _;
 
 use mqstore_core::error::Error;
-use mqstore_core::format::index::{INDEX_HEADER_SIZE, IndexHeader};
+use mqstore_core::format::index::{INDEX_HEADER_SIZE, IndexHeader, IndexShape};
 use mqstore_core::index::IndexService;
 use mqstore_core::mmap::mapped_file::Access;
 
@@ -175,4 +175,23 @@ fn a_store_that_is_only_read_indexes_in_memory() {
     index.flush().unwrap();
     assert_eq!((index.files().len(), index.end_phy_offset()), (3, Some(300)));
     assert_eq!(crate::stores::tree(root.path()), before);
+}
+
+/// What a reader with other options finds: a file whose entries its header does not count yet, and one that is only just made.
+#[test]
+fn files_that_are_written_meanwhile_have_the_shape_of_those_before() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, clock) = service(root.path(), Access::MapWrite);
+    (0..19).for_each(|number| _ = build(&index, &[number], u64::from(number) * 10));
+    clock.set(2_000_000);
+    build(&index, &[1, 2, 3], 500);
+    let len = index.files()[0].shape().file_size();
+    std::fs::write(root.path().join("index").join("20991231235959999"), vec![0; len]).unwrap();
+    let other = IndexShape { hash_slot_num: 50, index_num: 200 };
+    let fs = crate::stores::fs();
+    let reader = IndexService::new(fs, clock, root.path().join("index"), other, Access::Read);
+    assert_eq!(reader.load(true).unwrap().faults.len(), 0);
+    let shapes: Vec<_> = reader.files().iter().map(|file| file.shape()).collect();
+    assert_eq!(shapes, vec![index.files()[0].shape(); 3]);
+    assert_eq!(reader.load(false).unwrap().faults.len(), 1, "nobody is about to write to it");
 }

@@ -44,6 +44,37 @@ fn light_queues_go_on_where_they_ended() {
     }
 }
 
+/// Who opens a store may not know that its broker has light queues; what they have is not made again then.
+#[test]
+fn light_queues_of_a_store_that_is_opened_without_their_options_keep_what_they_have() {
+    for clean in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open_with(config_of_light(root.path()));
+        for number in 0..15 {
+            put(&store, "t", 3, format!("{number}").as_bytes(), TO_TWO);
+        }
+        let expected: Vec<_> = (0..15).map(|number| number.to_string()).collect();
+        assert_eq!(bodies(&store, "%LMQ%a", 0), expected);
+        store.flush_everything().unwrap();
+        if clean {
+            store.close().unwrap();
+        } else {
+            crash(store);
+        }
+        let reader = read(root.path());
+        assert_eq!(bodies(&reader, "%LMQ%a", 0), expected, "read, {clean}");
+        assert!(reader.rejected().is_empty());
+        let store = open(root.path());
+        assert_eq!(bodies(&store, "%LMQ%a", 0), expected, "{clean}");
+        assert_eq!(bodies(&store, "t", 3), expected, "{clean}");
+        store.close().unwrap();
+        let store = open_with(config_of_light(root.path()));
+        put(&store, "t", 3, b"15", TO_TWO);
+        let expected: Vec<_> = (0..16).map(|number| number.to_string()).collect();
+        assert_eq!(bodies(&store, "%LMQ%a", 0), expected, "{clean}");
+    }
+}
+
 /// A unit that leads to a message of the log, and not to the one that stands for it.
 #[test]
 fn units_at_a_closed_queue_s_end_that_the_log_disagrees_with_are_cut_off() {
