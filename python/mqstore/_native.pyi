@@ -241,6 +241,16 @@ class PutMessageResult:
     @property
     def msg_num(self) -> int:
         """How many messages were stored."""
+    def __reduce__(self) -> tuple[object, ...]: ...
+    @staticmethod
+    def _of(
+        status: str,
+        append: str | None,
+        places: list[tuple[int, int, int, int]],
+        store_host: str,
+        reason: str | None,
+    ) -> PutMessageResult:
+        """One of the parts that ``__reduce__`` gives."""
 
 @final
 class GetMessageResult:

@@ -28,6 +28,26 @@ pub enum PutMessageStatus {
 }
 
 impl PutMessageStatus {
+    const ALL: [Self; 11] = [
+        Self::PutOk,
+        Self::FlushDiskTimeout,
+        Self::FlushSlaveTimeout,
+        Self::SlaveNotAvailable,
+        Self::ServiceNotAvailable,
+        Self::CreateMapedFileFailed,
+        Self::MessageIllegal,
+        Self::PropertiesSizeExceeded,
+        Self::OsPagecacheBusy,
+        Self::UnknownError,
+        Self::LmqConsumeQueueNumExceeded,
+    ];
+
+    /// The one with 4.9.3's name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.name() == name)
+    }
+
     /// 4.9.3's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -63,6 +83,20 @@ pub enum AppendMessageStatus {
 }
 
 impl AppendMessageStatus {
+    const ALL: [Self; 5] = [
+        Self::PutOk,
+        Self::EndOfFile,
+        Self::MessageSizeExceeded,
+        Self::PropertiesSizeExceeded,
+        Self::UnknownError,
+    ];
+
+    /// The one with 4.9.3's name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.name() == name)
+    }
+
     /// 4.9.3's name.
     #[must_use]
     pub const fn name(self) -> &'static str {

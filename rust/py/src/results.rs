@@ -8,13 +8,16 @@ use mqstore_core::format::message_id::MessageId;
 use mqstore_core::status::{AppendMessageStatus, PutMessageStatus};
 use mqstore_core::store::query_keys::FoundByKey;
 use mqstore_core::store::{GetMessageResult as CoreGetResult, PutRefusal};
-use pyo3::exceptions::PyIndexError;
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use smallvec::SmallVec;
 
 use crate::message::Message;
 use crate::status;
+
+/// Status, the append's status, where each message went, the store's host, why it was not stored.
+type Parts = (String, Option<String>, Vec<(u64, u32, i64, i64)>, String, Option<String>);
 
 /// How a put ended, and where the message went.
 #[pyclass(frozen, module = "mqstore", weakref)]
@@ -122,6 +125,43 @@ impl PutMessageResult {
     #[getter]
     fn wrote_offsets(&self) -> Vec<u64> {
         self.appended.iter().map(|appended| appended.wrote_offset).collect()
+    }
+
+    /// Errors that have one go from process to process, as where a pool's worker raises them.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Parts)> {
+        let (status, append) = (self.status.name(), self.append_status().map(str::to_owned));
+        let place = |appended: &Appended| {
+            let Appended { wrote_offset, wrote_bytes, store_timestamp, logics_offset } = *appended;
+            (wrote_offset, wrote_bytes, store_timestamp, logics_offset)
+        };
+        let places = self.appended.iter().map(place).collect();
+        let parts = (status.to_owned(), append, places, self.store_host.to_string(), self.reason.clone());
+        Ok((py.get_type::<Self>().getattr("_of")?, parts))
+    }
+
+    /// One of the parts that `__reduce__` gives.
+    #[staticmethod]
+    fn _of(
+        status: &str,
+        append: Option<&str>,
+        places: Vec<(u64, u32, i64, i64)>,
+        store_host: &str,
+        reason: Option<String>,
+    ) -> PyResult<Self> {
+        let bad = || PyValueError::new_err("expected the parts of a PutMessageResult");
+        let appended = |(wrote_offset, wrote_bytes, store_timestamp, logics_offset)| Appended {
+            wrote_offset,
+            wrote_bytes,
+            store_timestamp,
+            logics_offset,
+        };
+        Ok(Self {
+            status: PutMessageStatus::of_name(status).ok_or_else(bad)?,
+            append: append.map(|name| AppendMessageStatus::of_name(name).ok_or_else(bad)).transpose()?,
+            appended: places.into_iter().map(appended).collect(),
+            store_host: store_host.parse().map_err(|_| bad())?,
+            reason,
+        })
     }
 
     fn __repr__(&self) -> String {
