@@ -33,6 +33,14 @@ def test_an_address_that_none_can_have_is_told_in_one_line(tmp_path: Path, addre
     assert line.startswith(f"Error: {address}:0: ".replace("\x1b", r"\x1b"))
 
 
+def test_signals_are_their_owner_s_again_once_it_has_ended(tmp_path: Path) -> None:
+    mqstore.open(tmp_path, "rw", **SMALL).close()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    CliRunner().invoke(main, ["metrics", str(tmp_path), "--port", "0", "--address", "a..b"])
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no ::1")
 def test_an_ipv6_address_stands_in_brackets(tmp_path: Path) -> None:
     mqstore.open(tmp_path, "rw", **SMALL).close()

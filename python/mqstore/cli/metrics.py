@@ -1,9 +1,11 @@
 """``mqstore metrics``."""
 
+import contextlib
 import dataclasses
 import json
 import signal
 import threading
+from collections.abc import Iterator
 
 import click
 
@@ -37,11 +39,8 @@ def metrics(call: ReaderCall, *, port: int, address: str, cluster: str, broker: 
     except ImportError as error:
         raise click.ClickException(f"pip install 'mqstore[metrics]' for this: {error}") from error
     host = f"[{address}]" if ":" in address else address
-    ended = threading.Event()
-    with call.open() as store:
-        # Before, they end the command as they do any other: opening can take long.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: ended.set())
+    # While it is opened signals end the command as they do any other: that can take long.
+    with call.open() as store, _ended_by_signals() as ended:
         try:
             server, thread = serve(store, port, address=address, cluster=cluster, broker=broker)
         except (OSError, UnicodeError) as error:  # the latter of a name that no host can have
@@ -52,3 +51,16 @@ def metrics(call: ReaderCall, *, port: int, address: str, cluster: str, broker: 
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[threading.Event]:
+    """What Ctrl-C, or an end that is asked for, sets meanwhile."""
+    ended = threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: ended.set()) for number in numbers]
+    try:
+        yield ended
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
