@@ -84,6 +84,25 @@ def test_a_listener_that_waits_for_a_message_is_told_of_a_close(
     assert len(ended) == 1
 
 
+@pytest.mark.timeout(60)
+def test_a_listener_that_waits_for_a_slave_is_told_of_a_close(tmp_path: Path) -> None:
+    store = open_rw(tmp_path / "s", replication=True, haListenPort=0)
+    begun, ended = threading.Event(), []
+
+    def listener(_: object) -> None:
+        begun.set()
+        try:
+            store.replication.wait_for_slave(timeout=None)
+        except mqstore.StoreClosedError as error:
+            ended.append(error)
+
+    store.add_listener(listener)
+    store.put("t", b"")
+    begun.wait()
+    store.close()
+    assert len(ended) == 1
+
+
 def test_a_check_by_hand_may_close_the_store_beside_the_service(tmp_path: Path) -> None:
     prepare(tmp_path / "s")
     store = open_rw(tmp_path / "s", check_transactions=lambda _: UNKNOWN, **CHECKED)

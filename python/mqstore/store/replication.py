@@ -1,6 +1,7 @@
 """What replication is doing: ``store.replication``."""
 
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
 __all__ = ["Replication", "SlaveConnection"]
+
+_LOOK_AGAIN_S = 0.05
+"""How often who waits in a listener looks whether the store is being closed, which waits for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +89,7 @@ class Replication:
         Raises:
             OptionError: the timeout is no number of seconds.
             ValueError: the offset is none.
+            StoreClosedError: the store is closed, or being closed while a listener waits here.
         """
         check_timeout(timeout)
         if offset is None:
@@ -93,4 +98,12 @@ class Replication:
         else:
             end = checked_integer("offset", offset)
         seconds = threading.TIMEOUT_MAX if timeout is None else min(max(timeout, 0), threading.TIMEOUT_MAX)
-        return self._store._wait_transferred(end, round(seconds * 1000))
+        time_up = time.monotonic() + seconds
+        while True:
+            self._store._check_goes_on()
+            left = max(time_up - time.monotonic(), 0)
+            at_once = min(left, _LOOK_AGAIN_S) if self._store._is_waited_for else left
+            if self._store._wait_transferred(end, round(at_once * 1000)):
+                return True
+            if at_once >= left:
+                return False
