@@ -77,6 +77,28 @@ fn the_next_file_is_made_long_before_it_is_needed_but_not_for_a_small_log() {
     assert_eq!(files_of(root.path()), 3);
 }
 
+/// A file without a buffer is written directly, and the buffer of the one before comes back once that is committed.
+#[test]
+fn the_next_file_is_made_late_where_no_buffer_is_left_for_it() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    config.mapped_file_size_commit_log = 8 * MIB;
+    config.transient_store_pool_enable = true;
+    config.transient_store_pool_size = 1;
+    let log = log_with(config, Access::MapWrite);
+    let body = vec![7; 100_000];
+    while log.wrote_offset() < 3 * MIB {
+        append(&log, 0, &body);
+        allocate(&log);
+        assert_eq!(files_of(root.path()), 1, "{}", log.wrote_offset());
+    }
+    while log.files().files().len() == 1 && files_of(root.path()) == 1 {
+        append(&log, 0, &body);
+        allocate(&log);
+    }
+    assert_eq!(log.files().files().len(), 1, "it is made before it is needed all the same");
+}
+
 #[test]
 fn no_file_is_made_behind_one_that_is_not_appended_to_any_more() {
     let root = tempfile::tempdir().unwrap();
