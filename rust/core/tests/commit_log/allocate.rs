@@ -77,6 +77,29 @@ fn the_next_file_is_made_long_before_it_is_needed_but_not_for_a_small_log() {
     assert_eq!(files_of(root.path()), 3);
 }
 
+/// Whether it was made early, or only once all of the file before was reserved.
+#[test]
+fn the_next_file_has_room_for_what_is_appended_first() {
+    for is_early in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        let mut config = config(root.path());
+        config.mapped_file_size_commit_log = 4 * MIB;
+        let log = log_with(config, Access::MapWrite);
+        let body = vec![7; 100_000];
+        while log.wrote_offset() < 4 * MIB - 300_000 {
+            append(&log, 0, &body);
+            log.reserve_pass(Duration::ZERO).unwrap();
+            if is_early {
+                log.make_next_pass(Duration::ZERO).unwrap();
+            }
+        }
+        log.make_next_pass(Duration::ZERO).unwrap();
+        log.reserve_pass(Duration::ZERO).unwrap();
+        log.append(&new_record("t", 0, &vec![7; 2_000_000]), Wait::Try { now_ms: 0 }).unwrap();
+        assert_eq!(log.files().files().len(), 2);
+    }
+}
+
 /// A file without a buffer is written directly, and the buffer of the one before comes back once that is committed.
 #[test]
 fn the_next_file_is_made_late_where_no_buffer_is_left_for_it() {
