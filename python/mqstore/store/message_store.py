@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from mqstore import _native
-from mqstore._native import Arrival, Message, PutMessageResult
+from mqstore._native import Arrival
 from mqstore.consumer import AllocateMessageQueue, ConsumeFromWhere, Consumer, MessageModel, allocate_averagely
 from mqstore.consumer.manager import ConsumerManager
 from mqstore.consumer.settings import ConsumerSettings, one_of
@@ -26,7 +26,7 @@ from mqstore.services import (
     StoreStatsService,
     TimedMessageService,
 )
-from mqstore.store.arguments import check_function, check_kind
+from mqstore.store.arguments import check_function
 from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_consumer_filter import persisted_filters
 from mqstore.store.config_delay_offset import DelayOffsetManager
@@ -35,7 +35,6 @@ from mqstore.store.delayed import SCHEDULE_TOPIC, TIMED_TOPIC
 from mqstore.store.figures import StoreFigures
 from mqstore.store.group_offsets import set_back_to_ends
 from mqstore.store.listeners import Listener, Listeners
-from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner, checked_messages
 from mqstore.store.operations import StoreOperations
 from mqstore.store.queue import Topic
 from mqstore.store.replication import Replication
@@ -170,53 +169,6 @@ class MessageStore(StoreOperations):
         """What replication is doing."""
         return Replication(self)
 
-    # ---- 4.9.3's puts -----------------------------------------------------------------------
-
-    def put_message(self, message: MessageExtBrokerInner) -> PutMessageResult:
-        """Puts one message, every field in the caller's hand. Source: ``putMessage``.
-
-        Never raises for what a message is or what the store can do now: the result's status says it.
-
-        Raises:
-            TypeError: it is no message, or a field has another type.
-        """
-        check_kind("message", message, MessageExtBrokerInner)
-        return self._put_message(
-            message.topic,
-            message.queue_id,
-            message.body,
-            message.properties,
-            flag=message.flag,
-            sys_flag=message.sys_flag,
-            born_timestamp=message.born_timestamp,
-            born_host=message.born_host,
-            store_host=message.store_host,
-            reconsume_times=message.reconsume_times,
-            prepared_transaction_offset=message.prepared_transaction_offset,
-        )
-
-    def put_messages(self, batch: MessageExtBatch) -> PutMessageResult:
-        """Puts a batch: in one file, visible at once or not at all. Source: ``putMessages``.
-
-        Raises:
-            MessageIllegalError: a message's properties are longer than a batch's encoding allows. A separator stands in
-                them, or a name is empty; not with ``compat``.
-            TypeError: it is no batch, or one of its messages is none.
-        """
-        check_kind("batch", batch, MessageExtBatch)
-        body = _native.encode_messages(checked_messages(batch.messages), self.compat)
-        return self._put_messages(
-            batch.topic,
-            batch.queue_id,
-            body,
-            batch.properties,
-            sys_flag=batch.sys_flag,
-            born_timestamp=batch.born_timestamp,
-            born_host=batch.born_host,
-            store_host=batch.store_host,
-            reconsume_times=batch.reconsume_times,
-        )
-
     def _on_new_topic(self, topic: str) -> int:
         """The number of queues of a topic that is put to for the first time.
 
@@ -325,10 +277,6 @@ class MessageStore(StoreOperations):
         selection = Selection(self, ranges, from_phy_offset=from_phy, to_phy_offset=to_phy)
         return selection.where(key=key, tags=tags, sql=sql, begin=begin, end=end, limit=limit)
 
-    def select_one_message_by_offset(self, commit_log_offset: int) -> Message | None:
-        """The message that begins at an offset of the log. Source: ``selectOneMessageByOffset``."""
-        return self.look_message_by_offset(commit_log_offset)
-
     def flush(self) -> int:
         """Brings log, queues, index and checkpoint to the disk; gives the flushed offset.
 
@@ -364,21 +312,6 @@ class MessageStore(StoreOperations):
             rejected_count=self.rejected_count,
             halted=self._engine.halted,
         )
-
-    def execute_delete_files_manually(self) -> int:
-        """Deletes what has expired now, whatever the hour; gives how many files of the log.
-
-        Works without the retention service too. Source: ``executeDeleteFilesManually``, which lets the
-        service do so in its next passes.
-
-        Raises:
-            ReadOnlyError: the store was opened to read.
-            StoreClosedError: the store was closed.
-            StoreIOError: a file could not be removed.
-            MQStoreError: a signal's handler asks for it while this thread is at it.
-        """
-        self._check_open()
-        return self._cleaner.clean_now()
 
     def handle_schedule_message_service(self, broker_role: str) -> None:
         """Lets messages that wait be delivered, or on a slave no longer. Source: ``handleScheduleMessageService``.

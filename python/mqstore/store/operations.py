@@ -1,4 +1,4 @@
-"""4.9.3's operations on a running store that are neither puts nor gets. Source: ``MessageStore``.
+"""4.9.3's operations on a running store, as far as they are not the engine's own. Source: ``MessageStore``.
 
 ``docs/operations.md`` has all operations, one by one.
 """
@@ -6,12 +6,15 @@
 import logging
 from typing import TYPE_CHECKING
 
+from mqstore import _native
+from mqstore._native import Message, PutMessageResult
 from mqstore.options import check_address
-from mqstore.store.arguments import checked_text
+from mqstore.store.arguments import check_kind, checked_text
 from mqstore.store.delayed import SCHEDULE_TOPIC
 from mqstore.store.figures import PUT_TIME_CLASSES
 from mqstore.store.life_cycle import LifeCycle
-from mqstore.store.retention import TopicUsage, disk_used_ratio
+from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner, checked_messages
+from mqstore.store.retention import FileCleaner, TopicUsage, disk_used_ratio
 
 if TYPE_CHECKING:
     from mqstore.services import ScheduleMessageService, StoreStatsService
@@ -28,6 +31,7 @@ class StoreOperations(LifeCycle):
 
     compat: bool
     """Whether it gives 4.9.3's answers where the two differ visibly."""
+    _cleaner: FileCleaner
     _has_told_time_ahead = False
 
     def _stats_service(self) -> "StoreStatsService | None":
@@ -52,6 +56,55 @@ class StoreOperations(LifeCycle):
             store_timestamp,
             ahead_s,
         )
+
+    def put_message(self, message: MessageExtBrokerInner) -> PutMessageResult:
+        """Puts one message, every field in the caller's hand. Source: ``putMessage``.
+
+        Never raises for what a message is or what the store can do now: the result's status says it.
+
+        Raises:
+            TypeError: it is no message, or a field has another type.
+        """
+        check_kind("message", message, MessageExtBrokerInner)
+        return self._put_message(
+            message.topic,
+            message.queue_id,
+            message.body,
+            message.properties,
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            born_timestamp=message.born_timestamp,
+            born_host=message.born_host,
+            store_host=message.store_host,
+            reconsume_times=message.reconsume_times,
+            prepared_transaction_offset=message.prepared_transaction_offset,
+        )
+
+    def put_messages(self, batch: MessageExtBatch) -> PutMessageResult:
+        """Puts a batch: in one file, visible at once or not at all. Source: ``putMessages``.
+
+        Raises:
+            MessageIllegalError: a message's properties are longer than a batch's encoding allows. A separator stands in
+                them, or a name is empty; not with ``compat``.
+            TypeError: it is no batch, or one of its messages is none.
+        """
+        check_kind("batch", batch, MessageExtBatch)
+        body = _native.encode_messages(checked_messages(batch.messages), self.compat)
+        return self._put_messages(
+            batch.topic,
+            batch.queue_id,
+            body,
+            batch.properties,
+            sys_flag=batch.sys_flag,
+            born_timestamp=batch.born_timestamp,
+            born_host=batch.born_host,
+            store_host=batch.store_host,
+            reconsume_times=batch.reconsume_times,
+        )
+
+    def select_one_message_by_offset(self, commit_log_offset: int) -> Message | None:
+        """The message that begins at an offset of the log. Source: ``selectOneMessageByOffset``."""
+        return self.look_message_by_offset(commit_log_offset)
 
     def update_ha_master_address(self, address: str) -> None:
         """Lets a slave follow another master. Source: ``updateHaMasterAddress``.
@@ -87,6 +140,21 @@ class StoreOperations(LifeCycle):
         Source: ``resetWriteOffset``.
         """
         return self.get_max_phy_offset() - phy_offset <= 2 * self._log_file_size
+
+    def execute_delete_files_manually(self) -> int:
+        """Deletes what has expired now, whatever the hour; gives how many files of the log.
+
+        Works without the retention service too. Source: ``executeDeleteFilesManually``, which lets the
+        service do so in its next passes.
+
+        Raises:
+            ReadOnlyError: the store was opened to read.
+            StoreClosedError: the store was closed.
+            StoreIOError: a file could not be removed.
+            MQStoreError: a signal's handler asks for it while this thread is at it.
+        """
+        self._check_open()
+        return self._cleaner.clean_now()
 
     def clean_unused_lmq_topic(self, topic: str) -> bool:
         """Removes a light queue; gives whether there was one. Source: ``cleanUnusedLmqTopic``.
