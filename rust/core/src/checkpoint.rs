@@ -76,6 +76,12 @@ impl StoreCheckpoint {
         Ok((Self { fs, path, positions_path, state }, positions))
     }
 
+    /// The positions' file.
+    #[must_use]
+    pub fn positions_path(&self) -> &Path {
+        &self.positions_path
+    }
+
     /// The times.
     #[must_use]
     pub fn times(&self) -> CheckpointTimes {

@@ -192,8 +192,8 @@ impl Store {
         if let Some(index) = &self.index {
             index.delete(&index.files())?;
         }
-        let removed_queues = removed_queues::path(&self.config.own_dir());
-        for path in [self.config.abort_file(), self.config.store_checkpoint(), removed_queues] {
+        let own = [self.checkpoint.positions_path().into(), removed_queues::path(&self.config.own_dir())];
+        for path in [self.config.abort_file(), self.config.store_checkpoint()].into_iter().chain(own) {
             match self.fs.remove_file(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(Error::io("remove", path)(error));

@@ -134,6 +134,7 @@ fn a_destroyed_store_is_an_empty_folder_but_for_its_configuration() {
     store.flush_everything().unwrap();
     store.destroy().unwrap();
     assert!(store.is_closed() && !log_file(root.path(), 0).exists());
+    assert!(!root.path().join("checkpoint").exists() && !root.path().join("mqstore/positions").exists());
     assert_eq!(tree(&root.path().join("commitlog")).len() + tree(&root.path().join("consumequeue")).len(), 0);
     let store = open(root.path());
     put(&store, "t", 0, b"anew", "");
