@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan
+from pyspark.sql.datasource import EqualNullSafe, EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan
 
 import mqstore
 from mqstore import _native
@@ -411,6 +411,25 @@ def test_a_filter_on_the_key_does_not_go_by_an_index_that_lacks_messages(tmp_pat
             table, _ = read_directly(path, "queue_offset", "unique_key", filters=filters, **given)
             found = [row for row in table.to_pylist() if row["unique_key"] == f"u{number}"]
             assert [row["queue_offset"] for row in found] == [number // 2, 50 + number // 2]
+
+
+def test_a_filter_on_a_text_whose_bytes_are_no_utf_8_loses_no_row(tmp_path: Path) -> None:
+    """Columns show such bytes as U+FFFD, which is what a filter on what they show says."""
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw") as store:
+        store.put("t", b"body", tags="zzz", properties={"UNIQ_KEY": "uuu"})
+        store.put("top", b"body", tags="tag", properties={"UNIQ_KEY": "key"})
+    file = next((path / "commitlog").iterdir())
+    content = file.read_bytes()
+    for text, other in ((b"zzz", b"z\xffz"), (b"uuu", b"u\xffu"), (b"\x03top", b"\x03t\xffp")):
+        content = content.replace(text, other)
+    file.write_bytes(content)
+    columns = ("topic", "unique_key", "tags")
+    rows = read_directly(path, *columns)[0].to_pylist()
+    assert [row["tags"] for row in rows] == ["z\ufffdz", "tag"]
+    for row, name in ((rows[0], "tags"), (rows[0], "unique_key"), (rows[1], "topic")):
+        for given in (EqualTo((name,), row[name]), EqualNullSafe((name,), row[name]), In((name,), ("a", row[name]))):
+            assert row in read_directly(path, *columns, filters=[given])[0].to_pylist(), given
 
 
 def test_a_filter_leaves_out_no_queue_that_an_option_names(tmp_path: Path) -> None:

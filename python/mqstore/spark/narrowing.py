@@ -127,13 +127,20 @@ class Narrowing:
         )
 
 
+_REPLACEMENT = "\ufffd"
+"""What a text has where its bytes are no UTF-8."""
+
+
 def _values(given: Filter) -> frozenset[Any] | None:
     """The values that a filter leaves, where it leaves some."""
+    found: frozenset[Any] | None = None
     if isinstance(given, (EqualTo, EqualNullSafe)):
-        return None if given.value is None else frozenset([given.value])
-    if isinstance(given, In):
-        return frozenset(value for value in given.value if value is not None)
-    return None
+        found = None if given.value is None else frozenset([given.value])
+    elif isinstance(given, In):
+        found = frozenset(value for value in given.value if value is not None)
+    # The engine looks for a value's own bytes, and a column shows others as that value too.
+    is_told_apart = not any(isinstance(value, str) and _REPLACEMENT in value for value in found or ())
+    return found if is_told_apart else None
 
 
 def _interval(given: Filter) -> tuple[int | None, int | None]:

@@ -10,6 +10,7 @@ use super::log_end::LogEnd;
 use super::{Recovered, StoreState};
 use crate::checkpoint::LastPositions;
 use crate::error::Result;
+use crate::format::message::{self, Check, Decoded};
 use crate::index::file::IndexFile;
 use crate::num;
 
@@ -21,7 +22,7 @@ use crate::num;
 /// be missing.
 ///
 /// # Errors
-/// None yet.
+/// Where the log can't be read.
 pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<(Vec<Arc<IndexFile>>, Option<u64>)> {
     let Some(index) = of.index.filter(|_| !matches!(of.state, StoreState::Live { .. })) else {
         return Ok((Vec::new(), None));
@@ -43,6 +44,7 @@ pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<(Vec<Arc<IndexFile>>, 
     let Some(at) = first_doubtful.into_iter().chain(index.first_half_made()).chain(end_of_kept).min() else {
         return Ok((Vec::new(), None));
     };
+    let at = behind_last_of_this_log(of, &files, at)?;
     let (kept, dropped) = files.split_at_checked(at).unwrap_or((&[], &files));
     // A message whose keys did not all fit into the last kept file has the rest of them behind it.
     let from = kept.last().map_or(0, |last| last.header().end_phy_offset);
@@ -50,6 +52,24 @@ pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<(Vec<Arc<IndexFile>>, 
     let dropped: Vec<_> = dropped.iter().rev().cloned().collect();
     index.forget(&dropped);
     Ok((dropped, Some(from)))
+}
+
+/// How many of some first files can be kept: up to the last one whose end is a record, or expired. Another one is of
+/// another log, and dispatch would begin inside a record and tell it as damage.
+fn behind_last_of_this_log(of: Recovered<'_>, files: &[Arc<IndexFile>], count: usize) -> Result<usize> {
+    let first = of.log.min_offset().unwrap_or(0);
+    for (at, file) in files.iter().enumerate().take(count).rev() {
+        let end = num::from_java_long(file.header().end_phy_offset).unwrap_or(0);
+        if end < first || is_record(of, end)? {
+            return Ok(at + 1);
+        }
+    }
+    Ok(0)
+}
+
+fn is_record(of: Recovered<'_>, offset: u64) -> Result<bool> {
+    let Some(bytes) = of.log.select_one_message_by_offset(offset)? else { return Ok(false) };
+    Ok(matches!(message::decode(&bytes, Check::Structure), Ok(Decoded::Message(_))))
 }
 
 /// Whether a file was full, and flushed as such: by the checkpoint's time, and where an mqstore writer

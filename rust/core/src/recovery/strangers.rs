@@ -20,7 +20,6 @@ use crate::consume_queue::{ConsumeQueue, PlaceRule};
 use crate::dispatch::Gap;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
-use crate::format::java_string::decode;
 use crate::format::message::{self, Check, Decoded, Record, RecordFault};
 use crate::interrupt;
 use crate::num;
@@ -428,13 +427,13 @@ fn leads_elsewhere(
     if unit.place() != place || unit_fits(queue, unit, index, record) {
         return Ok(false);
     }
-    let is_own = record.queue_id == queue.queue_id() && decode(record.topic) == queue.topic();
-    Ok(!is_own || !is_behind_closed_gap(log, queue, record, index)?)
+    Ok(!is_moved_with_others(log, queue, record, index)?)
 }
 
-/// Whether a record's unit stands before where the record says because 4.9.3 closed a gap in the offsets:
-/// then those next to it are as far from theirs.
-fn is_behind_closed_gap(
+/// Whether a record's unit stands elsewhere than the record says with others of the record's queue: one next to it is as
+/// far from its place. So it is where 4.9.3 closed a gap in the offsets, and in a file that is another queue's; either
+/// tells of the file, and nothing of the record.
+fn is_moved_with_others(
     log: &CommitLog,
     queue: &ConsumeQueue,
     record: &Record<'_>,
@@ -446,8 +445,11 @@ fn is_behind_closed_gap(
     for next_to_it in [index.checked_add(1), index.checked_sub(1)].into_iter().flatten() {
         let Some((offset, size)) = units.unit(next_to_it)?.and_then(|unit| unit.place()) else { continue };
         let Some(bytes) = log.get_message(offset, size)? else { continue };
-        if let Ok(Decoded::Message(other)) = message::decode(&bytes, Check::Structure) {
-            return Ok(gap_of(other.queue_offset, next_to_it) == gap);
+        if let Ok(Decoded::Message(other)) = message::decode(&bytes, Check::Structure)
+            && (other.queue_id, other.topic) == (record.queue_id, record.topic)
+            && gap_of(other.queue_offset, next_to_it) == gap
+        {
+            return Ok(true);
         }
     }
     Ok(false)

@@ -395,6 +395,22 @@ fn units_of_a_queue_whose_gap_was_closed_are_no_evidence() {
     }
 }
 
+/// Both queues' files, swapped: what they say of every record tells of none.
+#[test]
+fn units_of_another_queue_s_file_are_no_evidence() {
+    let root = tempfile::tempdir().unwrap();
+    let offsets = killed(root.path(), true);
+    open(root.path()).close().unwrap();
+    let queues = root.path().join("consumequeue");
+    for (from, to) in [("orders", "other"), ("payments", "orders"), ("other", "payments")] {
+        std::fs::rename(queues.join(from), queues.join(to)).unwrap();
+    }
+    let store = read(root.path());
+    for place in offsets {
+        assert!(store.record_at(place).unwrap().is_some(), "{place}");
+    }
+}
+
 #[test]
 fn a_record_that_changed_in_a_closed_store_is_given_by_no_way() {
     for (at, mask) in [(TOPIC_AT, 1), (QUEUE_ID_AT + 3, 1), (QUEUE_OFFSET_AT + 7, 0x20)] {
