@@ -390,7 +390,7 @@ fn add_those_elsewhere(
             }
             if let Some(bytes) = log.get_message(place.0, place.1)?
                 && let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure)
-                && leads_elsewhere(log, &queue, (index, unit), &record)?
+                && leads_elsewhere(log, queues, &queue, (index, unit), &record)?
             {
                 strangers.push(*suspect);
             }
@@ -408,7 +408,7 @@ pub(crate) fn any_leads_elsewhere(log: &CommitLog, queues: &QueueTable, record: 
     let Some(place) = num::from_java_long(record.physical_offset) else { return Ok(false) };
     for queue in queues.all() {
         if let Some((index, unit)) = queue.units_in_files().first_at(place)?
-            && leads_elsewhere(log, &queue, (index, &unit), record)?
+            && leads_elsewhere(log, queues, &queue, (index, &unit), record)?
         {
             return Ok(true);
         }
@@ -419,6 +419,7 @@ pub(crate) fn any_leads_elsewhere(log: &CommitLog, queues: &QueueTable, record: 
 /// Whether a queue's unit is one for a record that the record does not agree with.
 fn leads_elsewhere(
     log: &CommitLog,
+    queues: &QueueTable,
     queue: &ConsumeQueue,
     (index, unit): (u64, &CqUnit),
     record: &Record<'_>,
@@ -427,7 +428,9 @@ fn leads_elsewhere(
     if unit.place() != place || unit_fits(queue, unit, index, record) {
         return Ok(false);
     }
-    Ok(!is_moved_with_others(log, queue, record, index)?)
+    // Of a queue that is not there no files can be in another's place: its records became its own by damage.
+    let own = QueueRef { topic: record.topic, queue_id: record.queue_id };
+    Ok(queues.get_decoded(own).is_none() || !is_moved_with_others(log, queue, record, index)?)
 }
 
 /// Whether a record's unit stands elsewhere than the record says with others of the record's queue: one next to it is as
