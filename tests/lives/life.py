@@ -334,9 +334,11 @@ class Life:
         for put in puts:
             if put.state == State.PREPARED and put in expired:
                 put.state = State.EXPIRED
-            if put.state in {other, State.EXPIRED}:
+            if put.state == State.EXPIRED:
                 break
-            put.state = wanted
+            if put.state != other:
+                # One that was decided otherwise is told, and the others end all the same.
+                put.state = wanted
         self._see_new()
 
     def _check_transactions(self) -> None:
