@@ -29,23 +29,33 @@ def prepare(folder: Path) -> None:
         store.transaction().put("orders", b"1", born_timestamp=1000)
 
 
-def test_a_listener_that_waits_for_a_close_ends_with_it(tmp_path: Path) -> None:
-    store = open_rw(tmp_path / "s")
-    begun, ended = threading.Event(), []
+def told_of_a_close(store: mqstore.MessageStore, wait: Callable[[], object]) -> list[mqstore.StoreClosedError]:
+    """Lets a listener wait, and gives, once it has begun to, what is going to tell it of a close."""
+    begun, told = threading.Event(), []
 
     def listener(_: object) -> None:
         begun.set()
-        wait_until(lambda: store._engine.halted is not None or store._are_services_to_end)
         try:
-            store.handle_schedule_message_service("ASYNC_MASTER")
+            wait()
         except mqstore.StoreClosedError as error:
-            ended.append(error)
+            told.append(error)
 
     store.add_listener(listener)
-    store.put("t", b"")
+    store.put("t", b"", queue_id=0)
     begun.wait()
+    return told
+
+
+def test_a_listener_that_waits_for_a_close_ends_with_it(tmp_path: Path) -> None:
+    store = open_rw(tmp_path / "s")
+
+    def wait() -> None:
+        wait_until(lambda: store._engine.halted is not None or store._are_services_to_end)
+        store.handle_schedule_message_service("ASYNC_MASTER")
+
+    told = told_of_a_close(store, wait)
     store.close()
-    assert len(ended) == 1
+    assert len(told) == 1
 
 
 async def _wait_in_a_loop(store: mqstore.MessageStore) -> None:
@@ -67,40 +77,18 @@ def test_a_listener_that_waits_for_a_message_is_told_of_a_close(
     tmp_path: Path, wait: Callable[[mqstore.MessageStore], object]
 ) -> None:
     store = open_rw(tmp_path / "s")
-    begun, ended = threading.Event(), []
-
-    def listener(_: object) -> None:
-        begun.set()
-        try:
-            wait(store)
-        except mqstore.StoreClosedError as error:
-            ended.append(error)
-
-    store.add_listener(listener)
-    store.put("t", b"", queue_id=0)
-    begun.wait()
+    told = told_of_a_close(store, lambda: wait(store))
     wait_until(lambda: bool(store._message_waiters._waiting or store.consumers._open))
     store.close()
-    assert len(ended) == 1
+    assert len(told) == 1
 
 
 @pytest.mark.timeout(60)
 def test_a_listener_that_waits_for_a_slave_is_told_of_a_close(tmp_path: Path) -> None:
     store = open_rw(tmp_path / "s", replication=True, haListenPort=0)
-    begun, ended = threading.Event(), []
-
-    def listener(_: object) -> None:
-        begun.set()
-        try:
-            store.replication.wait_for_slave(timeout=None)
-        except mqstore.StoreClosedError as error:
-            ended.append(error)
-
-    store.add_listener(listener)
-    store.put("t", b"")
-    begun.wait()
+    told = told_of_a_close(store, lambda: store.replication.wait_for_slave(timeout=None))
     store.close()
-    assert len(ended) == 1
+    assert len(told) == 1
 
 
 def test_a_check_by_hand_may_close_the_store_beside_the_service(tmp_path: Path) -> None:

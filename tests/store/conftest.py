@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import mqstore
-from tests.store.expiring import Clock
+from tests.store.aging import Clock
 
 SMALL: dict[str, Any] = {
     "mappedFileSizeCommitLog": 65_536,

@@ -9,8 +9,8 @@ import pytest
 
 import mqstore
 from mqstore import MessageExtBrokerInner, PutMessageStatus, Retention
+from tests.store.aging import HOUR, Clock, fill, log_files, names_in
 from tests.store.conftest import Opener
-from tests.store.expiring import HOUR, Clock, fill, log_files, names_in
 from tests.waiting import wait_until
 
 STORE_TIMESTAMP_AT = 56

@@ -8,8 +8,8 @@ import pytest
 
 import mqstore
 from mqstore import Retention
+from tests.store.aging import HOUR, Clock, fill, log_files
 from tests.store.conftest import Opener
-from tests.store.expiring import HOUR, Clock, fill, log_files
 from tests.waiting import wait_until
 
 

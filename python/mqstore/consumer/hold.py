@@ -28,8 +28,6 @@ _CHECK_INTERVAL_MS = 5_000
 _LEAST_HOLD_MS = 1
 """Not held at all, a poll would neither see that its time is up nor let other tasks of its loop have their turn."""
 _FOLLOW_INTERVAL_MS = 50
-_LOOK_AGAIN_MS = 50
-"""How often who polls in a listener looks whether the store is being closed, which waits for it."""
 
 Held = Mapping[tuple[str, int], tuple[int, frozenset[int] | None]]
 """Queues with the offsets and the tags' hashes that are waited for."""
@@ -107,9 +105,8 @@ class PullHold:
     def _interval(self) -> float:
         if self._store.mode == "r":
             return _FOLLOW_INTERVAL_MS / 1000
-        if self._store._is_waited_for:
-            return _LOOK_AGAIN_MS / 1000
-        return (_CHECK_INTERVAL_MS if self._store.options.long_polling_enable else _BROKER_SUSPEND_MAX_TIME_MS) / 1000
+        is_long = self._store.options.long_polling_enable
+        return self._store._at_once((_CHECK_INTERVAL_MS if is_long else _BROKER_SUSPEND_MAX_TIME_MS) / 1000)
 
     def _has_come(self, held: Held) -> bool:
         store = self._store

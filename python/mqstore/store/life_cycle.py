@@ -29,7 +29,7 @@ __all__ = ["LifeCycle"]
 
 _log = logging.getLogger("mqstore")
 _LOOK_AGAIN_S = 0.05
-"""How often who waits for a lock looks whether the store is being closed."""
+"""How often who waits where a close waits for him looks whether the store is being closed."""
 _LAST_TRANSFER_MS = 3000
 """For how long a master that is closed waits for its slaves to have what its services put last."""
 
@@ -177,6 +177,10 @@ class LifeCycle(_native.Store):
     def _is_waited_for(self) -> bool:
         """Whether this is a service's thread, which who closes the store waits for."""
         return threading.current_thread() in self._services
+
+    def _at_once(self, seconds: float) -> float:
+        """How much of a wait is made at once: where a close waits for this thread, until it is to look again."""
+        return min(seconds, _LOOK_AGAIN_S) if self._is_waited_for else seconds
 
     def _check_goes_on(self) -> None:
         """Asked by who waits for what comes: in a listener it would wait for who closes the store, and he for it.

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Replication", "SlaveConnection"]
 
-_LOOK_AGAIN_S = 0.05
-"""How often who waits in a listener looks whether the store is being closed, which waits for it."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class SlaveConnection:
@@ -102,7 +99,7 @@ class Replication:
         while True:
             self._store._check_goes_on()
             left = max(time_up - time.monotonic(), 0)
-            at_once = min(left, _LOOK_AGAIN_S) if self._store._is_waited_for else left
+            at_once = self._store._at_once(left)
             if self._store._wait_transferred(end, round(at_once * 1000)):
                 return True
             if at_once >= left:

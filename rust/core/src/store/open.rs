@@ -192,8 +192,9 @@ impl Store {
         if let Some(index) = &self.index {
             index.delete(&index.files())?;
         }
-        let own = [self.checkpoint.positions_path().into(), removed_queues::path(&self.config.own_dir())];
-        for path in [self.config.abort_file(), self.config.store_checkpoint()].into_iter().chain(own) {
+        let positions = self.checkpoint.positions_path().to_path_buf();
+        let removed_queues = removed_queues::path(&self.config.own_dir());
+        for path in [self.config.abort_file(), self.config.store_checkpoint(), positions, removed_queues] {
             match self.fs.remove_file(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(Error::io("remove", path)(error));

@@ -1,14 +1,20 @@
 //! Space ahead of the writer.
 
+use std::path::Path;
 use std::time::Duration;
 
 use mqstore_core::commit_log::{AppendRefusal, CommitLog, Wait};
+use mqstore_core::config::StoreConfig;
 use mqstore_core::mmap::mapped_file::Access;
 
 use crate::stores::{config, log_file, new_record};
-use crate::{append, log_with};
+use crate::{Log, append, log_with};
 
 const MIB: u64 = 1 << 20;
+
+fn log_of(root: &Path, mapped_file_size_commit_log: u64) -> Log {
+    log_with(StoreConfig { mapped_file_size_commit_log, ..config(root) }, Access::MapWrite)
+}
 
 /// What the background does as far as it was asked to.
 fn allocate(log: &CommitLog) {
@@ -17,16 +23,14 @@ fn allocate(log: &CommitLog) {
     log.reserve_pass(Duration::ZERO).unwrap();
 }
 
-fn files_of(root: &std::path::Path) -> usize {
+fn files_of(root: &Path) -> usize {
     std::fs::read_dir(root.join("commitlog")).unwrap().count()
 }
 
 #[test]
 fn the_next_file_is_made_before_it_is_needed_and_goes_where_it_is_not() {
     let root = tempfile::tempdir().unwrap();
-    let mut config = config(root.path());
-    config.mapped_file_size_commit_log = 2 * MIB;
-    let log = log_with(config, Access::MapWrite);
+    let log = log_of(root.path(), 2 * MIB);
     append(&log, 0, b"");
     allocate(&log);
     assert_eq!(files_of(root.path()), 1);
@@ -50,9 +54,7 @@ fn the_next_file_is_made_before_it_is_needed_and_goes_where_it_is_not() {
 #[test]
 fn the_next_file_is_made_long_before_it_is_needed_but_not_for_a_small_log() {
     let root = tempfile::tempdir().unwrap();
-    let mut config = config(root.path());
-    config.mapped_file_size_commit_log = 16 * MIB;
-    let log = log_with(config, Access::MapWrite);
+    let log = log_of(root.path(), 16 * MIB);
     let body = vec![7; 100_000];
     while log.wrote_offset() < 4 * MIB - 200_000 {
         append(&log, 0, &body);
@@ -82,9 +84,7 @@ fn the_next_file_is_made_long_before_it_is_needed_but_not_for_a_small_log() {
 fn the_next_file_has_room_for_what_is_appended_first() {
     for is_early in [true, false] {
         let root = tempfile::tempdir().unwrap();
-        let mut config = config(root.path());
-        config.mapped_file_size_commit_log = 4 * MIB;
-        let log = log_with(config, Access::MapWrite);
+        let log = log_of(root.path(), 4 * MIB);
         let body = vec![7; 100_000];
         while log.wrote_offset() < 4 * MIB - 300_000 {
             append(&log, 0, &body);
@@ -125,9 +125,7 @@ fn the_next_file_is_made_late_where_no_buffer_is_left_for_it() {
 #[test]
 fn no_file_is_made_behind_one_that_is_not_appended_to_any_more() {
     let root = tempfile::tempdir().unwrap();
-    let mut config = config(root.path());
-    config.mapped_file_size_commit_log = 2 * MIB;
-    let log = log_with(config, Access::MapWrite);
+    let log = log_of(root.path(), 2 * MIB);
     append(&log, 0, &vec![7; 1_000_000]);
     log.reserve_pass(Duration::ZERO).unwrap();
     log.discard_prepared_file().unwrap();
@@ -219,7 +217,7 @@ fn a_folder_that_cannot_be_made_is_a_refusal() {
 /// Where the mappings of a file lie in it whose pages come into memory one by one, and of those where they come with
 /// others.
 #[cfg(target_os = "linux")]
-fn alone_and_together(path: &std::path::Path) -> [Vec<(u64, u64)>; 2] {
+fn alone_and_together(path: &Path) -> [Vec<(u64, u64)>; 2] {
     let mut found = [Vec::new(), Vec::new()];
     let mut range = None;
     for line in std::fs::read_to_string("/proc/self/smaps").unwrap().lines() {
