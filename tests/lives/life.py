@@ -3,6 +3,7 @@
 import random
 import shutil
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -345,6 +346,9 @@ class Life:
         def decide(half: mqstore.Message) -> mqstore.LocalTransactionState:
             put = self._expected.of(half)
             assert put.state == State.PREPARED, put
+            assert put.half is not None
+            # It was put behind the others before it was asked for: it goes with the log's part that it is in now.
+            put.half = replace(put.half, commit_log_offset=half.commit_log_offset)
             decision = self._rnd.choice(list(mqstore.LocalTransactionState))
             if decision is mqstore.LocalTransactionState.COMMIT_MESSAGE:
                 put.state = State.COMMITTED
