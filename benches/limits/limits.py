@@ -34,6 +34,8 @@ import mqstore
 CORES = os.cpu_count() or 1
 QUEUES = 8
 BATCH = 1000
+BATCH_COUNT = 32
+"""Messages that are got at once."""
 RECORD_SIZE = 1024 + 128
 """Bytes of a record with a body of 1 KiB, about."""
 KEY_STEPS = 4
@@ -137,6 +139,7 @@ class Stores:
         self.memory = limits.Memory(count * RECORD_SIZE)
         self._numbers = itertools.count()
         self._opened: list[mqstore.MessageStore] = []
+        self._crashed: mqstore.MessageStore | None = None
         self.read = self.fresh()
         _one_by_one(self.read.put, 1024, count)
 
@@ -146,6 +149,20 @@ class Stores:
         store.put_many("warm", [b"warm"] * 1000)
         self._opened.append(store)
         return store
+
+    def open_after_crash(self) -> float:
+        """Seconds to open a store of bodies of 1 KiB that was left as by a crash, its pages in memory."""
+        if self._crashed is None:
+            self._crashed = self.fresh()
+            _one_by_one(self._crashed.put, 1024, self.count)
+        self._opened.remove(self._crashed)
+        self._crashed.close()
+        (self._crashed.path / "abort").touch()
+        begin = time.perf_counter()
+        self._crashed = mqstore.open(self._crashed.path, "rw")
+        taken = time.perf_counter() - begin
+        self._opened.append(self._crashed)
+        return taken
 
     def remove(self, store: mqstore.MessageStore) -> None:
         """Closes one, and removes it."""
@@ -256,6 +273,42 @@ def reading(stores: Stores) -> Iterator[Limit]:
             raise SystemExit(f"{found} records were taken apart, of {count}")
 
     yield Limit("get to Arrow: all columns", lambda: _each(count, columns), to_arrow)
+
+    def objects(size: int) -> None:
+        read = 0
+        for queue_id in range(QUEUES):
+            first = queue_id
+            while found := records.objects(first, QUEUES, BATCH_COUNT, size):
+                read += sum(len(message.body) >= 0 for message in found)
+                first += len(found) * QUEUES
+        if read != count:
+            raise SystemExit(f"{read} messages became objects, of {count}")
+
+    yield Limit(
+        "get decoded to Python objects",
+        lambda: _each(count, lambda: objects(second - first)),
+        lambda: _each(count, lambda: _read_objects(store)),
+    )
+
+    def check() -> None:
+        found = records.check_bodies(second - first, CORES)
+        if found != count:
+            raise SystemExit(f"{found} bodies were what their CRCs say, of {count}")
+
+    yield Limit(
+        "open after a crash: each body's CRC",
+        lambda: _each(count, check),
+        lambda: stores.open_after_crash() / count,
+    )
+
+
+def _read_objects(store: mqstore.MessageStore) -> None:
+    for queue_id in range(QUEUES):
+        offset = 0
+        while found := store.get_message("bench", queue_id, offset, BATCH_COUNT):
+            for message in found.messages:
+                assert len(message.body) >= 0
+            offset = found.next_begin_offset
 
 
 def _flushed(folder: Path, count: int, *, by_each: bool) -> float:

@@ -5,6 +5,7 @@
 
 mod beside;
 mod columns;
+mod objects;
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -14,11 +15,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::{io, ptr, thread};
 
 use beside::Beside;
+use objects::Object;
 
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
 use mqstore_core::clock::{Clock, SystemClock};
 use mqstore_core::format::host::Host;
-use mqstore_core::format::message::{self, Place, RecordFields};
+use mqstore_core::format::message::{self, Check, Decoded, Place, RecordFields};
 use mqstore_core::format::properties::ClientProperties;
 use mqstore_core::num;
 use nix::fcntl::{FallocateFlags, fallocate};
@@ -243,6 +245,23 @@ impl Memory {
         let written = self.bytes().get(..self.at).unwrap_or_default();
         shared(py, written, record_size, threads, |records| columns::read(records, record_size, queues))
     }
+
+    /// Some messages as objects, of records of one size: from one on, each so-manieth. Fewer where there are no more.
+    fn objects(&self, first: usize, step: usize, count: usize, record_size: usize) -> PyResult<Vec<Object>> {
+        let starts = (first..).step_by(step.max(1)).take(count).map(|number| number * record_size);
+        let fitting = starts.take_while(|start| start + record_size <= self.at);
+        fitting.map(|start| Object::of(&self.map, start..start + record_size)).collect()
+    }
+
+    /// Goes over the records that were put, by some threads, and holds each body against its CRC: they are of one size.
+    fn check_bodies(&self, py: Python<'_>, record_size: usize, threads: usize) -> usize {
+        let written = self.bytes().get(..self.at).unwrap_or_default();
+        shared(py, written, record_size, threads, |records| {
+            let whole =
+                |record: &&[u8]| matches!(message::decode(record, Check::BodyCrc), Ok(Decoded::Message(_)));
+            records.chunks_exact(record_size).filter(whole).count()
+        })
+    }
 }
 
 /// Lets some threads share records of one size that follow each other; gives what they have counted.
@@ -272,5 +291,6 @@ fn map_new_file(path: PathBuf, size: usize) -> io::Result<MmapRaw> {
 #[pymodule]
 fn limits(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Memory>()?;
+    module.add_class::<Object>()?;
     module.add_class::<Placed>()
 }

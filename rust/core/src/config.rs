@@ -141,6 +141,8 @@ pub struct WalkedParts {
     /// How much memory may be taken for what recovery derives of them, until dispatch puts it where it belongs.
     /// What it has no room for is walked again.
     pub derived_size: usize,
+    /// From so many bytes of that on keys and units are put by a thread each.
+    pub keys_aside_size: usize,
 }
 
 impl Default for WalkedParts {
@@ -151,7 +153,8 @@ impl Default for WalkedParts {
         let derived_size = 256 << 20;
         // Enough that handing a part over costs nothing beside it, and little enough that a store of some
         // megabytes already keeps all threads busy.
-        Self { size: 8 << 20, thread_count: available_threads_up_to(MAX_THREADS), derived_size }
+        let thread_count = available_threads_up_to(MAX_THREADS);
+        Self { size: 8 << 20, thread_count, derived_size, keys_aside_size: 1 << 20 }
     }
 }
 

@@ -26,7 +26,7 @@ fn config(root: &Path) -> StoreConfig {
         mapped_file_size_commit_log: 1024,
         mapped_file_size_consume_queue: 100,
         index_shape: IndexShape { hash_slot_num: 3, index_num: 8 },
-        walked_parts: WalkedParts { size: 256, thread_count: 2, derived_size: 1 << 12 },
+        walked_parts: WalkedParts { size: 256, thread_count: 2, derived_size: 1 << 12, keys_aside_size: 0 },
         ..StoreConfig::new(root)
     }
 }

@@ -2,12 +2,15 @@
 //! of a log that is larger than memory each walk comes from the disk.
 
 use std::ops::Range;
+use std::panic::resume_unwind;
 
 use super::staged::Staged;
 use super::{DispatchTargets, Dispatcher, ToStore, derive};
 use crate::config::StoreConfig;
 use crate::error::Result;
 use crate::format::message::Record;
+use crate::index::IndexService;
+use crate::sync;
 
 /// What dispatch makes of parts of the log that follow each other.
 #[derive(Debug, Default)]
@@ -76,15 +79,46 @@ impl Dispatcher {
         from: u64,
         end: u64,
     ) -> Result<u64> {
-        let store = ToStore { dispatcher: self, targets };
         let mut reached = from;
-        for (range, staged) in ahead.parts {
-            if range.start == reached && range.end <= end {
-                staged.put_into(self, &store)?;
-                reached = range.end;
-                self.set_reput_from_offset(reached);
-            }
+        let mut follows = |(range, staged): (Range<u64>, Staged)| {
+            let does_follow = range.start == reached && range.end <= end;
+            reached = if does_follow { range.end } else { reached };
+            does_follow.then_some(staged)
+        };
+        let parts: Vec<Staged> = ahead.parts.into_iter().filter_map(&mut follows).collect();
+        if parts.is_empty() {
+            return Ok(reached);
         }
-        Ok(reached)
+        let is_much = ahead.size >= targets.config.walked_parts.keys_aside_size;
+        let put = match targets.index.filter(|_| is_much) {
+            Some(index) => self.put_side_by_side(targets, index, &parts),
+            None => self.put_parts(targets, &parts),
+        };
+        // A unit may be there whose keys are not: what was not put in whole is dispatched again.
+        self.set_reput_from_offset(if put.is_ok() { reached } else { from });
+        put.map(|()| reached)
+    }
+
+    fn put_parts(&self, targets: DispatchTargets<'_>, parts: &[Staged]) -> Result<()> {
+        let store = ToStore { dispatcher: self, targets };
+        parts.iter().try_for_each(|staged| staged.put_into(self, &store))
+    }
+
+    /// Keys wait for the memory of slots in random places, units are written: each takes about as long as the other. Where
+    /// no thread is to be had, one comes after the other.
+    fn put_side_by_side(
+        &self,
+        targets: DispatchTargets<'_>,
+        index: &IndexService,
+        parts: &[Staged],
+    ) -> Result<()> {
+        let put_keys = || parts.iter().try_for_each(|staged| staged.put_keys_into(index));
+        sync::scope(|scope| {
+            let keys = sync::spawn_scoped(scope, put_keys);
+            let units = self.put_parts(DispatchTargets { index: None, ..targets }, parts);
+            let keys =
+                keys.map_or_else(put_keys, |keys| keys.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            units.and(keys)
+        })
     }
 }

@@ -25,6 +25,7 @@ use crate::error::Result;
 use crate::filter::bit_map::FilterBitMap;
 use crate::format::cq_unit::CqUnit;
 use crate::format::message::Record;
+use crate::index::IndexService;
 use crate::num;
 
 /// Entries of the index whose slots the processor is told to fetch ahead.
@@ -203,11 +204,7 @@ impl Staged {
                 }
                 Item::Keys(range) => {
                     if let Some((index, record)) = store.targets.index.zip(record) {
-                        if let Some(&ahead) = self.hashes.get(range.end + PREFETCHED) {
-                            index.prefetch_slot(ahead);
-                        }
-                        let own = self.hashes.get(range).unwrap_or_default();
-                        index.build_index(own.iter().copied(), record.offset, record.store_timestamp)?;
+                        self.put_keys_of(record, range, index)?;
                     }
                 }
             }
@@ -216,6 +213,34 @@ impl Staged {
             dispatcher.reached(done.end(), done.store_timestamp);
         }
         Ok(())
+    }
+
+    /// Puts the keys alone into an index.
+    ///
+    /// # Errors
+    /// Where a file of it can't be made or written; what is there already is passed over when it is called again.
+    pub(super) fn put_keys_into(&self, index: &IndexService) -> Result<()> {
+        let mut record: Option<Place> = None;
+        for item in self.items() {
+            match item {
+                Item::Record(next) => record = Some(next),
+                Item::Keys(range) => {
+                    if let Some(record) = record {
+                        self.put_keys_of(record, range, index)?;
+                    }
+                }
+                Item::Unit { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn put_keys_of(&self, record: Place, range: Range<usize>, index: &IndexService) -> Result<()> {
+        if let Some(&ahead) = self.hashes.get(range.end + PREFETCHED) {
+            index.prefetch_slot(ahead);
+        }
+        let own = self.hashes.get(range).unwrap_or_default();
+        index.build_index(own.iter().copied(), record.offset, record.store_timestamp)
     }
 }
 

@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use mqstore_core::clock::ManualClock;
 use mqstore_core::fs::{FileSystem, OsFileSystem, make_folder};
+use mqstore_core::index::KeyQuery;
+use mqstore_core::store::{Mode, Store};
 use nix::errno::Errno;
 
 use crate::check::{Known, check};
@@ -13,7 +16,7 @@ use crate::image;
 use crate::lives::{make_step, repeatable};
 use crate::script::{ALL, Mix, Step, steps};
 use crate::workload::{Driven, KINDS, Kind, config};
-use crate::{scratch, setting};
+use crate::{scratch, setting, stores};
 
 const STEPS: usize = 45;
 /// Of the calls of a kind so many fail, one a run, unless all do.
@@ -133,6 +136,48 @@ fn a_call_that_fails_loses_nothing() {
         }
     });
     println!("{count} lives with faults");
+}
+
+/// Holds a store of so many messages against what was put: each is in the queue, and its key found once.
+fn has_all(store: &Store, count: usize) {
+    assert_eq!(stores::numbers(store), (0..count).collect::<Vec<_>>());
+    for number in 0..count {
+        let key = format!("k{number}");
+        let query = KeyQuery { topic: b"t", key: key.as_bytes(), max_num: 9, begin: 0, end: i64::MAX };
+        assert_eq!(store.query_message(&query).unwrap().len(), 1, "{key}");
+    }
+}
+
+/// Units and keys of what is dispatched when the store is opened are put by a thread each: either can fail.
+#[test]
+fn an_opening_of_which_a_call_fails_loses_nothing() {
+    const COUNT: usize = 60;
+    for (call, error) in FAULTS {
+        for let_through in 0.. {
+            let folder = scratch();
+            let root = folder.path().join("store");
+            let store = stores::open(&root);
+            stores::fill(&store, 0..COUNT);
+            stores::crash(store);
+            let fault = Fault::new(call, error, let_through, 1);
+            let _told = Doing(format!("{call:?} {let_through}: {error}"));
+            let fs = Arc::new(FaultyFileSystem { fs: Arc::new(OsFileSystem), fault: Arc::clone(&fault) });
+            let clock = Arc::new(ManualClock::at(1_000_000));
+            match Store::open(stores::config(&root), fs, clock, Mode::ReadWrite) {
+                Ok(store) => {
+                    fault.pause(true);
+                    has_all(&store, COUNT);
+                }
+                Err(told) => {
+                    assert!(told.to_string().contains(&*root.to_string_lossy()), "{told} names no file");
+                }
+            }
+            has_all(&stores::open(&root).store, COUNT);
+            if fault.failed_count() == 0 {
+                break;
+            }
+        }
+    }
 }
 
 #[test]

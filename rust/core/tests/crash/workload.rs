@@ -55,7 +55,13 @@ pub(crate) fn config(root: &Path, kind: Kind) -> StoreConfig {
         transient_store_pool_size: 3,
         sync_flush: kind == Kind::Synchronous,
         delay_levels_ms: DELAYS_MS.to_vec(),
-        walked_parts: WalkedParts { size: 1024, thread_count: 2, derived_size: 2048 },
+        // What a seed gives is repeatable: one thread alone writes.
+        walked_parts: WalkedParts {
+            size: 1024,
+            thread_count: 2,
+            derived_size: 2048,
+            keys_aside_size: usize::MAX,
+        },
         by_call_size: 700,
         reserve_step_size: 1024,
         ..StoreConfig::new(root)

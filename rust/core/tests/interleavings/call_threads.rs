@@ -6,13 +6,13 @@ use std::sync::Arc;
 use arrow_array::{Array, BinaryArray, RecordBatch};
 use mqstore_core::arrow::{BatchOptions, BodyType, Columns, MessageReader};
 use mqstore_core::commit_log::in_parts::{self, Walk};
-use mqstore_core::config::WalkedParts;
+use mqstore_core::config::{StoreConfig, WalkedParts};
 use mqstore_core::error::Error;
 use mqstore_core::format::message::{Check, Record};
 use mqstore_core::selection::{QueueRange, Selection};
 use mqstore_core::store::Store;
 
-use crate::stores::{fill, open, put, walked_parts};
+use crate::stores::{config, crash, fill, numbers, open, open_with, put, walked_parts};
 use crate::{run, thread};
 
 /// A walk by two threads beside the one that takes, in parts of few records, more than are walked ahead.
@@ -61,6 +61,24 @@ fn nobody_walks_on_for_a_taker_that_is_gone() {
         });
         assert!(matches!(outcome, Err(Error::Interrupted)));
         assert_eq!(count, 2);
+    });
+}
+
+/// Units and keys of what was derived in the walk are put by a thread each.
+#[test]
+fn an_opening_puts_each_unit_and_each_key_once() {
+    run(|| {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        fill(&store, 0..12);
+        crash(store);
+        let parts = WalkedParts { thread_count: 2, keys_aside_size: 0, ..walked_parts(512) };
+        let store = open_with(StoreConfig { walked_parts: parts, ..config(root.path()) });
+        assert_eq!(numbers(&store), (0..12).collect::<Vec<_>>());
+        assert_eq!(store.dispatcher().message_count(), 12);
+        let key_counts =
+            store.index().unwrap().files().iter().map(|file| file.index_count() - 1).sum::<u32>();
+        assert_eq!(key_counts, 12);
     });
 }
 

@@ -44,8 +44,8 @@ pub fn config(root: &Path) -> StoreConfig {
 
 /// Several threads walk, on a machine with one processor too. A scheduler of tests has few, but where a test asks for more.
 pub fn walked_parts(size: u64) -> WalkedParts {
-    let thread_count = if cfg!(feature = "shuttle") { 1 } else { 3 };
-    WalkedParts { size, thread_count, derived_size: 2048 }
+    let (thread_count, keys_aside_size) = if cfg!(feature = "shuttle") { (1, usize::MAX) } else { (3, 0) };
+    WalkedParts { size, thread_count, derived_size: 2048, keys_aside_size }
 }
 
 /// A store with a clock that stands at 1,000,000 ms.
