@@ -10,7 +10,8 @@ from typing import Any
 import mqstore
 from mqstore.services import ScheduleMessageService
 from mqstore.verify import repair, verify
-from tests.lives.expected import KEYS, QUEUE_COUNT, TAGS, TOPICS, Expected, Put, State
+from tests.lives.expected import QUEUE_COUNT, TOPICS, Expected, Put, State
+from tests.lives.made import Made, arguments_of
 from tests.services.conftest import HandClock
 from tests.services.ha_peers import FAST, wait_equal
 from tests.store_files import copy_store
@@ -45,7 +46,7 @@ class Life:
     def __init__(self, folder: Path, seed: int) -> None:
         """An empty store with random options."""
         self._rnd, self._folder, self._clock = random.Random(seed), folder, HandClock()
-        self._expected, self._put_count, self._generation = Expected(), 0, 0
+        self._expected, self._generation = Expected(), 0
         self._consumed: dict[tuple[str, str], set[str]] = defaultdict(set)
         self._reader: mqstore.MessageStore | None = None
         self._old: tuple[Path, int] | None = None
@@ -55,6 +56,7 @@ class Life:
             self._options |= given if self._rnd.random() < 0.3 else {}
         self._options |= _LIGHT if self._rnd.random() < 0.3 else {}
         self._options |= self._rnd.choice([{}, {}, {"flushDiskType": "SYNC_FLUSH"}, _POOL])
+        self._made = Made(self._rnd, self._expected, is_light="enableLmq" in self._options)
         self._kept_for = ["g1a"] if self._rnd.random() < 0.3 else []
         self._log_folders = self._rnd.choice([["commitlog"], ["commitlog"], ["log 1", "log 2"]])
         self._path = folder / "0"
@@ -187,66 +189,33 @@ class Life:
 
     # ---- putting --------------------------------------------------------------------------------
 
-    def _new(self, most: int = 50) -> tuple[Put, dict[str, str]]:
-        rnd = self._rnd
-        self._put_count += 1
-        name = f"m{self._put_count}"
-        properties = {"p": "x" * rnd.choice([0, 5, 200])} if rnd.random() < 0.3 else {}
-        properties |= {"zero": "a\0b"} if rnd.random() < 0.1 else {}
-        is_light = "enableLmq" in self._options and rnd.random() < 0.3
-        light = tuple(rnd.sample(["x", "y", "z"], rnd.choice([1, 2]))) if is_light else ()
-        if light:
-            properties["INNER_MULTI_DISPATCH"] = ",".join(f"%LMQ%{name}" for name in light)
-            # Of a store in which it was before.
-            properties |= {"INNER_MULTI_QUEUE_OFFSET": ",".join("7" for _ in light)} if rnd.random() < 0.3 else {}
-        put = Put(
-            name=name,
-            topic=rnd.choice(TOPICS),
-            queue_id=rnd.randrange(QUEUE_COUNT),
-            body=name.encode()
-            + b"|"
-            + rnd.randbytes(rnd.choice([0, 0, 10, 100, 100, 600, 3000][: 5 if most < 600 else 7])),
-            keys=tuple(dict.fromkeys(rnd.choices(KEYS, k=rnd.choice([0, 1, 1, 2, 3])))),
-            tags=rnd.choice(TAGS),
-            light=light,
-        )
-        self._expected.puts[name] = put
-        return put, properties
-
-    def _new_ones(self, count: int) -> list[tuple[Put, dict[str, str]]]:
-        """Several for one queue."""
-        made = [self._new() for _ in range(count)]
-        for put, _ in made:
-            put.topic, put.queue_id = made[0][0].queue
-        return made
-
     def _put(self) -> None:
-        put, properties = self._new(most=3000)
-        given: dict[str, Any] = {}
+        put, properties = self._made.one(most=3000)
+        delay: dict[str, Any] = {}
         kind = self._rnd.random()
         if kind < 0.15:
             level = self._rnd.randrange(len(_DELAYS_MS))
-            given["delay_time_level"] = level + 1
+            delay["delay_time_level"] = level + 1
             put.due_ms, put.is_of_level = self._clock.now_ms + _DELAYS_MS[level], True
         elif kind < 0.3:
-            given["deliver_at"] = at = self._clock.now_ms + self._rnd.choice([-5, 1, 900, 4000, 70_000])
+            delay["deliver_at"] = at = self._clock.now_ms + self._rnd.choice([-5, 1, 900, 4000, 70_000])
             put.due_ms = at if at > self._clock.now_ms else None
         done = self._store.put(
             put.topic,
             put.body,
-            **_given(put, properties),
-            **given,
+            **arguments_of(put, properties),
+            **delay,
         )
         self._is_put([put], done)
 
     def _put_plain(self, queue: tuple[str, int], size: int) -> Put:
-        put, properties = self._new()
+        put, properties = self._made.one()
         (put.topic, put.queue_id), put.body = queue, f"{put.name}|{'x' * size}".encode()
-        self._is_put([put], self._store.put(put.topic, put.body, **_given(put, properties)))
+        self._is_put([put], self._store.put(put.topic, put.body, **arguments_of(put, properties)))
         return put
 
     def _put_many(self) -> None:
-        made = self._new_ones(self._rnd.choice([1, 3, 20]))
+        made = self._made.several(self._rnd.choice([1, 3, 20]))
         times: list[int | None] | None = None
         if self._rnd.random() < 0.3:
             ahead = [self._rnd.choice([-1, 500, 3000]) if self._rnd.random() < 0.5 else None for _ in made]
@@ -266,7 +235,7 @@ class Life:
         self._is_put(puts, done)
 
     def _put_batch(self) -> None:
-        made = self._new_ones(self._rnd.choice([1, 4]))
+        made = self._made.several(self._rnd.choice([1, 4]))
         rows = []
         for put, properties in made:
             # 4.9.3 puts a batch to no further queues.
@@ -284,8 +253,8 @@ class Life:
         folder = self._next_folder()
         with mqstore.open(folder, "rw", clock=self._clock, **(_SMALL | _LIGHT)) as other:
             puts = []
-            for put, properties in self._new_ones(self._rnd.choice([1, 5])):
-                other.put(put.topic, put.body, **_given(put, properties))
+            for put, properties in self._made.several(self._rnd.choice([1, 5])):
+                other.put(put.topic, put.body, **arguments_of(put, properties))
                 puts.append(put)
             done = self._store.append_records(list(other.select(TOPICS)))
         self._is_put(puts, done)
@@ -304,11 +273,11 @@ class Life:
     def _prepare(self) -> None:
         transaction, puts = self._store.transaction("producers"), []
         for _ in range(self._rnd.choice([1, 2])):
-            put, properties = self._new()
+            put, properties = self._made.one()
             put.half = transaction.put(
                 put.topic,
                 put.body,
-                **_given(put, properties),
+                **arguments_of(put, properties),
                 born_timestamp=self._clock.now_ms,
             )
             put.state = State.PREPARED
@@ -537,13 +506,3 @@ class Life:
             self._reader = mqstore.open(self._path, clock=self._clock, pread=is_pread, **options)
         self._reader.refresh()
         self._expected.compare(self._reader, self._rnd)
-
-
-def _given(put: Put, properties: dict[str, str]) -> dict[str, Any]:
-    """What a message is put with."""
-    return {
-        "queue_id": put.queue_id,
-        "keys": list(put.keys) or None,
-        "tags": put.tags,
-        "properties": properties,
-    }
