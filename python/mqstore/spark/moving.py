@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
@@ -21,7 +20,7 @@ from mqstore.spark.columns import COLUMNS, schema
 from mqstore.spark.opened import check_stores, expand
 from mqstore.spark.read_options import names_option
 from mqstore.spark.session import spark_session
-from mqstore.spark.staging import rows_behind, stage
+from mqstore.spark.staging import remove_folder, rows_behind, stage
 from mqstore.store.byte_ranges import refuse_remote, resolved
 from mqstore.store.times import Time, to_ms
 
@@ -206,7 +205,7 @@ def import_messages(
         try:
             return _append_staged(target, _encoded(messages, folder), keep_times=keep_times, keep_offsets=keep_offsets)
         finally:
-            shutil.rmtree(folder)
+            remove_folder(folder)
 
 
 def _own_folder(store: mqstore.MessageStore) -> str:
@@ -299,7 +298,7 @@ def replay(
         source = None if is_same else closing.enter_context(mqstore.open(stores))
         target = closing.enter_context(mqstore.open(to, "rw", **options))  # type: ignore[arg-type]  # the store's
         folder = tempfile.mkdtemp(prefix="replay-", dir=staging or _own_folder(target))
-        closing.callback(shutil.rmtree, folder)
+        closing.callback(remove_folder, folder)
         # Found before the first is appended: a store that is replayed into itself would never end.
         parts = [rows_behind(file, 0)[1] for file in _places(found, folder)]
         given = [part for part in parts if part is not None]
