@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from mqstore import MessageExtBrokerInner
 from mqstore.cli.main import main
 from mqstore.errors import MessageIllegalError, OptionError
 from mqstore.spark.moving import Wanted, diff, export, import_messages, replay
+from tests.expiring import expire
+from tests.spark.made import fill
 from tests.store_files import log_contents, queue_contents
 
 SMALL: dict[str, Any] = {
@@ -208,6 +211,35 @@ def test_diff_holds_two_stores_against_each_other(spark: SparkSession, store: Pa
     with pytest.raises(OptionError, match=r"option right='.*other-\*': it names 2 stores") as caught:
         diff(str(store), f"{tmp_path}/other-*", spark=spark)
     assert caught.value.option == "right"
+
+
+def test_diff_leaves_out_what_is_each_stores_own(spark: SparkSession, tmp_path: Path) -> None:
+    """The CRC of a whole record covers where and when it is stored."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    fill(one, 20, enabledAppendPropCRC=True)
+    replay(str(one), other, spark=spark, **SMALL)
+    with mqstore.open(one) as left, mqstore.open(other) as right:
+        crcs = [[message.properties["__CRC32#"] for message in store.select()] for store in (left, right)]
+    assert crcs[0] != crcs[1]
+    assert diff(str(one), str(other), spark=spark).count() == 0
+
+
+def test_diff_tells_messages_without_a_place_by_their_unique_keys(spark: SparkSession, tmp_path: Path) -> None:
+    """Prepared ones all say offset 0; what retention took of one store shifts none of those that are left."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    with mqstore.open(one, "rw", **SMALL) as store:
+        for number in range(200):
+            store.put("t", b"%d" % number * 300, queue_id=0, sys_flag=4 if number % 2 else 0)
+    shutil.copytree(one, other)
+    with mqstore.open(other, "rw", **SMALL) as store:
+        expire(store, 1)
+        begin = store.get_min_phy_offset()
+    with mqstore.open(one) as store:
+        gone = {message.commit_log_offset for message in store.select() if message.commit_log_offset < begin}
+    rows = diff(str(one), str(other), spark=spark).collect()
+    assert {row.kind for row in rows} == {"only_left"}
+    assert {row.left_commit_log_offset for row in rows} == gone
+    assert len(rows) == len(gone)
 
 
 def test_messages_of_several_stores(spark: SparkSession, store: Path, tmp_path: Path) -> None:

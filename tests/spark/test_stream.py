@@ -209,6 +209,26 @@ def test_a_log_that_is_shorter_than_it_was_is_told(tmp_path: Path) -> None:
     assert lenient.latestOffset(end, ReadAllAvailable()) == end
 
 
+def test_a_store_that_a_glob_no_longer_finds_is_told_or_left_out(tmp_path: Path) -> None:
+    """A query that was stopped in a batch comes back when a broker's folder has gone."""
+    known = [row["commit_log_offset"] for row in fill(tmp_path / "broker-a", 40)]
+    fill(tmp_path / "broker-b", 30)
+    stopped = stream_reader(f"{tmp_path}/broker-*", startingOffsets="earliest")
+    start = stopped.initialOffset()
+    end = stopped.latestOffset(start, ReadAllAvailable())
+    shutil.rmtree(tmp_path / "broker-b")
+    strict, lenient = (stream_reader(f"{tmp_path}/broker-*", failOnDataLoss=given) for given in ("true", "false"))
+    gone = (
+        rf"broker-b: the log from 0 to {end[str(tmp_path / 'broker-b')]} was to be read and the store is gone \(failOn"
+    )
+    with pytest.raises(DataLossError, match=gone):
+        strict.partitions(start, end)
+    assert offsets_between(lenient, start, end) == known
+    for reader in (strict, lenient):
+        assert reader.latestOffset(end, ReadAllAvailable()) == end, "what was read of it is not asked for again"
+        assert offsets_between(reader, end, end) == []
+
+
 # ---- in Spark --------------------------------------------------------------------------------------
 
 

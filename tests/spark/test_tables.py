@@ -16,7 +16,9 @@ from pyspark.sql import SparkSession
 
 import mqstore
 from mqstore.cli.main import main
+from mqstore.spark.piece import DataLossError
 from mqstore.spark.tables import dispatch
+from tests.expiring import expire
 
 SMALL: dict[str, Any] = {"mappedFileSizeCommitLog": 64 << 10, "maxHashSlotNum": 50, "maxIndexNum": 300}
 
@@ -52,6 +54,29 @@ def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
     )
     assert call.exit_code == 0, call.output
     assert bodies(spark, out) == [3, 5, 7, 9]
+
+
+def test_what_retention_removed_before_it_was_in_the_tables(spark: SparkSession, tmp_path: Path) -> None:
+    store, out = tmp_path / "store", tmp_path / "tables"
+    put(store, range(20))
+    dispatch(str(store), str(out), spark=spark)
+    with mqstore.open(store, "rw", **SMALL) as opened:
+        for number in range(20, 220):
+            opened.put("topic-0", str(number).encode().ljust(1000), queue_id=0)
+        expire(opened, 2)
+        left = [int(message.body) for message in opened.select()]
+    assert 20 < left[0] < 220
+    said = r"the log from \d+ to \d+ was to be read and it holds \d+ to \d+ \(skip_lost, or --skip-lost, goes on"
+    with pytest.raises(DataLossError, match=said):
+        dispatch(str(store), str(out), spark=spark)
+    command = ["spark", "dispatch", str(store), "--out", str(out)]
+    call = CliRunner().invoke(main, command)
+    assert call.exit_code == 1
+    assert len(call.stderr.splitlines()) == 1, call.stderr
+    assert bodies(spark, out) == [*range(20)]
+    call = CliRunner().invoke(main, [*command, "--skip-lost"])
+    assert call.exit_code == 0, call.output
+    assert bodies(spark, out) == [*range(20), *left]
 
 
 @pytest.mark.parametrize("interval", ["inf", "nan", "1e300"])

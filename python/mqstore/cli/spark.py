@@ -248,8 +248,15 @@ def diff(left: str, right: str, *, as_json: bool | None, **wanted: Any) -> None:
 @click.option("--topic", "topics", type=TOPIC, multiple=True, help="Only messages of this topic.")
 @click.option("--where", type=TEXT, help="A SQL expression over the columns that holds.")
 @click.option("--follow", type=click.FloatRange(min=0), metavar="SECONDS", help="Go on, and look so often for more.")
+@click.option("--skip-lost", is_flag=True, help="Go on where messages are gone that are not in the tables yet.")
 def dispatch(
-    stores: tuple[str, ...], out: str, topics: tuple[str, ...], where: str | None, follow: float | None
+    stores: tuple[str, ...],
+    out: str,
+    *,
+    topics: tuple[str, ...],
+    where: str | None,
+    follow: float | None,
+    skip_lost: bool,
 ) -> None:
     """Keep Parquet tables by topic and day up to date.
 
@@ -257,4 +264,4 @@ def dispatch(
     """
     from mqstore.spark import tables  # noqa: PLC0415 - as pyspark
 
-    tables.dispatch(stores, out, topics=topics, where=where, follow_interval_s=follow)
+    tables.dispatch(stores, out, topics=topics, where=where, follow_interval_s=follow, skip_lost=skip_lost)

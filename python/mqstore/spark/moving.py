@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
@@ -21,7 +20,7 @@ from mqstore.spark.columns import COLUMNS, schema
 from mqstore.spark.opened import check_stores, expand
 from mqstore.spark.read_options import names_option
 from mqstore.spark.session import spark_session
-from mqstore.spark.staging import rows_behind, stage
+from mqstore.spark.staging import remove_folder, rows_behind, stage
 from mqstore.store.byte_ranges import refuse_remote, resolved
 from mqstore.store.times import Time, to_ms
 
@@ -206,7 +205,7 @@ def import_messages(
         try:
             return _append_staged(target, _encoded(messages, folder), keep_times=keep_times, keep_offsets=keep_offsets)
         finally:
-            shutil.rmtree(folder)
+            remove_folder(folder)
 
 
 def _own_folder(store: mqstore.MessageStore) -> str:
@@ -299,7 +298,7 @@ def replay(
         source = None if is_same else closing.enter_context(mqstore.open(stores))
         target = closing.enter_context(mqstore.open(to, "rw", **options))  # type: ignore[arg-type]  # the store's
         folder = tempfile.mkdtemp(prefix="replay-", dir=staging or _own_folder(target))
-        closing.callback(shutil.rmtree, folder)
+        closing.callback(remove_folder, folder)
         # Found before the first is appended: a store that is replayed into itself would never end.
         parts = [rows_behind(file, 0)[1] for file in _places(found, folder)]
         given = [part for part in parts if part is not None]
@@ -337,7 +336,8 @@ def _in_order(staged: DataFrame) -> list[str]:
 def diff(left: str, right: str, *, wanted: Wanted = _ALL, spark: SparkSession | None = None) -> DataFrame:
     """The messages in which two stores differ: a master and its slave, before and after.
 
-    Messages are told apart by topic, queue and offset. Where and when a store keeps them is its own.
+    Messages are told apart by topic, queue and offset; prepared and rolled back ones, which have no offset of their
+    own, by their unique keys. Where and when a store keeps them is its own, and so is a record's CRC, which covers it.
 
     Args:
         left: The folder of a store.
@@ -359,7 +359,7 @@ def diff(left: str, right: str, *, wanted: Wanted = _ALL, spark: SparkSession | 
         if len(found := expand([store])) > 1:
             raise bad_argument(side, store, f"it names {len(found)} stores; two are held against each other")
     frames = {side: _comparable(wanted.of(session, store, _DIFF_COLUMNS), side) for side, store in sides.items()}
-    joined = frames["left"].join(frames["right"], [*_IDENTITY, "number"], "full_outer")
+    joined = frames["left"].join(frames["right"], [*_IDENTITY, "known_by", "number"], "full_outer")
     in_left, in_right = (f.col(f"{side}_commit_log_offset").isNotNull() for side in sides)
     differing = [f.when(~f.col(f"left_{name}").eqNullSafe(f.col(f"right_{name}")), f.lit(name)) for name in _COMPARED]
     kind = f.when(~in_right, "only_left").when(~in_left, "only_right").otherwise("different")
@@ -375,7 +375,11 @@ def diff(left: str, right: str, *, wanted: Wanted = _ALL, spark: SparkSession | 
     return rows.where((f.col("kind") != "different") | (f.size("columns") > 0))
 
 
-_DIFF_COLUMNS = (*_IDENTITY, "commit_log_offset", *_COMPARED)
+_DIFF_COLUMNS = (*_IDENTITY, "commit_log_offset", "unique_key", *_COMPARED)
+_RECORD_CRC = "__CRC32#"
+"""The property with a record's own CRC, which covers where and when it is stored."""
+_IS_PLACELESS = 4
+"""The system flag's bit that prepared and rolled back messages have: none of them counts in its queue."""
 
 
 def _is_given(name: "Column") -> "Column":
@@ -386,10 +390,16 @@ def _comparable(messages: DataFrame, side: str) -> DataFrame:
     """Messages with what is compared as plain values: bodies as hashes, maps in the order of their names."""
     from pyspark.sql import Window  # noqa: PLC0415 - beside its one use
 
-    # Prepared and rolled back messages have no place of their own in a queue: they come by turns.
-    place = Window.partitionBy(*_IDENTITY).orderBy("commit_log_offset")
-    properties = f.to_json(f.array_sort(f.map_entries("properties")))
+    # Prepared and rolled back messages have no place of their own in a queue: their unique keys tell them apart, since
+    # one side may lack the first of them. Others of one place come by turns.
+    is_placeless = f.col("sys_flag").bitwiseAND(_IS_PLACELESS) != 0
+    known_by = f.when(is_placeless, f.coalesce("unique_key", f.lit(""))).otherwise("").alias("known_by")
+    known = messages.select("*", known_by)
+    place = Window.partitionBy(*_IDENTITY, "known_by").orderBy("commit_log_offset")
+    of_message = f.map_filter("properties", lambda name, _: name != _RECORD_CRC)
+    properties = f.to_json(f.array_sort(f.map_entries(of_message)))
     plain = {"body": f.sha2("body", 256), "properties": properties}
     values = [plain.get(name, f.col(name)).alias(f"{side}_{name}") for name in _COMPARED]
     number = f.row_number().over(place).alias("number")
-    return messages.select(*_IDENTITY, number, f.col("commit_log_offset").alias(f"{side}_commit_log_offset"), *values)
+    where = f.col("commit_log_offset").alias(f"{side}_commit_log_offset")
+    return known.select(*_IDENTITY, "known_by", number, where, *values)

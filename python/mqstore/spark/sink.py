@@ -30,7 +30,7 @@ from pyspark.sql.types import StructType
 
 import mqstore
 from mqstore import _native
-from mqstore.spark.staging import remove, rows_behind, stage, sync
+from mqstore.spark.staging import remove, remove_folder, rows_behind, stage, sync
 from mqstore.spark.write_options import WriteOptions, check_columns
 from mqstore.store.delayed import SCHEDULE_TOPIC, TIMED_TOPIC
 
@@ -139,9 +139,7 @@ class MessageWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Removes what was staged."""
         remove(_files(messages))
-        if self._staging.is_dir():
-            remove(map(str, self._staging.iterdir()))
-            self._staging.rmdir()
+        remove_folder(self._staging)
 
 
 class MessageStreamWriter(DataSourceStreamArrowWriter):

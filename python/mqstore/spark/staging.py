@@ -1,6 +1,7 @@
 """What tasks hand over to the driver: rows in Arrow files of a folder that both see."""
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["remove", "rows_behind", "stage", "sync"]
+__all__ = ["remove", "remove_folder", "rows_behind", "stage", "sync"]
 
 
 def stage(folder: Path, batches: Iterable["pa.RecordBatch"], *, prefix: str = "") -> str | None:
@@ -71,3 +72,12 @@ def remove(files: Iterable[str]) -> None:
     """Removes staged files, those that are there."""
     for file in files:
         Path(file).unlink(missing_ok=True)
+
+
+def remove_folder(folder: str | Path) -> None:
+    """Removes a folder of staged files.
+
+    An attempt of a task that another one has overtaken may write to it until Spark has ended it. What it leaves there
+    is no error: who is told of one takes it that nothing was put, and puts all of it again.
+    """
+    shutil.rmtree(folder, ignore_errors=True)

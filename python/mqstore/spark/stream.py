@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from mqstore.errors import StoreNotFoundError
 from mqstore.spark.columns import has_bodies
 from mqstore.spark.narrowing import Narrowing
 from mqstore.spark.opened import expand, log_of
@@ -114,6 +115,8 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The pieces of a batch."""
         ranges = {}
         for path, behind in end.items():
+            if start.get(path) == behind or not self._is_there(path, start.get(path, 0), behind):
+                continue
             begin = self._begin(path, start, behind)
             if begin < behind:
                 ranges[self._path(path)] = LogRange(self._first_there(path, begin, behind), behind)
@@ -156,6 +159,26 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "being copied (failOnDataLoss=false reads it from its begin)"
             )
         return max(0, self._log(path).get_min_phy_offset())
+
+    def _is_there(self, path: str, begin: int, behind: int) -> bool:
+        """Whether there is a store that a batch is of: a glob may no longer find one.
+
+        Raises:
+            DataLossError: there is none, and ``failOnDataLoss`` is on.
+            StoreNotFoundError: there is none that is to be read by its name.
+        """
+        try:
+            self._log(path)
+        except StoreNotFoundError as error:
+            if path in self._paths:
+                raise
+            if self._options.fail_on_data_loss:
+                raise DataLossError(
+                    f"{path}: the log from {begin} to {behind} was to be read and the store is gone "
+                    "(failOnDataLoss=false reads what is left)"
+                ) from error
+            return False
+        return True
 
     def _first_there(self, path: str, begin: int, behind: int) -> int:
         """Where a store's part of a batch begins, where retention has overtaken it.

@@ -1,14 +1,17 @@
 """Tables that are kept up to date from stores: dispatch of messages into Parquet, by topic and day."""
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from mqstore.option_error import bad_argument
 from mqstore.spark.columns import COLUMNS, schema
 from mqstore.spark.moving import by_day
+from mqstore.spark.piece import DataLossError
 from mqstore.spark.read_options import names_option
 from mqstore.spark.session import spark_session
 
@@ -16,6 +19,8 @@ __all__ = ["dispatch"]
 
 _CHECKPOINT = "_checkpoint"
 """Below the tables' folder; Spark's readers pass over such a name."""
+_LOST = re.compile(rf"{DataLossError.__name__}: (.*?) \(failOnDataLoss=false ")
+"""What a stream says that messages are gone: the option that it names is not given here."""
 _LONGEST_INTERVAL_S = 1_000_000_000
 
 
@@ -26,6 +31,7 @@ def dispatch(
     topics: Iterable[str] = (),
     where: str | None = None,
     follow_interval_s: float | None = None,
+    skip_lost: bool = False,
     spark: SparkSession | None = None,
 ) -> None:
     """Writes messages that are not in the tables yet to Parquet, in folders by topic and day (UTC).
@@ -40,9 +46,12 @@ def dispatch(
         where: A SQL expression over the source's columns that holds.
         follow_interval_s: Goes on until it is stopped, and looks for new messages so often; by default
             it ends with what there is.
+        skip_lost: Goes on with what is left where messages are gone that are not in the tables yet: retention has
+            removed them, or a store was made anew; an error by default.
         spark: The session; :func:`mqstore.spark.spark_session` by default.
 
     Raises:
+        DataLossError: messages are gone, and ``skip_lost`` is off.
         OptionError: ``follow_interval_s`` is no time to wait.
     """
     if follow_interval_s is not None and not 0 <= follow_interval_s <= _LONGEST_INTERVAL_S:
@@ -53,6 +62,7 @@ def dispatch(
     reader = session.readStream.format("mqstore").schema(schema(*names)).option("startingOffsets", "earliest")
     if (wanted := names_option("topics", topics)) is not None:
         reader = reader.option("subscribe", wanted)
+    reader = reader.option("failOnDataLoss", not skip_lost)
     # A stream's reader takes one path: they go in as an option.
     messages = reader.option("paths", json.dumps([stores] if isinstance(stores, str) else list(stores))).load()
     if where is not None:
@@ -66,5 +76,10 @@ def dispatch(
     query = writer.start()
     try:
         query.awaitTermination()
+    except StreamingQueryException as error:
+        if (lost := _LOST.search(str(error))) is not None:
+            hint = "skip_lost, or --skip-lost, goes on with what is left"
+            raise DataLossError(f"{lost[1]} ({hint})") from error
+        raise
     finally:
         query.stop()
