@@ -429,8 +429,23 @@ fn leads_elsewhere(
         return Ok(false);
     }
     // Of a queue that is not there no files can be in another's place: its records became its own by damage.
-    let own = QueueRef { topic: record.topic, queue_id: record.queue_id };
-    Ok(queues.get_decoded(own).is_none() || !is_moved_with_others(log, queue, record, index)?)
+    let Some(own) = queues.get_decoded(QueueRef { topic: record.topic, queue_id: record.queue_id }) else {
+        return Ok(true);
+    };
+    Ok(!is_moved_with_others(log, queue, record, index)? && !has_anothers_unit(log, &own, record)?)
+}
+
+/// Whether the place of a record in its own queue has the unit of a record that belongs elsewhere: then that file is another
+/// queue's, as after a swap, and that the record's unit is elsewhere tells of the file as well.
+fn has_anothers_unit(log: &CommitLog, own: &ConsumeQueue, record: &Record<'_>) -> Result<bool> {
+    let Some(index) = num::from_java_long(record.queue_offset) else { return Ok(false) };
+    let Some(unit) = own.units_in_files().unit(index)? else { return Ok(false) };
+    let Some((offset, size)) = unit.place() else { return Ok(false) };
+    let Some(bytes) = log.get_message(offset, size)? else { return Ok(false) };
+    Ok(match message::decode(&bytes, Check::Structure) {
+        Ok(Decoded::Message(other)) => !unit_fits(own, &unit, index, &other),
+        _ => false,
+    })
 }
 
 /// Whether a record's unit stands elsewhere than the record says with others of the record's queue: one next to it is as
