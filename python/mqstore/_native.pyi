@@ -1204,6 +1204,8 @@ class LogView:
         """Topic and number of a queue of messages that name it, and that these options would not make anew."""
     def lost_by_head(self) -> list[tuple[str, int, int, int]]:
         """Topic, queue, offset and place of the messages in holes and behind the end whose bodies alone are damaged."""
+    def agrees_with_log(self, topic: str, queue_id: int, begin: int, to: int) -> bool | None:
+        """Whether one of a queue's units between two indices agrees with its record; ``None`` where all are gone."""
     def copy_repaired(self, folder: StrPath) -> list[tuple[int, int, str | None]]:
         """Copies the log into a folder, its holes filled with records that no queue has; gives the holes."""
     def save_holes(self, folder: StrPath) -> None:

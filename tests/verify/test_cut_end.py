@@ -108,3 +108,16 @@ def test_a_log_that_lies_elsewhere(tmp_path: Path) -> None:
     with (tmp_path / "log" / f"{0:020}").open("r+b") as log:
         os.pwrite(log.fileno(), b"\1", end + 5000)
     assert repair(path, tmp_path / "whole", **options).cut == ((end, end + 5001),)
+
+
+def test_the_blank_that_ends_a_file_is_not_cut(tmp_path: Path) -> None:
+    """The next file is gone, and what was in it told as lost: what ends the one before it was no record."""
+    path = tmp_path / "store"
+    filled(path, 120)
+    _, last = sorted((path / "commitlog").iterdir())
+    last.unlink()
+    done = repair(path, tmp_path / "whole", **SMALL_FILES)
+    assert (done.holes, done.cut) == ((), ())
+    assert done.lost
+    again = repair(done.path, tmp_path / "again", **SMALL_FILES)
+    assert (again.holes, again.cut, again.lost) == ((), (), ())

@@ -61,3 +61,27 @@ def test_no_message_is_lost_for_units_of_another_queue(
     assert verify(done.path, **SMALL_FILES)[0].is_whole
     with mqstore.open(done.path, **SMALL_FILES) as store:
         assert told(store) == known
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("counts", [(1, 1), (1, 3), (QUEUE_FILE_UNITS + 1, 1), (QUEUE_FILE_UNITS + 1, 3)])
+@pytest.mark.parametrize("number", [0, -1], ids=["first files", "last files"])
+def test_no_message_is_lost_for_a_file_of_a_single_unit(
+    tmp_path: Path, counts: tuple[int, int], number: int, *, in_place: bool
+) -> None:
+    """No unit beside it tells that the file is the other queue's: the other's unit in its own place does."""
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL_FILES) as store:
+        for queue_id, count in enumerate(counts):
+            for size in range(count):
+                store.put("t", bytes(size), queue_id=queue_id)
+        known = told(store)
+    swap_files(path / "consumequeue/t", number)
+    assert not verify(path, **SMALL_FILES)[0].is_whole
+    with mqstore.open(path, **SMALL_FILES) as store:
+        assert told(store) == known
+    done = repair(path, None if in_place else tmp_path / "whole", **SMALL_FILES)
+    assert (done.lost, done.holes, done.message_count) == ((), (), len(known))
+    assert verify(done.path, **SMALL_FILES)[0].is_whole
+    with mqstore.open(done.path, **SMALL_FILES) as store:
+        assert told(store) == known

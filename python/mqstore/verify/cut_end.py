@@ -2,6 +2,7 @@
 
 import errno
 import os
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from mqstore.options import StoreOptions
 __all__ = ["cut_end"]
 
 _AT_ONCE = 1 << 20
+_BLANK = struct.Struct(">ii")
+"""Its size and its magic code."""
+_BLANK_MAGIC_CODE = -875_286_124
 
 
 def cut_end(view: _native.LogView, options: StoreOptions) -> tuple[int, int] | None:
@@ -29,7 +33,8 @@ def cut_end(view: _native.LogView, options: StoreOptions) -> tuple[int, int] | N
     reached, begin = view.end, view.end - view.end % view.log_file_size
     while (path := _file(folders, begin)) is not None:
         written = _written_to(path, max(view.end - begin, 0))
-        reached = reached if written is None else begin + written
+        is_blank = begin <= view.end and written is not None and _ends_file(path, view.end - begin, written)
+        reached = reached if written is None or is_blank else begin + written
         begin += view.log_file_size
     return (view.end, reached) if reached > view.end else None
 
@@ -37,6 +42,16 @@ def cut_end(view: _native.LogView, options: StoreOptions) -> tuple[int, int] | N
 def _file(folders: list[Path], begin: int) -> Path | None:
     """The log's file that begins at an offset."""
     return next((path for folder in folders if (path := folder / f"{begin:020}").is_file()), None)
+
+
+def _ends_file(path: Path, at: int, to: int) -> bool:
+    """Whether only the blank that ends a file is written from a place on, as where the next file is gone."""
+    with path.open("rb") as file:
+        file.seek(at)
+        return to - at == _BLANK.size and _BLANK.unpack(file.read(_BLANK.size)) == (
+            path.stat().st_size - at,
+            _BLANK_MAGIC_CODE,
+        )
 
 
 def _written_to(path: Path, begin: int) -> int | None:

@@ -1,7 +1,8 @@
 """What a damaged store had and a repaired one has not: messages that queues, or their own heads, tell of."""
 
 import bisect
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from mqstore import _native
@@ -13,6 +14,8 @@ BLANK_SIZE = 2**31 - 1
 _LOG_FILE_SIZE = 1 << 30
 _UNITS_AT_ONCE = 10_000
 
+_File: TypeAlias = tuple[str, int, int, int]
+"""A queue's file: topic, queue, first index, behind the last one."""
 Lost: TypeAlias = frozenset[tuple[str, int, int]]
 """Messages by topic, queue and offset."""
 
@@ -54,20 +57,47 @@ def told(view: _native.LogView, is_gone: Callable[[int], bool]) -> frozenset[Tol
     So have those that stood in the log's first files where these are there and empty: files that expire are removed.
     """
     emptied = range(view.named_begin, view.min_offset)
-    by_unit = (
-        Told(topic, queue_id, number, offset)
-        for topic, queue_id, begin, end in view.queue_files()
-        for first in range(begin, end, _UNITS_AT_ONCE)
-        for number, (offset, size, _) in enumerate(
-            view.units(topic, queue_id, first, min(_UNITS_AT_ONCE, end - first)), first
-        )
-        if 0 < size < BLANK_SIZE and (is_gone(offset) or offset in emptied) and _fits(view, offset, size)
-    )
+    by_file = {
+        file: [
+            Told(topic, queue_id, number, offset)
+            for first in range(begin, end, _UNITS_AT_ONCE)
+            for number, (offset, size, _) in enumerate(
+                view.units(topic, queue_id, first, min(_UNITS_AT_ONCE, end - first)), first
+            )
+            if 0 < size < BLANK_SIZE and (is_gone(offset) or offset in emptied) and _fits(view, offset, size)
+        ]
+        for file in view.queue_files()
+        for topic, queue_id, begin, end in [file]
+    }
+    by_unit = (one for file in _believed(view, by_file) for one in by_file[file])
     queues = {(topic, queue_id) for topic, queue_id, _, _ in view.queue_files()}
     by_head = (Told(*message, message[:2] not in queues) for message in view.lost_by_head())
     # Of several units of a queue that lead to one place all but one are copies.
     found = {(one.topic, one.queue_id, one.phy_offset): one for one in sorted((*by_unit, *by_head), reverse=True)}
     return frozenset(found.values())
+
+
+def _believed(view: _native.LogView, by_file: Mapping[_File, list[Told]]) -> Iterator[_File]:
+    """The queue files that tell of something and are this store's: they agree with what the log still has.
+
+    A file with nothing but lost messages is believed by the other files of its queue, and a queue of such files by the
+    other queues.
+    """
+    telling = [file for file, ones in by_file.items() if ones]
+    if not telling:
+        return
+    agreeing = {file: view.agrees_with_log(*file) for file in by_file}
+    by_queue = dict[tuple[str, int], Counter[bool]]()
+    for (topic, queue_id, _, _), agrees in agreeing.items():
+        count = by_queue.setdefault((topic, queue_id), Counter())
+        if agrees is not None:
+            count[agrees] += 1
+    of_store = Counter(count[True] >= count[False] for count in by_queue.values() if count)
+    for file in telling:
+        count, agrees = by_queue[file[:2]], agreeing[file]
+        votes = count or of_store
+        if votes[True] >= votes[False] if agrees is None else agrees:
+            yield file
 
 
 def lost(repaired: _native.Store, told: Iterable[Told], holes: Iterable[tuple[int, int]]) -> tuple[Lost, int]:
@@ -107,6 +137,9 @@ def _outside(ones: list[Told], span: tuple[Told, Told] | None) -> Iterator[Told]
     first, last = span or (ones[0], ones[0])
     if span is None:
         yield first
+    # Units that have something else where the queue has a message are of another store's queue.
+    elif any(one.queue_offset in (first.queue_offset, last.queue_offset) for one in ones):
+        return
     for one in reversed(ones):
         if one.queue_offset == first.queue_offset - 1 and one.phy_offset < first.phy_offset:
             first = one

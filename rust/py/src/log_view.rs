@@ -176,6 +176,23 @@ impl LogView {
         interruptible_alone(py, || repair::lost_by_head(&self.core, &self.look()?.holes))
     }
 
+    /// Whether one of a queue's units between two indices agrees with its record; `None` where all of those are gone.
+    fn agrees_with_log(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        begin: u64,
+        to: u64,
+    ) -> PyResult<Option<bool>> {
+        interruptible_alone(py, || {
+            let queue = self.queues()?.get(QueueRef { topic: topic.as_bytes(), queue_id });
+            let look = self.look()?;
+            queue
+                .map_or(Ok(None), |queue| repair::agrees_with_log(&self.core, &look.holes, &queue, begin, to))
+        })
+    }
+
     fn copy_repaired(&self, py: Python<'_>, folder: PathBuf) -> PyResult<Vec<HoleRow>> {
         let copy = || {
             let look = self.look()?;

@@ -37,7 +37,13 @@ pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<(Vec<Arc<IndexFile>>, 
         let is_unmade = at > 0 && header.end_phy_offset == 0;
         behind_end || is_unmade || (of.state == StoreState::Crashed && !was_flushed(of, file))
     };
-    let first_doubtful = files.iter().enumerate().position(|(at, file)| is_doubtful(at, file));
+    let mut first_doubtful = files.iter().enumerate().position(|(at, file)| is_doubtful(at, file));
+    // The newest one tells of all: they are another store's together.
+    if let Some(last) = files.last().filter(|_| first_doubtful.is_none())
+        && !is_of_this_log(of, last)?
+    {
+        first_doubtful = Some(files.len() - 1);
+    }
     // After an unclean stop what the kept files do not reach is indexed again, though no other file may be
     // left: recovery can have been cut off behind dropping them.
     let end_of_kept = (of.state == StoreState::Crashed).then_some(files.len());
@@ -54,22 +60,28 @@ pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<(Vec<Arc<IndexFile>>, 
     Ok((dropped, Some(from)))
 }
 
-/// How many of some first files can be kept: up to the last one whose end is a record, or expired. Another one is of
-/// another log, and dispatch would begin inside a record and tell it as damage.
+/// How many of some first files can be kept: up to the last one that is of this log. Another one is of another log, and
+/// dispatch would begin inside a record and tell it as damage, or behind what the index lacks.
 fn behind_last_of_this_log(of: Recovered<'_>, files: &[Arc<IndexFile>], count: usize) -> Result<usize> {
-    let first = of.log.min_offset().unwrap_or(0);
     for (at, file) in files.iter().enumerate().take(count).rev() {
-        let end = num::from_java_long(file.header().end_phy_offset).unwrap_or(0);
-        if end < first || is_record(of, end)? {
+        if is_of_this_log(of, file)? {
             return Ok(at + 1);
         }
     }
     Ok(0)
 }
 
-fn is_record(of: Recovered<'_>, offset: u64) -> Result<bool> {
-    let Some(bytes) = of.log.select_one_message_by_offset(offset)? else { return Ok(false) };
-    Ok(matches!(message::decode(&bytes, Check::Structure), Ok(Decoded::Message(_))))
+/// Whether the last message of a file is one of the log, stored when the file says, or expired. That a record stands there can
+/// be so by chance.
+fn is_of_this_log(of: Recovered<'_>, file: &IndexFile) -> Result<bool> {
+    let header = file.header();
+    let end = num::from_java_long(header.end_phy_offset).unwrap_or(0);
+    if end < of.log.min_offset().unwrap_or(0) || (file.index_count() <= 1 && end == 0) {
+        return Ok(true);
+    }
+    let Some(bytes) = of.log.select_one_message_by_offset(end)? else { return Ok(false) };
+    let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure) else { return Ok(false) };
+    Ok(record.store_timestamp == header.end_timestamp)
 }
 
 /// Whether a file was full, and flushed as such: by the checkpoint's time, and where an mqstore writer

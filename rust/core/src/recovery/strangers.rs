@@ -66,6 +66,8 @@ pub struct Search {
     strangers: Vec<Claim>,
     /// Where records were lost: places that hold none, or one that was put there instead.
     losses: Vec<u64>,
+    /// Where records stand that do not count.
+    going: Vec<u64>,
 }
 
 /// Finds them between two offsets of a log, the first of which is a record's begin or behind one that is bad.
@@ -73,7 +75,21 @@ pub struct Search {
 /// # Errors
 /// Where log or queues can't be read.
 pub fn find(log: &CommitLog, queues: &QueueTable, from: u64, to: u64) -> Result<Vec<Gap>> {
-    let mut search = Search::default();
+    find_among_others(log, queues, from, to, Vec::new())
+}
+
+/// As [`find`], without records, in the log's order, of which it is known that they go: those tell nothing of others.
+///
+/// # Errors
+/// As there.
+pub(crate) fn find_among_others(
+    log: &CommitLog,
+    queues: &QueueTable,
+    from: u64,
+    to: u64,
+    going: Vec<u64>,
+) -> Result<Vec<Gap>> {
+    let mut search = Search { going, ..Search::default() };
     let mut position = from;
     while position < to {
         let end = search.walk(log, queues, position..to)?;
@@ -174,8 +190,12 @@ impl Search {
 
     /// Looks at the next record.
     pub(super) fn record(&mut self, queues: &QueueTable, offset: u64, record: &Record<'_>) -> Result<()> {
-        if is_filler(record) {
+        let is_going = self.going.binary_search(&offset).is_ok();
+        if is_going || is_filler(record) {
             self.losses.push(offset);
+        }
+        if is_going {
+            return Ok(());
         }
         match queues.removed().queue_of(offset, record) {
             Some(queue) => self.claim(queues, queue, Claim::of(offset, record)),
@@ -429,8 +449,23 @@ fn leads_elsewhere(
         return Ok(false);
     }
     // Of a queue that is not there no files can be in another's place: its records became its own by damage.
-    let own = QueueRef { topic: record.topic, queue_id: record.queue_id };
-    Ok(queues.get_decoded(own).is_none() || !is_moved_with_others(log, queue, record, index)?)
+    let Some(own) = queues.get_decoded(QueueRef { topic: record.topic, queue_id: record.queue_id }) else {
+        return Ok(true);
+    };
+    Ok(!is_moved_with_others(log, queue, record, index)? && !has_anothers_unit(log, &own, record)?)
+}
+
+/// Whether the place of a record in its own queue has the unit of a record that belongs elsewhere: then that file is another
+/// queue's, as after a swap, and that the record's unit is elsewhere tells of the file as well.
+fn has_anothers_unit(log: &CommitLog, own: &ConsumeQueue, record: &Record<'_>) -> Result<bool> {
+    let Some(index) = num::from_java_long(record.queue_offset) else { return Ok(false) };
+    let Some(unit) = own.units_in_files().unit(index)? else { return Ok(false) };
+    let Some((offset, size)) = unit.place() else { return Ok(false) };
+    let Some(bytes) = log.get_message(offset, size)? else { return Ok(false) };
+    Ok(match message::decode(&bytes, Check::Structure) {
+        Ok(Decoded::Message(other)) => !unit_fits(own, &unit, index, &other),
+        _ => false,
+    })
 }
 
 /// Whether a record's unit stands elsewhere than the record says with others of the record's queue: one next to it is as

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use super::filler::{MIN_FILLER_SIZE, filler};
 use super::further::Further;
+use super::order;
 use crate::commit_log::scan::{self, ScanEnd, check_topic};
 use crate::dispatch::Gap;
 use crate::error::Result;
@@ -118,8 +119,17 @@ fn add_strangers(view: &LogView, found: &mut Vec<Hole>) -> Result<()> {
     if view.config().compat {
         return Ok(());
     }
-    let strangers = strangers::find(view.log(), &view.queues()?, view.min_offset(), view.end())?;
-    for Gap { from, to, fault } in strangers {
+    let queues = view.queues()?;
+    let out_of_order = order::out_of_order(view, &queues, found)?;
+    let going = out_of_order.iter().map(|record| record.from).collect();
+    add(view, found, out_of_order)?;
+    let (log, from, to) = (view.log(), view.min_offset(), view.end());
+    add(view, found, strangers::find_among_others(log, &queues, from, to, going)?)
+}
+
+/// Adds records that have to go.
+fn add(view: &LogView, found: &mut Vec<Hole>, records: Vec<Gap>) -> Result<()> {
+    for Gap { from, to, fault } in records {
         if !found.iter().any(|hole| (hole.from..hole.to).contains(&from)) {
             let store_timestamp =
                 view.log().pickup_store_timestamp(from, u32::try_from(to - from).unwrap_or(0))?;

@@ -4,10 +4,13 @@
 //! of its own, of a rolled back transaction: RocketMQ walks over it, and puts it into no queue and no
 //! index. Queues, index and checkpoint follow from the log.
 
+mod believed;
 mod copy;
 pub(crate) mod filler;
 mod further;
 mod holes;
+mod order;
 
+pub use believed::agrees_with_log;
 pub use copy::{copy_log, fill_in_place, save_holes};
 pub use holes::{Hole, Look, holes, look, lost_by_head};

@@ -1,0 +1,113 @@
+"""Files of another store among a store's own, or in the place of others: each is whole by itself."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import mqstore
+from mqstore.verify import RepairResult, repair, verify
+from tests.compat.streams import SMALL_FILES
+from tests.verify.damage import LOG_FILE_SIZE
+
+BOTH_WAYS = pytest.mark.parametrize("in_place", [False, True], ids=["into a folder", "in place"])
+
+
+def made(path: Path, count: int, size: int, queues: int = 2) -> dict[int, tuple[str, int, int]]:
+    """Makes a store; gives where its messages stand in the log and in the queues."""
+    with mqstore.open(path, "rw", **SMALL_FILES) as store:
+        for number in range(count):
+            store.put("t", bytes(size), queue_id=number % queues)
+    return told(path)
+
+
+def told(path: Path) -> dict[int, tuple[str, int, int]]:
+    with mqstore.open(path, **SMALL_FILES) as store:
+        return {
+            message.commit_log_offset: (message.topic, message.queue_id, message.queue_offset)
+            for message in store.select("t")
+        }
+
+
+def repaired(path: Path, *, in_place: bool) -> RepairResult:
+    """Repairs a store; what that gives is whole, opens for writing, and is the same when it is repaired again."""
+    done = repair(path, None if in_place else path.with_name("whole"), **SMALL_FILES)
+    has = told(done.path)
+    found = {finding.kind for finding in verify(done.path, **SMALL_FILES)[1]}
+    assert found <= {"offset_gap", "clock_set_back"}
+    again = repair(done.path, path.with_name("again"), **SMALL_FILES)
+    assert (again.holes, again.lost, told(again.path)) == ((), (), has)
+    with mqstore.open(done.path, "rw", **SMALL_FILES) as store:
+        store.put("u", b"next")
+    assert told(done.path) == has
+    return done
+
+
+@BOTH_WAYS
+def test_queues_of_another_store_tell_of_no_lost_messages(tmp_path: Path, *, in_place: bool) -> None:
+    path, other = tmp_path / "store", tmp_path / "other"
+    known = made(path, 100, 10)
+    made(other, 500, 300)
+    shutil.rmtree(path / "consumequeue")
+    shutil.copytree(other / "consumequeue", path / "consumequeue")
+    done = repaired(path, in_place=in_place)
+    assert (done.lost, done.holes, told(done.path)) == ((), (), known)
+
+
+@BOTH_WAYS
+def test_a_queue_file_of_another_store_tells_of_no_lost_messages(tmp_path: Path, *, in_place: bool) -> None:
+    path, other = tmp_path / "store", tmp_path / "other"
+    known = made(path, 30, 10)
+    made(other, 500, 300)
+    name = "consumequeue/t/1/00000000000000000000"
+    shutil.copy(other / name, path / name)
+    done = repaired(path, in_place=in_place)
+    assert (done.lost, done.holes, told(done.path)) == ((), (), known)
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("number", [0, 1, 2], ids=["the first", "one in the middle", "the last"])
+@pytest.mark.parametrize(("size", "queues"), [(300, 2), (100, 3), (1000, 1)])
+def test_a_log_file_of_another_store_takes_no_message_of_the_other_files(
+    tmp_path: Path, number: int, size: int, queues: int, *, in_place: bool
+) -> None:
+    path, other = tmp_path / "store", tmp_path / "other"
+    known = made(path, 500, 200)
+    made(other, 3000, size, queues)
+    files = sorted((path / "commitlog").iterdir())
+    assert len(files) >= 3
+    at = [0, 1, len(files) - 1][number]
+    shutil.copy(other / "commitlog" / files[at].name, files[at])
+    done = repaired(path, in_place=in_place)
+    has = told(done.path)
+    others = {place: message for place, message in known.items() if place // LOG_FILE_SIZE != at}
+    assert {place: has.get(place) for place in others} == others
+    gone = {message for place, message in known.items() if has.get(place) != message}
+    assert {(lost.topic, lost.queue_id, lost.queue_offset) for lost in done.lost} <= gone
+
+
+@BOTH_WAYS
+def test_a_queue_file_of_later_messages_of_another_store_tells_of_none(tmp_path: Path, *, in_place: bool) -> None:
+    """All of its units lead behind the log's end, also those at the places of messages that are there."""
+    path, other = tmp_path / "store", tmp_path / "other"
+    known = made(path, 4, 10)
+    with mqstore.open(other, "rw", **SMALL_FILES) as store:
+        for number in range(60):
+            store.put("u" if number < 40 else "t", bytes(300), queue_id=number % 2)
+    name = "consumequeue/t/1/00000000000000000000"
+    shutil.copy(other / name, path / name)
+    done = repaired(path, in_place=in_place)
+    assert (done.lost, done.holes, told(done.path)) == ((), (), known)
+
+
+@BOTH_WAYS
+def test_a_log_file_that_is_a_copy_of_another_takes_no_message_of_that(tmp_path: Path, *, in_place: bool) -> None:
+    path = tmp_path / "store"
+    known = made(path, 500, 200)
+    files = sorted((path / "commitlog").iterdir())
+    shutil.copy(files[2], files[1])
+    done = repaired(path, in_place=in_place)
+    has = told(done.path)
+    gone = {message for place, message in known.items() if place // LOG_FILE_SIZE == 1}
+    assert has == {place: message for place, message in known.items() if message not in gone}
+    assert {(lost.topic, lost.queue_id, lost.queue_offset) for lost in done.lost} == gone
