@@ -166,7 +166,8 @@ def open(
         pread: Read without mappings, which survives a file that is cut off by somebody else. The
             default is to do so where another process has the store open, or it lies on a network
             disk.
-        clock: Gives the time in milliseconds; the machine's by default.
+        clock: Gives the time in milliseconds; the machine's by default. What it raises at first is raised here; where
+            it fails later the last time that it gave stands, and ``sys.unraisablehook`` is told.
         born_host: Where messages that are put come from; ``127.0.0.1:0`` by default.
         store_host: Where they are stored: ``brokerIP1`` and ``listenPort`` by default.
         schedule_messages: Deliver delayed and timed messages when they are due; for ``"rw"``. Otherwise they
@@ -189,7 +190,7 @@ def open(
             or the other way round, so that the store can't be read.
         UnsupportedStoreError: the layout is another version's.
         OptionError: an option does not exist or has a value that does not work.
-        TypeError: ``check_transactions`` or ``clock`` is no function.
+        TypeError: ``check_transactions`` or ``clock`` is no function, or the clock gives no integer.
         StoreIOError: the operating system refused something.
     """
     if mode not in {"r", "rw"}:
