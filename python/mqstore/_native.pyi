@@ -743,7 +743,7 @@ class Store:
 
         Raises:
             TypeError: ``subscription`` is neither, or a number no integer.
-            ValueError: ``max_msg_nums`` is negative.
+            ValueError: ``max_msg_nums`` is negative, or a number is out of bounds.
         """
     def query_message(self, topic: str, key: str, max_num: int = 32, begin: int = 0, end: int = ...) -> list[Message]:
         """The newest messages by a key, oldest first. Source: ``queryMessage``.
