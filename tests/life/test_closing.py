@@ -142,3 +142,12 @@ def test_a_store_whose_service_has_failed_is_closed_when_it_is_dropped(tmp_path:
         [sys.executable, "-c", _DROPPED, tmp_path / "s"], capture_output=True, check=False, timeout=240
     )
     assert done.returncode == 0
+
+
+def test_a_closed_store_takes_no_listener(tmp_path: Path) -> None:
+    store = open_rw(tmp_path / "s")
+    remove = store.add_listener(lambda _arrivals: None)
+    store.close()
+    with pytest.raises(mqstore.StoreClosedError):
+        store.add_listener(lambda _arrivals: None)
+    remove()

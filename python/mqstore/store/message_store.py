@@ -437,9 +437,11 @@ class MessageStore(StoreOperations):
         it, and ends its waits for messages. Gives a function that takes the listener off again.
 
         Raises:
+            StoreClosedError: the store is closed: nothing comes any more.
             TypeError: it is no function.
         """
         check_function("listener", listener, "a function of arrivals")
+        self._check_open()
 
         def found() -> Listener:
             return listener
