@@ -1,6 +1,9 @@
 """Options: names, values, broker.conf."""
 
 import re
+import signal
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +222,45 @@ def test_a_clock_is_a_function(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="clock=5: expected a function that gives milliseconds"):
         mqstore.open(tmp_path / "store", "rw", clock=clock)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("now", "error"), [(1.5, TypeError), (None, TypeError), (1 << 63, ValueError)])
+def test_what_a_clock_gives_is_an_integer(tmp_path: Path, now: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=rf"clock\(\)={now!r}: expected an integer from"):
+        mqstore.open(tmp_path / "store", "rw", clock=lambda: now)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_clock_that_fails_is_told_and_its_last_time_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> int:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        mqstore.open(tmp_path / "store", "rw", clock=fail)
+    assert list(tmp_path.iterdir()) == []
+    told: list[type[BaseException]] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda failure: told.append(failure.exc_type))
+    times = iter([1_780_000_000_000])
+    with mqstore.open(tmp_path / "store", "rw", clock=lambda: next(times), maxHashSlotNum=9, maxIndexNum=9) as store:
+        assert store.now() == 1_780_000_000_000
+    assert set(told) == {StopIteration}
+
+
+def test_ctrl_c_in_a_clock_is_not_lost(tmp_path: Path) -> None:
+    presses = [False]
+
+    def clock() -> int:
+        if presses[0] and threading.current_thread() is threading.main_thread():
+            presses[0] = False
+            signal.raise_signal(signal.SIGINT)
+        return 1_780_000_000_000
+
+    with mqstore.open(tmp_path / "store", "rw", clock=clock, maxHashSlotNum=9, maxIndexNum=9) as store:
+        store.put("t", b"first", queue_id=0)
+        presses[0] = True
+        with pytest.raises(KeyboardInterrupt):
+            store.put("t", b"second", queue_id=0)
+        assert len(store.topic("t").queue(0)) == 2
 
 
 def _keep(_message: mqstore.Message) -> mqstore.LocalTransactionState:

@@ -52,7 +52,7 @@ from mqstore.services import (
 )
 from mqstore.status import GetMessageStatus, PutMessageStatus
 from mqstore.store import byte_ranges
-from mqstore.store.arguments import check_function
+from mqstore.store.arguments import check_function, checked_path
 from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig
 from mqstore.store.file_kinds import layout_told
@@ -166,7 +166,8 @@ def open(
         pread: Read without mappings, which survives a file that is cut off by somebody else. The
             default is to do so where another process has the store open, or it lies on a network
             disk.
-        clock: Gives the time in milliseconds; the machine's by default.
+        clock: Gives the time in milliseconds; the machine's by default. What it raises at first is raised here; where
+            it fails later the last time that it gave stands, and ``sys.unraisablehook`` is told.
         born_host: Where messages that are put come from; ``127.0.0.1:0`` by default.
         store_host: Where they are stored: ``brokerIP1`` and ``listenPort`` by default.
         schedule_messages: Deliver delayed and timed messages when they are due; for ``"rw"``. Otherwise they
@@ -189,7 +190,7 @@ def open(
             or the other way round, so that the store can't be read.
         UnsupportedStoreError: the layout is another version's.
         OptionError: an option does not exist or has a value that does not work.
-        TypeError: ``check_transactions`` or ``clock`` is no function.
+        TypeError: a path is none, ``check_transactions`` or ``clock`` is no function, or the clock gives no integer.
         StoreIOError: the operating system refused something.
     """
     if mode not in {"r", "rw"}:
@@ -205,12 +206,14 @@ def open(
         check_listener(check_transactions)
     if clock is not None:
         check_function("clock", clock, "a function that gives milliseconds")
-    ranges = byte_ranges.ranges_of(path) if filesystem is None else ByteRanges.on(filesystem, os.fspath(path))
+    path = checked_path("path", path)
+    ranges = byte_ranges.ranges_of(path) if filesystem is None else ByteRanges.on(filesystem, path)
     if ranges is not None and mode != "r":
         raise bad_argument("mode", mode, f'expected "r": {ranges.name} is not local, and such a store is only read')
     path = byte_ranges.local_path(path) if ranges is None else ranges.name
     if on_damage not in {"raise", "truncate"}:
         raise bad_argument("on_damage", on_damage, 'expected "raise" or "truncate"')
+    conf = None if conf is None else checked_path("conf", conf)
     from_conf = StoreOptions.of(path, parse_conf(conf), lenient=True) if conf is not None else None
     given = options if from_conf is None else _beside(from_conf) | options
     chosen = StoreOptions.of(path, given)

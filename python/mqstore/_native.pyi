@@ -433,6 +433,8 @@ class Engine:
         Each flush rings the bells of those whose tasks wait. Without bells, threads that wait flush by themselves.
         Gives the flushed offset.
         """
+    def end_group_commit(self) -> None:
+        """No :meth:`group_commit` is made any more: threads that wait flush by themselves, also where tasks wait."""
     def flushed_where(self) -> int:
         """Up to where the log is on the disk."""
     def is_transferred(self, start: int, end: int) -> bool:
@@ -743,7 +745,7 @@ class Store:
 
         Raises:
             TypeError: ``subscription`` is neither, or a number no integer.
-            ValueError: ``max_msg_nums`` is negative.
+            ValueError: ``max_msg_nums`` is negative, or a number is out of bounds.
         """
     def query_message(self, topic: str, key: str, max_num: int = 32, begin: int = 0, end: int = ...) -> list[Message]:
         """The newest messages by a key, oldest first. Source: ``queryMessage``.

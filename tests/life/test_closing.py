@@ -142,3 +142,28 @@ def test_a_store_whose_service_has_failed_is_closed_when_it_is_dropped(tmp_path:
         [sys.executable, "-c", _DROPPED, tmp_path / "s"], capture_output=True, check=False, timeout=240
     )
     assert done.returncode == 0
+
+
+def test_a_thread_flushes_by_itself_once_the_flushing_service_has_ended(tmp_path: Path) -> None:
+    """A close lets the service end first, and may wait for who puts."""
+    store = open_rw(tmp_path / "s", flushDiskType="SYNC_FLUSH")
+    loop = asyncio.new_event_loop()
+    # The loop does not run any more: what it would be told by stays.
+    loop.run_until_complete(store.aio.put("t", b"of a task", queue_id=0))
+    (service,) = (service for service in store._services if service.name == "GroupCommitService")
+    assert store._flush_waiters.bells() != []
+    service.stop()
+    store._engine.stop_passes()
+    service.join()
+    assert store.put("t", b"of a thread", queue_id=0).logics_offset == 1
+    store.close()
+    loop.close()
+
+
+def test_a_closed_store_takes_no_listener(tmp_path: Path) -> None:
+    store = open_rw(tmp_path / "s")
+    remove = store.add_listener(lambda _arrivals: None)
+    store.close()
+    with pytest.raises(mqstore.StoreClosedError):
+        store.add_listener(lambda _arrivals: None)
+    remove()

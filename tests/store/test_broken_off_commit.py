@@ -1,6 +1,8 @@
 """Commits that were broken off, or that a check was before: nothing is seen twice, and nothing that was rolled back."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -143,3 +145,28 @@ def test_a_block_says_what_was_not_rolled_back(open_store: Opener, clock: Clock)
         store.check_transactions(answers(COMMIT)[1])
         raise ZeroDivisionError
     assert "was not all rolled back: the message prepared at" in raised.value.__notes__[0]
+
+
+@pytest.mark.parametrize("end", [mqstore.Transaction.commit, mqstore.Transaction.rollback])
+def test_a_message_that_is_being_put_while_another_thread_ends_the_transaction_is_refused(
+    open_store: Opener, clock: Clock, monkeypatch: pytest.MonkeyPatch, end: Callable[[mqstore.Transaction], None]
+) -> None:
+    store = open_store(clock=clock)
+    transaction = prepared(store, b"a")
+    put = store.put
+
+    def ended_meanwhile(*given: Any, **named: Any) -> mqstore.PutMessageResult:
+        result = put(*given, **named)
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(end, transaction).result()
+        return result
+
+    monkeypatch.setattr(store, "put", ended_meanwhile)
+    with pytest.raises(ValueError, match="the transaction has ended"):
+        transaction.put("orders", b"late", queue_id=0)
+    assert transaction.prepared == []
+    assert bodies(store) == ([b"a"] if end is mqstore.Transaction.commit else [])
+    # It is rolled back: nobody is asked for it.
+    clock.now_ms += 6000
+    assert store.check_transactions(answers()[1]) == 0
+    assert len(store._transactions._live) == 0

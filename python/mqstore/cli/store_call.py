@@ -12,6 +12,7 @@ import click
 
 import mqstore
 from mqstore import _native
+from mqstore.cli.opening import shown_while_opening
 from mqstore.cli.shown import one_line
 from mqstore.errors import MQStoreError
 from mqstore.option_error import bad_option
@@ -106,7 +107,8 @@ class StoreCall:
         Raises:
             MQStoreError: as :func:`mqstore.open` does.
         """
-        return mqstore.open(self.directory, mode, compat=self.compat, **self.options)
+        with shown_while_opening(self.directory):
+            return mqstore.open(self.directory, mode, compat=self.compat, **self.options)
 
     def refuse_lack(self) -> None:
         """Refuses a folder without a store, which opening it for writing would make there.

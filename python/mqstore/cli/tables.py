@@ -1,5 +1,6 @@
 """Rows as people read them: a table, or where the terminal is too narrow for it a line for each value."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ _ONE_LINE = frozenset({"body"})
 """Columns that show a begin: what has no room is left out."""
 _LEAST = 6
 """What a column of text keeps at least, where it has so much."""
+_ROWS_OF_A_TABLE = 1000
+"""How many rows are waited for before they are shown."""
 _FRAME = 3
 """What lines and blanks beside a cell take."""
 
@@ -52,19 +55,28 @@ def _cell(value: object, *, is_time: bool) -> str:
 
 
 def print_rows(rows: Iterable[dict[str, object]], title: str | None) -> int:
-    """Prints rows, which have the same names; gives how many."""
-    values = list(rows)
-    if not values:
-        return 0
-    columns = [_Column.of(name, [row[name] for row in values]) for name in values[0]]
-    console = Console()
-    heading = None if title is None else Text(printable(title))
+    """Prints rows, which have the same names; gives how many.
+
+    How wide a column is its cells say, and of a large store not all are waited for, nor kept: of many rows some at a
+    time are a table, as soon as they are there.
+    """
+    left, console, count = iter(rows), Console(), 0
+    while values := list(itertools.islice(left, _ROWS_OF_A_TABLE)):
+        if count:
+            console.print()
+        _print_some(console, values, None if title is None or count else Text(printable(title)))
+        count += len(values)
+    return count
+
+
+def _print_some(console: Console, rows: Sequence[dict[str, object]], heading: Text | None) -> None:
+    columns = [_Column.of(name, [row[name] for row in rows]) for name in rows[0]]
     room = console.width - _FRAME * len(columns) - 1
     if sum(column.least for column in columns) > room:
         _print_blocks(console, columns, heading)
     else:
         _print_table(console, columns, _widths(columns, room), heading)
-    return len(values)
+    console.file.flush()
 
 
 def _widths(columns: Sequence[_Column], room: int) -> list[int]:

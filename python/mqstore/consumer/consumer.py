@@ -3,6 +3,7 @@
 Source: ``DefaultMQPushConsumerImpl``, ``ConsumeMessageConcurrentlyService``, ``ConsumeMessageOrderlyService``.
 """
 
+import contextlib
 import logging
 import threading
 import time
@@ -66,6 +67,7 @@ class Consumer:
 
         Raises:
             OptionError: another consumer has this id, or the group may not do this.
+            StoreClosedError: the store was closed meanwhile.
             MQStoreError: a configuration file is damaged.
         """
         self._is_closed = True
@@ -92,7 +94,14 @@ class Consumer:
         self._changes = 0
         """Messages that were taken back from the user: a queue that waited for that may give its next one."""
         self._is_closed = False
-        self._manager.add(self)
+        try:
+            self._manager.add(self)
+            # A store that another thread was closing has not closed this one, where it did not know it yet.
+            self._check_open()
+        except BaseException:
+            with contextlib.suppress(MQStoreError):
+                self.close()
+            raise
 
     # ---- life cycle -------------------------------------------------------------------------
 
@@ -190,7 +199,7 @@ class Consumer:
         Raises:
             StoreClosedError: the store is closed, or was while this waited.
             MQStoreError: the consumer is closed.
-            OptionError: the timeout is NaN, which would never be up.
+            OptionError: the timeout is no number of seconds.
         """
         check_timeout(timeout)
         hand = self._poll(timeout, is_loop=False)

@@ -9,13 +9,14 @@ written, then its lock let go. Source: ``RebalanceImpl``, ``RebalancePushImpl.co
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mqstore.consumer.membership import Membership, QueueLock
 from mqstore.consumer.offsets import OffsetStore, Queue
 from mqstore.consumer.process_queue import ProcessQueue
 from mqstore.consumer.settings import RETRY_GROUP_TOPIC_PREFIX, ConsumeFromWhere, ConsumerSettings, Subscription
+from mqstore.store.arguments import INT_MAX, checked_integer, expected_other
 from mqstore.store.read_offset import ReadOffset, log_end_behind, offset_in_queue
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Rebalance:
         wanted = {
             (subscription.topic, queue_id): subscription
             for subscription in subscriptions
-            for queue_id in self._settings.allocate(own, self._store.consumers.queue_ids(subscription.topic), members)
+            for queue_id in self._allocated(own, self._store.consumers.queue_ids(subscription.topic), members)
         }
         for name, queue in list(self.queues.items()):
             if name not in wanted and not queue.is_dropped:
@@ -107,6 +108,13 @@ class Rebalance:
         self._take_over({name: subscription for name, subscription in wanted.items() if name not in self.queues})
         self._there = there
         self._ends = {}
+
+    def _allocated(self, own: str, queue_ids: Sequence[int], members: Sequence[str]) -> list[int]:
+        """The queues that the user's function gives this member."""
+        found: object = self._settings.allocate(own, queue_ids, members)
+        if not isinstance(found, Iterable):
+            raise expected_other("allocate()", found, "queues")
+        return [checked_integer("allocate()", queue_id, -INT_MAX - 1, INT_MAX) for queue_id in found]
 
     def _queues_there(self, subscriptions: tuple[Subscription, ...]) -> set[tuple[str, int]]:
         """The queues that have had messages."""

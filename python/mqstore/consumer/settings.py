@@ -5,12 +5,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from mqstore._native import Message, SqlFilter
 from mqstore.consumer.allocate import AllocateMessageQueue, allocate_averagely
 from mqstore.option_error import bad_argument
-from mqstore.store.arguments import INT_MAX, LONG_MAX, LONG_MIN, check_timeout, checked_integer, checked_text
+from mqstore.store.arguments import INT_MAX, check_timeout, checked_integer, checked_text
+from mqstore.store.times import checked_time
 
 __all__ = [
     "ConsumeFromWhere",
@@ -142,6 +143,8 @@ class ConsumerSettings:
         check_group(group)
         if given.get("max_reconsume_times") == _DEFAULT_RECONSUME_TIMES:
             given["max_reconsume_times"] = None
+        if given.get("consume_timestamp") is not None:
+            given["consume_timestamp"] = _time("from_time", given["consume_timestamp"])
         settings = cls(group=group, subscriptions=_subscriptions(topics, tags, sql, compat=compat), **given)  # type: ignore[arg-type]
         consumer_id: object = settings.consumer_id
         if not isinstance(consumer_id, str) or not _LEGAL_ID.fullmatch(consumer_id) or consumer_id.startswith("."):
@@ -150,8 +153,6 @@ class ConsumerSettings:
         _check_number("suspend_current_queue_time_ms", settings.suspend_current_queue_time_ms, 0)
         if settings.max_reconsume_times is not None:
             _check_number("max_reconsume_times", settings.max_reconsume_times, _DEFAULT_RECONSUME_TIMES)
-        if settings.consume_timestamp is not None:
-            _check_number("from_time", settings.consume_timestamp, LONG_MIN, LONG_MAX)
         if not isinstance(settings.orderly, bool):
             raise bad_argument("orderly", settings.orderly, "expected True or False")
         if not callable(settings.allocate):
@@ -209,6 +210,13 @@ def _text(option: str, value: object) -> str:
         return checked_text(option, value)
     except TypeError:
         raise bad_argument(option, value, "expected text") from None
+
+
+def _time(option: str, value: Any) -> int:
+    try:
+        return checked_time(option, value)
+    except (TypeError, ValueError):
+        raise bad_argument(option, value, "expected a datetime with a time zone, or milliseconds since 1970") from None
 
 
 def _check_number(option: str, value: object, least: int, most: int = INT_MAX) -> None:

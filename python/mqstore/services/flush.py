@@ -58,6 +58,16 @@ class GroupCommitService(ServiceThread):
         waiters = self._waiters
         waiters.reached(self.engine.group_commit(self._MAX_WAIT_MS, waiters.bells()))
 
+    def run(self) -> None:
+        """As any service; once it has ended who puts in a thread waits for none of its flushes.
+
+        A close comes to what waits for such a put: it would wait as long as the put does. Of one that died who waits is
+        told.
+        """
+        super().run()
+        if self._stopping.is_set():
+            self.engine.end_group_commit()
+
     def failed(self, error: BaseException) -> None:
         """A failed flush is final: everybody who waits is told."""
         self._waiters.failed(error)

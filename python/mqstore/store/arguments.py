@@ -2,18 +2,29 @@
 
 import math
 import operator
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from mqstore.option_error import bad_argument
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 __all__ = [
     "INT_MAX",
     "LONG_MAX",
     "LONG_MIN",
+    "check_fields",
     "check_function",
     "check_kind",
     "check_timeout",
     "checked_integer",
+    "checked_pair",
+    "checked_path",
     "checked_text",
+    "checked_texts",
     "expected_other",
 ]
 
@@ -23,6 +34,7 @@ LONG_MAX = (1 << 63) - 1
 """The largest offset, and the largest time."""
 LONG_MIN = -(1 << 63)
 """The smallest time."""
+_BOUNDS = 2
 
 
 def checked_integer(argument: str, value: object, least: int = 0, most: int = LONG_MAX) -> int:
@@ -91,5 +103,70 @@ def check_timeout(timeout: float | None) -> None:
     Raises:
         OptionError: it is none.
     """
-    if timeout is not None and math.isnan(timeout):
+    try:
+        is_up_some_time = timeout is None or not math.isnan(timeout)
+    except TypeError:
+        is_up_some_time = False
+    if not is_up_some_time:
         raise bad_argument("timeout", timeout, "expected a number of seconds")
+
+
+def checked_pair(argument: str, value: tuple[int | None, int | None] | None) -> tuple[int | None, int | None]:
+    """An argument that has to be two bounds; without it there are none.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if value is None:
+        return None, None
+    if not isinstance(value, tuple | list) or len(value) != _BOUNDS:
+        raise expected_other(argument, value, "two numbers, the first and the one behind the last")
+    return value[0], value[1]
+
+
+def checked_texts(argument: str, value: str | Iterable[str]) -> tuple[str, ...]:
+    """An argument that has to be a string, or several.
+
+    Raises:
+        TypeError: it is neither.
+        OptionError: UTF-8 has not all of one.
+    """
+    if isinstance(value, str):
+        return (checked_text(argument, value),)
+    if not isinstance(value, Iterable):
+        raise expected_other(argument, value, "a string, or several")
+    return tuple(checked_text(argument, text) for text in value)
+
+
+def checked_path(argument: str, value: object) -> str:
+    """An argument that has to be a path, as text.
+
+    Raises:
+        TypeError: it is none, or has bytes.
+    """
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise expected_other(argument, value, "a string or a path")
+    return text
+
+
+def check_fields(config: "DataclassInstance", most: Mapping[str, int]) -> None:
+    """Refuses an entry of a configuration with a field of another type: nobody could read the file that has it.
+
+    Args:
+        config: The entry; its fields are strings, switches and integers.
+        most: The largest number of a field that is no Java ``int``.
+
+    Raises:
+        TypeError: a field has another type.
+        ValueError: a number is out of bounds.
+    """
+    for field in fields(config):
+        name, value = field.name, getattr(config, field.name)
+        if field.type is str:
+            checked_text(name, value)
+        elif field.type is bool:
+            check_kind(name, value, bool)
+        else:
+            largest = most.get(name, INT_MAX)
+            checked_integer(name, value, -largest - 1, largest)

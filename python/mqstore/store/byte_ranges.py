@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote, urlencode
 
 from mqstore.errors import MQStoreError, OptionError, StoreIOError
 from mqstore.option_error import HIDDEN_PARAMETER, bad_option
+from mqstore.store.arguments import expected_other
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
@@ -160,7 +161,13 @@ class ByteRanges:
 
     @classmethod
     def on(cls, filesystem: "FileSystem", folder: str) -> Self:
-        """A folder on a file system of pyarrow."""
+        """A folder on a file system of pyarrow.
+
+        Raises:
+            TypeError: it is none.
+        """
+        if not hasattr(filesystem, "type_name"):
+            raise expected_other("filesystem", filesystem, "a file system of pyarrow")
         kind = filesystem.type_name.rpartition("::")[2]
         return cls(filesystem, folder, name=f"{kind}://{folder.strip('/')}")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from mqstore.store.arguments import INT_MAX, LONG_MAX, check_kind
+from mqstore.store.arguments import INT_MAX, LONG_MAX, check_fields, check_kind
 from mqstore.store.config_manager import ConfigManager, Json, checked_int, checked_object
 
 __all__ = ["SubscriptionGroupConfig", "SubscriptionGroupManager"]
@@ -118,9 +118,11 @@ class SubscriptionGroupManager(ConfigManager):
         """Adds or changes a group. Source: ``updateSubscriptionGroupConfig``.
 
         Raises:
-            TypeError: it is none.
+            TypeError: it is none, or one of its fields has another type.
+            ValueError: a number is out of bounds.
         """
         check_kind("config", config, SubscriptionGroupConfig)
+        check_fields(config, {"broker_id": LONG_MAX, "which_broker_when_consume_slowly": LONG_MAX})
         with self._lock:
             self._change(self._groups | {config.group_name: config})
 

@@ -54,6 +54,13 @@ def wrong_kind(path: str, expected: str, found: str) -> StoreLayoutError:
     return error
 
 
+def _no_folder(store: str) -> StoreLayoutError:
+    found = str(_kind(Path(store)))
+    error = StoreLayoutError(f"{store}: expected a store, which is {_FOLDER}, found {found}")
+    error.path, error.expected, error.found = store, _FOLDER, found
+    return error
+
+
 @contextlib.contextmanager
 def layout_told(store: str) -> Iterator[None]:
     """Has what the operating system refuses for a file's kind told with what belongs there, where that is known.
@@ -65,6 +72,8 @@ def layout_told(store: str) -> Iterator[None]:
         yield
     except StoreIOError as error:
         if error.errno in {errno.EISDIR, errno.ENOTDIR}:
+            if not is_remote(store) and _kind(Path(store)) not in {None, _FOLDER}:
+                raise _no_folder(store) from error
             for path, expected, found in wrong_kinds(store):
                 if Path(path) in (Path(str(error.filename)), *Path(str(error.filename)).parents):
                     raise wrong_kind(path, expected, found) from error

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from mqstore._native import GetMessageResult, Message
+from mqstore.store.arguments import LONG_MIN, checked_integer
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -65,8 +66,15 @@ class Follower:
     """Takes the messages of a queue as they come, also of one that was removed and begins anew."""
 
     def __init__(self, queue: "Queue", offset: int | None) -> None:
-        """Begins at an offset, or at the queue's end."""
+        """Begins at an offset, or at the queue's end.
+
+        Raises:
+            TypeError: the offset is no integer.
+            ValueError: it is no Java ``long``.
+        """
         self._queue = queue
+        if offset is not None:
+            offset = checked_integer("offset", offset, LONG_MIN)
         end = queue.max_offset
         self._next = end if offset is None else max(offset, queue.min_offset)
         self._was_there = self._next <= end

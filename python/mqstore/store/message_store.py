@@ -26,7 +26,7 @@ from mqstore.services import (
     StoreStatsService,
     TimedMessageService,
 )
-from mqstore.store.arguments import check_function
+from mqstore.store.arguments import LONG_MIN, check_function, checked_integer, checked_pair, checked_texts
 from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_consumer_filter import persisted_filters
 from mqstore.store.config_delay_offset import DelayOffsetManager
@@ -41,7 +41,7 @@ from mqstore.store.replication import Replication
 from mqstore.store.report import Gap, Rejected, StoreReport, Stray, Unindexed
 from mqstore.store.retention import FileCleaner, Retention
 from mqstore.store.selection import QueueRange, Selection
-from mqstore.store.times import Time, to_ms
+from mqstore.store.times import Time
 from mqstore.store.topics import TopicConfigManager
 from mqstore.store.transaction import Transaction
 from mqstore.store.transactional_messages import CheckListener, TransactionalMessages
@@ -262,18 +262,18 @@ class MessageStore(StoreOperations):
 
         Raises:
             OptionError: ``sql`` is no filter.
-            ValueError: ``queues`` together with what it replaces, or a time without a time zone.
+            TypeError: something has another type.
+            ValueError: ``queues`` and what it replaces, a time without a time zone, or a number out of bounds.
         """
         ranges = None if queues is None else tuple(queues)
         if topic is not None:
             if ranges is not None:
                 raise ValueError("topic, queue_id and offsets, or queues; not both")
-            first, behind = offsets or (None, None)
-            names = [topic] if isinstance(topic, str) else topic
-            ranges = tuple(QueueRange(name, queue_id, first, behind) for name in names)
+            first, behind = checked_pair("offsets", offsets)
+            ranges = tuple(QueueRange(name, queue_id, first, behind) for name in checked_texts("topic", topic))
         elif queue_id is not None or offsets is not None:
             raise ValueError("queue_id and offsets belong to a topic")
-        from_phy, to_phy = phy_offsets or (None, None)
+        from_phy, to_phy = checked_pair("phy_offsets", phy_offsets)
         selection = Selection(self, ranges, from_phy_offset=from_phy, to_phy_offset=to_phy)
         return selection.where(key=key, tags=tags, sql=sql, begin=begin, end=end, limit=limit)
 
@@ -417,7 +417,7 @@ class MessageStore(StoreOperations):
             compat=self.compat,
             message_model=one_of(MessageModel, "message_model", message_model),
             consume_from_where=one_of(ConsumeFromWhere, "from_where", from_where),
-            consume_timestamp=None if from_time is None else to_ms(from_time),
+            consume_timestamp=from_time,
             orderly=orderly,
             max_reconsume_times=max_reconsume_times,
             suspend_current_queue_time_ms=suspend_current_queue_time_ms,
@@ -437,9 +437,11 @@ class MessageStore(StoreOperations):
         it, and ends its waits for messages. Gives a function that takes the listener off again.
 
         Raises:
+            StoreClosedError: the store is closed: nothing comes any more.
             TypeError: it is no function.
         """
         check_function("listener", listener, "a function of arrivals")
+        self._check_open()
 
         def found() -> Listener:
             return listener
@@ -472,8 +474,9 @@ class MessageStore(StoreOperations):
 
         Raises:
             StoreClosedError: the store is closed, or was while this waited.
-            OptionError: ``timeout`` is NaN.
+            OptionError: ``timeout`` is no number of seconds.
         """
+        checked_integer("offset", offset, LONG_MIN)
         return wait_in_thread(self, topic, queue_id, lambda end: end > offset, timeout)
 
     def _catch_up(self) -> None:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, overload
 
 from mqstore._native import Message
 from mqstore.errors import OffsetOutOfRangeError
-from mqstore.store.arguments import LONG_MAX, expected_other
+from mqstore.store.arguments import INT_MAX, LONG_MAX, checked_integer, checked_text, expected_other
 from mqstore.store.follower import Follower
 from mqstore.store.selection import QueueRange, Selection
-from mqstore.store.times import Time, to_ms
+from mqstore.store.times import Time, checked_time
 from mqstore.store.waiting import wait_in_thread
 
 if TYPE_CHECKING:
@@ -30,8 +30,14 @@ class Queue:
     """
 
     def __init__(self, store: "MessageStore", topic: str, queue_id: int) -> None:
-        """A view of a queue; there need not be one yet."""
-        self.store, self.topic, self.queue_id = store, topic, queue_id
+        """A view of a queue; there need not be one yet.
+
+        Raises:
+            TypeError: the topic is no string, or the queue no integer.
+            ValueError: the queue is no Java ``int``.
+        """
+        self.store, self.topic = store, checked_text("topic", topic)
+        self.queue_id = checked_integer("queue_id", queue_id, -INT_MAX - 1, INT_MAX)
 
     @property
     def min_offset(self) -> int:
@@ -101,11 +107,11 @@ class Queue:
             boundary: ``"lower"`` for the first message that is not before it (the queue's end where
                 there is none), ``"upper"`` for the last that is not behind it, ``"nearest"``.
         """
-        return self.store.get_offset_in_queue_by_time(self.topic, self.queue_id, to_ms(time), boundary)
+        return self.store.get_offset_in_queue_by_time(self.topic, self.queue_id, checked_time("time", time), boundary)
 
     def offsets_by_time(self, times: Sequence[Time], boundary: str = "lower") -> list[int]:
         """The offsets that many times stand for, in one call."""
-        timestamps = [to_ms(time) for time in times]
+        timestamps = [checked_time("time", time) for time in times]
         return self.store.get_offsets_in_queue_by_time(self.topic, self.queue_id, timestamps, boundary)
 
     def select(self) -> Selection:
@@ -141,8 +147,12 @@ class Topic:
     """A topic of a store, as the sequence of its queues."""
 
     def __init__(self, store: "MessageStore", name: str) -> None:
-        """A view of a topic; it need not have a message yet."""
-        self.store, self.name = store, name
+        """A view of a topic; it need not have a message yet.
+
+        Raises:
+            TypeError: its name is no string.
+        """
+        self.store, self.name = store, checked_text("name", name)
 
     @property
     def queue_ids(self) -> list[int]:

@@ -1,13 +1,20 @@
 """Which messages: the one way to say so, and what can be done with them."""
 
-import datetime as dt
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from mqstore._native import Message, SqlFilter
-from mqstore.store.arguments import INT_MAX, LONG_MAX, LONG_MIN, check_kind, checked_integer, checked_text
-from mqstore.store.times import Time, to_ms
+from mqstore.store.arguments import (
+    INT_MAX,
+    LONG_MAX,
+    LONG_MIN,
+    check_kind,
+    checked_integer,
+    checked_text,
+    checked_texts,
+)
+from mqstore.store.times import Time, checked_time
 from mqstore.store.topics import LMQ_PREFIX, named_topics
 
 if TYPE_CHECKING:
@@ -148,15 +155,15 @@ class Selection:
         """
         changes: dict[str, Any] = {}
         if key is not None:
-            changes["keys"] = (key,) if isinstance(key, str) else tuple(key)
+            changes["keys"] = checked_texts("key", key)
         if tags is not None:
             changes["tags"] = tags
         if sql is not None:
             changes["sql"] = SqlFilter(sql, compat=self.store.compat).expression
         if begin is not None:
-            changes["begin_timestamp"] = _milliseconds("begin", begin)
+            changes["begin_timestamp"] = checked_time("begin", begin)
         if end is not None:
-            changes["end_timestamp"] = _milliseconds("end", end)
+            changes["end_timestamp"] = checked_time("end", end)
         if limit is not None:
             changes["limit"] = limit
         return replace(self, **changes)
@@ -255,7 +262,7 @@ class Selection:
         if any(each is not None for each in narrowed):
             raise ValueError("times are looked up in whole queues: the selection has keys, tags, sql or times")
         self._check_has_whole_queues("times are looked up in whole queues")
-        timestamps = [_milliseconds("time", time) for time in times]
+        timestamps = [checked_time("time", time) for time in times]
         wanted = {(each.topic, each.queue_id) for each in self.queues}
         self.store._catch_up()
         return {
@@ -351,12 +358,3 @@ def _check_number(checked: object, name: str, least: int = 0, most: int = LONG_M
     value = getattr(checked, name)
     if value is not None:
         object.__setattr__(checked, name, checked_integer(name, value, least, most))
-
-
-def _milliseconds(argument: str, time: Time) -> int:
-    """A time in milliseconds, which is refused under the name by which it was given."""
-    if isinstance(time, dt.datetime):
-        return to_ms(time)
-    if not hasattr(time, "__index__"):
-        raise TypeError(f"{argument}={time!r}: expected a datetime with a time zone, or milliseconds since 1970")
-    return checked_integer(argument, time, LONG_MIN)

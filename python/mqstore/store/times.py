@@ -3,7 +3,9 @@
 import datetime as dt
 from typing import TypeAlias
 
-__all__ = ["Time", "to_datetime", "to_ms"]
+from mqstore.store.arguments import LONG_MIN, checked_integer
+
+__all__ = ["Time", "checked_time", "to_datetime", "to_ms"]
 
 Time: TypeAlias = int | dt.datetime
 """A ``datetime`` with a time zone, or milliseconds since 1970."""
@@ -21,6 +23,22 @@ def to_ms(time: Time) -> int:
         since = time - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
         return since // dt.timedelta(milliseconds=1)
     return time
+
+
+def checked_time(argument: str, time: Time) -> int:
+    """A time in milliseconds, which is refused under the name by which it was given.
+
+    Raises:
+        TypeError: it is neither.
+        ValueError: a ``datetime`` without a time zone, or a number that is no Java ``long``.
+    """
+    if isinstance(time, dt.datetime):
+        if time.tzinfo is None:
+            raise ValueError(f"{argument}={time!r}: expected a datetime with a time zone")
+        return to_ms(time)
+    if not hasattr(time, "__index__"):
+        raise TypeError(f"{argument}={time!r}: expected a datetime with a time zone, or milliseconds since 1970")
+    return checked_integer(argument, time, LONG_MIN)
 
 
 def to_datetime(time_ms: int) -> dt.datetime:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from mqstore.store import config_json
-from mqstore.store.arguments import INT_MAX, check_kind
+from mqstore.store.arguments import INT_MAX, LONG_MAX, check_fields, check_kind
 from mqstore.store.config_manager import ConfigManager, Json, checked_object, read_only, unless_damaged
 
 if TYPE_CHECKING:
@@ -131,9 +131,12 @@ class TopicConfigManager(ConfigManager):
         """Adds or changes a topic. Source: ``updateTopicConfig``.
 
         Raises:
-            TypeError: it is none.
+            TypeError: it is none, or one of its fields has another type.
+            ValueError: a number is out of bounds.
         """
         check_kind("config", config, TopicConfig)
+        # Who reads the file ends a number as ``int`` does.
+        check_fields(config, dict.fromkeys(("read_queue_nums", "write_queue_nums"), LONG_MAX))
         with self._lock:
             entry = self._table.get(config.topic_name, {}) | config.to_json()
             self._change(self._table | {config.topic_name: entry})

@@ -88,14 +88,14 @@ class Transaction:
         """Prepares a message; takes what :meth:`MessageStore.put` takes, a delay aside, as in 4.9.3.
 
         Raises:
-            ValueError: the transaction has ended.
+            ValueError: the transaction has ended, or another thread ended it meanwhile: the message is rolled back.
             MessageIllegalError: the message cannot be stored, is delayed, or is for a topic of prepared or delayed
                 messages.
             PutError: it was not prepared.
             TypeError: something has another type.
         """
         if self._has_ended:
-            raise ValueError("the transaction has ended")
+            raise _has_ended()
         if not isinstance(topic, str):
             raise expected_other("topic", topic, "a string")
         own, sys_flag = _checked_properties(properties), _checked_int("sys_flag", given)
@@ -138,7 +138,12 @@ class Transaction:
             prepared(half.commit_log_offset)
         found = PreparedMessage(half.unique_key or "", topic, queue_id, half.commit_log_offset, half.queue_offset)
         self._check_final_size(found, half.store_size)
-        self._prepared.append(found)
+        with store._holding(store._transactions.ending):
+            if self._has_ended:
+                # By another thread, which did not see this message: nobody would end it later.
+                self._end_refused(found)
+                raise _has_ended()
+            self._prepared.append(found)
         if unconfirmed is not None:
             raise unconfirmed
         return found
@@ -148,9 +153,16 @@ class Transaction:
         size = half_size + len(half.topic.encode()) - len(HALF_TOPIC)
         largest = min(self._store.options.max_message_size, self._store._log_file_size - _END_OF_FILE_SIZE)
         if size > largest:
-            self._store._transactions.end_prepared(half.commit_log_offset, commit=False)
-            self._store._transactions.forget(half.commit_log_offset)
+            self._end_refused(half)
             raise illegal(f"the message has {size} bytes when it is committed, {largest} can be stored")
+
+    def _end_refused(self, half: PreparedMessage) -> None:
+        """Rolls one back that was prepared and is not taken; where that can't be written it is left to the check."""
+        transactions = self._store._transactions
+        try:
+            transactions.end_prepared(half.commit_log_offset, commit=False)
+        finally:
+            transactions.forget(half.commit_log_offset)
 
     def commit(self) -> None:
         """Lets the messages be seen, in the order in which they were put.
@@ -178,8 +190,9 @@ class Transaction:
         self._end(commit=False)
 
     def _end(self, *, commit: bool) -> None:
-        self._has_ended = True
         transactions = self._store._transactions
+        with self._store._holding(transactions.ending):
+            self._has_ended = True
         unconfirmed: MQStoreError | None = None
         otherwise: MQStoreError | None = None
         while True:
@@ -219,6 +232,10 @@ class Transaction:
         except MQStoreError as failed:
             still = "stays in doubt" if self._prepared else "was not all rolled back"
             error.add_note(f"what was prepared {still}: {failed}")
+
+
+def _has_ended() -> ValueError:
+    return ValueError("the transaction has ended")
 
 
 def _checked_properties(properties: object) -> dict[str, str]:

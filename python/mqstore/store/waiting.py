@@ -13,7 +13,7 @@ from mqstore.errors import (
     ServiceNotAvailableError,
     SlaveNotAvailableError,
 )
-from mqstore.store.arguments import check_timeout
+from mqstore.store.arguments import LONG_MIN, check_timeout, checked_integer
 from mqstore.store.follower import Follower
 from mqstore.store.message_waiters import TaskWaking, Wanted
 from mqstore.store.times import Time
@@ -165,6 +165,7 @@ class AsyncStore:
 
     async def wait_for_message(self, topic: str, queue_id: int, offset: int, *, timeout: float | None = None) -> bool:
         """As :meth:`MessageStore.wait_for_message`, without holding up the loop."""
+        checked_integer("offset", offset, LONG_MIN)
         return await self._wait(topic, queue_id, lambda end: end > offset, timeout)
 
     async def _wait(self, topic: str, queue_id: int, wanted: Wanted, timeout: float | None) -> bool:

@@ -155,6 +155,11 @@ impl Engine {
         self.core.log().wake_flusher();
     }
 
+    /// No :meth:`group_commit` is made any more: threads that wait flush by themselves, also where tasks wait.
+    fn end_group_commit(&self) {
+        self.core.log().end_group_commit();
+    }
+
     fn flushed_where(&self) -> u64 {
         self.core.log().flushed_offset()
     }

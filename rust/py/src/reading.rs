@@ -30,20 +30,30 @@ pub fn boundary_of(boundary: &str) -> PyResult<Boundary> {
     }
 }
 
-fn max_msg_nums(given: &Bound<'_, PyAny>) -> PyResult<usize> {
-    checked("max_msg_nums", given, 0..=i64::MAX)
+/// Numbers, each told by its name and bounds where it is none, or has no room.
+macro_rules! integers {
+    ($($argument:ident: $kind:ty, $name:literal, $bounds:expr;)*) => {$(
+        fn $argument(given: &Bound<'_, PyAny>) -> PyResult<$kind> {
+            checked($name, given, $bounds)
+        }
+    )*};
 }
 
-fn max_num(given: &Bound<'_, PyAny>) -> PyResult<usize> {
-    checked("max_num", given, 0..=i64::MAX)
+integers! {
+    max_msg_nums: usize, "max_msg_nums", 0..=i64::MAX;
+    max_num: usize, "max_num", 0..=i64::MAX;
+    begin: i64, "begin", i64::MIN..=i64::MAX;
+    end: i64, "end", i64::MIN..=i64::MAX;
+    queue_id: i32, "queue_id", i32::MIN.into()..=i32::MAX.into();
+    offset: i64, "offset", i64::MIN..=i64::MAX;
+    place: u64, "offset", 0..=i64::MAX;
+    timestamp: i64, "timestamp", i64::MIN..=i64::MAX;
+    commit_log_offset: i64, "commit_log_offset", i64::MIN..=i64::MAX;
 }
 
-fn begin(given: &Bound<'_, PyAny>) -> PyResult<i64> {
-    checked("begin", given, i64::MIN..=i64::MAX)
-}
-
-fn end(given: &Bound<'_, PyAny>) -> PyResult<i64> {
-    checked("end", given, i64::MIN..=i64::MAX)
+/// A queue's number, or none.
+fn queue_id_if_given(given: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
+    if given.is_none() { Ok(None) } else { queue_id(given).map(Some) }
 }
 
 impl Store {
@@ -69,14 +79,14 @@ impl Store {
     ///
     /// Raises:
     ///     TypeError: ``subscription`` is neither, or a number no integer.
-    ///     ValueError: ``max_msg_nums`` is negative.
+    ///     ValueError: ``max_msg_nums`` is negative, or a number is out of bounds.
     #[pyo3(signature = (topic, queue_id, offset, max_msg_nums=32, subscription=None))]
     fn get_message(
         &self,
         py: Python<'_>,
         topic: &str,
-        queue_id: i32,
-        offset: i64,
+        #[pyo3(from_py_with = queue_id)] queue_id: i32,
+        #[pyo3(from_py_with = offset)] offset: i64,
         #[pyo3(from_py_with = max_msg_nums)] max_msg_nums: usize,
         subscription: Option<GivenSubscription<'_>>,
     ) -> PyResult<GetMessageResult> {
@@ -144,8 +154,8 @@ impl Store {
         &self,
         py: Python<'_>,
         topic: &str,
-        queue_id: i32,
-        timestamp: i64,
+        #[pyo3(from_py_with = queue_id)] queue_id: i32,
+        #[pyo3(from_py_with = timestamp)] timestamp: i64,
         boundary: &str,
     ) -> PyResult<u64> {
         let boundary = boundary_of(boundary)?;
@@ -153,7 +163,11 @@ impl Store {
     }
 
     /// The message that begins at an offset of the log. Source: ``lookMessageByOffset``.
-    fn look_message_by_offset(&self, py: Python<'_>, commit_log_offset: i64) -> PyResult<Option<Message>> {
+    fn look_message_by_offset(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = commit_log_offset)] commit_log_offset: i64,
+    ) -> PyResult<Option<Message>> {
         let Some(offset) = num::from_java_long(commit_log_offset) else { return Ok(None) };
         let record = detached(py, || self.core.record_at(offset))?;
         Ok(record.map(|record| Message::new(record, None)))
@@ -163,23 +177,42 @@ impl Store {
     ///
     /// Raises:
     ///     OffsetOutOfRangeError: the log holds nothing there.
-    fn get_commit_log_data<'py>(&self, py: Python<'py>, offset: u64) -> PyResult<Bound<'py, PyMemoryView>> {
+    fn get_commit_log_data<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = place)] offset: u64,
+    ) -> PyResult<Bound<'py, PyMemoryView>> {
         let data = detached(py, || self.core.get_commit_log_data(offset))?;
         view(py, data)
     }
 
     /// The offset that the queue's next dispatched message gets. Source: ``getMaxOffsetInQueue``.
-    fn get_max_offset_in_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<u64> {
+    fn get_max_offset_in_queue(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        #[pyo3(from_py_with = queue_id)] queue_id: i32,
+    ) -> PyResult<u64> {
         Ok(self.whole_queue(py, topic, queue_id)?.map_or(0, |queue| queue.max_offset_in_queue()))
     }
 
     /// The offset of the queue's first message. Source: ``getMinOffsetInQueue``.
-    fn get_min_offset_in_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<u64> {
+    fn get_min_offset_in_queue(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        #[pyo3(from_py_with = queue_id)] queue_id: i32,
+    ) -> PyResult<u64> {
         Ok(self.whole_queue(py, topic, queue_id)?.map_or(0, |queue| queue.min_offset_in_queue()))
     }
 
     /// How many messages a queue has. Source: ``getMessageTotalInQueue``.
-    fn get_message_total_in_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<u64> {
+    fn get_message_total_in_queue(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        #[pyo3(from_py_with = queue_id)] queue_id: i32,
+    ) -> PyResult<u64> {
         Ok(self.whole_queue(py, topic, queue_id)?.map_or(0, |queue| queue.message_total_in_queue()))
     }
 
@@ -190,8 +223,8 @@ impl Store {
         &self,
         py: Python<'_>,
         topic: &str,
-        queue_id: i32,
-        offset: i64,
+        #[pyo3(from_py_with = queue_id)] queue_id: i32,
+        #[pyo3(from_py_with = offset)] offset: i64,
     ) -> PyResult<i64> {
         let Ok(offset) = u64::try_from(offset) else { return Ok(0) };
         detached(py, || self.core.get_commit_log_offset_in_queue(topic, queue_id, offset))
@@ -204,8 +237,8 @@ impl Store {
         &self,
         py: Python<'_>,
         topic: &str,
-        queue_id: i32,
-        offset: i64,
+        #[pyo3(from_py_with = queue_id)] queue_id: i32,
+        #[pyo3(from_py_with = offset)] offset: i64,
     ) -> PyResult<i64> {
         let Ok(offset) = u64::try_from(offset) else { return Ok(-1) };
         detached(py, || self.core.get_message_store_timestamp(topic, queue_id, offset))
@@ -222,7 +255,7 @@ impl Store {
         &self,
         py: Python<'_>,
         topic: Option<&str>,
-        queue_id: Option<i32>,
+        #[pyo3(from_py_with = queue_id_if_given)] queue_id: Option<i32>,
     ) -> PyResult<i64> {
         match (topic, queue_id) {
             (Some(topic), Some(queue_id)) => {
@@ -240,8 +273,8 @@ impl Store {
         &self,
         py: Python<'_>,
         topic: &str,
-        queue_id: i32,
-        offset: u64,
+        #[pyo3(from_py_with = queue_id)] queue_id: i32,
+        #[pyo3(from_py_with = place)] offset: u64,
     ) -> PyResult<bool> {
         detached(py, || self.core.check_in_disk_by_consume_offset(topic, queue_id, offset))
     }
@@ -267,7 +300,7 @@ impl Store {
     }
 
     /// Moves the confirm offset. Source: ``setConfirmOffset``.
-    fn set_confirm_offset(&self, offset: i64) {
+    fn set_confirm_offset(&self, #[pyo3(from_py_with = offset)] offset: i64) {
         self.core.log().set_confirm_offset(offset);
     }
 

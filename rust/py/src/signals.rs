@@ -64,6 +64,13 @@ fn is_sigint_pending() -> bool {
     is_pending
 }
 
+/// As if Ctrl-C were pressed: the main thread runs the handler as soon as it is in Python.
+#[allow(unsafe_code)] // pyo3 does not wrap it
+pub fn press_ctrl_c(_py: Python<'_>) {
+    // SAFETY: it may be called at any time.
+    unsafe { pyo3::ffi::PyErr_SetInterrupt() };
+}
+
 /// Waits without the GIL, a step at a time, until there is an outcome. Handlers run between two steps.
 pub fn in_steps<T: Send>(
     py: Python<'_>,

@@ -108,7 +108,7 @@ impl Store {
     ) -> PyResult<Self> {
         let mode = if writable { Mode::ReadWrite } else { Mode::Read };
         let clock: Arc<dyn Clock> = match clock {
-            Some(now_ms) => Arc::new(PyClock::new(now_ms)),
+            Some(now_ms) => Arc::new(PyClock::new(py, now_ms)?),
             None => Arc::new(SystemClock),
         };
         let (born_host, store_host) = (arguments::host(born_host)?, arguments::host(store_host)?);

@@ -307,6 +307,12 @@ impl CommitLog {
         Ok(GroupCommit { flush, was_woken })
     }
 
+    /// The group commit's service makes no more passes: threads that wait flush by themselves, whether tasks wait or not.
+    pub fn end_group_commit(&self) {
+        self.flusher.requests.lock().is_served = false;
+        self.flusher.flushed.notify_all();
+    }
+
     /// Wakes a group commit pass that waits.
     pub fn wake_flusher(&self) {
         self.flusher.requests.lock().woken = true;

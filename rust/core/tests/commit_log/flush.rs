@@ -133,6 +133,22 @@ fn of_threads_that_wait_together_few_flush() {
 }
 
 #[test]
+fn once_the_service_has_ended_threads_flush_though_tasks_wait() {
+    let root = tempfile::tempdir().unwrap();
+    let log = log(root.path());
+    log.wake_flusher();
+    assert!(log.group_commit_pass(LONG, true).unwrap().was_woken);
+    let end = append(&log, 0, b"").wrote_offset + SIZE;
+    log.request_group_flush(end);
+    let is_flushed = std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| log.wait_flushed(end, LONG).unwrap().is_flushed);
+        log.end_group_commit();
+        waiter.join().unwrap()
+    });
+    assert!(is_flushed);
+}
+
+#[test]
 fn while_tasks_wait_the_service_flushes_for_all() {
     let root = tempfile::tempdir().unwrap();
     let log = log(root.path());
