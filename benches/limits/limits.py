@@ -290,16 +290,21 @@ def reading(stores: Stores) -> Iterator[Limit]:
         lambda: _each(count, lambda: _read_objects(store)),
     )
 
-    def check() -> None:
-        found = records.check_bodies(second - first, CORES)
-        if found != count:
-            raise SystemExit(f"{found} bodies were what their CRCs say, of {count}")
-
     yield Limit(
-        "open after a crash: each body's CRC",
-        lambda: _each(count, check),
+        "open after a crash: CRCs, units and entries",
+        lambda: _recovered(stores.folder, records, second - first) / count,
         lambda: stores.open_after_crash() / count,
     )
+
+
+def _recovered(folder: Path, records: Any, record_size: int) -> float:
+    derived = folder / "derived"
+    derived.mkdir()
+    begin = time.perf_counter()
+    records.recover(derived, record_size, CORES)
+    taken = time.perf_counter() - begin
+    shutil.rmtree(derived)
+    return taken
 
 
 def _read_objects(store: mqstore.MessageStore) -> None:

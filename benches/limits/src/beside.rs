@@ -102,6 +102,13 @@ fn in_steps(
     }
 }
 
+/// Puts units and entries of all records of a log into new files of a folder.
+pub fn dispatch_all(log: &[u8], folder: &Path) -> io::Result<()> {
+    let mut targets = Targets::make(folder)?;
+    targets.put_all(log, 0)?;
+    targets.end()
+}
+
 /// Queues and an index.
 struct Targets {
     queues: Vec<(File, Vec<u8>)>,
@@ -127,19 +134,28 @@ impl Targets {
             let (wrote, is_over) = progress.now();
             // SAFETY: what is before the writer's position is not written to any more.
             let log = unsafe { slice::from_raw_parts(map.as_ptr(), wrote) };
-            while let Some(Ok(Decoded::Message(record))) = log
-                .get(at..)
-                .filter(|rest| !rest.is_empty())
-                .map(|rest| message::decode(rest, Check::Structure))
-            {
-                self.put(num::offset(at), &record)?;
-                at += record.total_size as usize;
-            }
+            at = self.put_all(log, at)?;
             if is_over {
-                return self.queues.iter_mut().try_for_each(|(file, units)| file.write_all(units));
+                return self.end();
             }
             thread::sleep(PAUSE);
         }
+    }
+
+    /// Puts what the records from a place on give; gives where they end.
+    fn put_all(&mut self, log: &[u8], from: usize) -> io::Result<usize> {
+        let mut at = from;
+        while let Some(Ok(Decoded::Message(record))) =
+            log.get(at..).filter(|rest| !rest.is_empty()).map(|rest| message::decode(rest, Check::Structure))
+        {
+            self.put(num::offset(at), &record)?;
+            at += record.total_size as usize;
+        }
+        Ok(at)
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.queues.iter_mut().try_for_each(|(file, units)| file.write_all(units))
     }
 
     fn put(&mut self, offset: u64, record: &Record<'_>) -> io::Result<()> {

@@ -253,13 +253,27 @@ impl Memory {
         fitting.map(|start| Object::of(&self.map, start..start + record_size)).collect()
     }
 
-    /// Goes over the records that were put, by some threads, and holds each body against its CRC: they are of one size.
-    fn check_bodies(&self, py: Python<'_>, record_size: usize, threads: usize) -> usize {
+    /// Goes over the records that were put: some threads hold each body against its CRC, and one beside them puts units and
+    /// entries into new files of a folder. The records are of one size.
+    #[allow(clippy::needless_pass_by_value)] // Python's, made for the call
+    fn recover(
+        &self,
+        py: Python<'_>,
+        folder: PathBuf,
+        record_size: usize,
+        threads: usize,
+    ) -> PyResult<usize> {
         let written = self.bytes().get(..self.at).unwrap_or_default();
-        shared(py, written, record_size, threads, |records| {
-            let whole =
-                |record: &&[u8]| matches!(message::decode(record, Check::BodyCrc), Ok(Decoded::Message(_)));
-            records.chunks_exact(record_size).filter(whole).count()
+        thread::scope(|scope| {
+            let dispatch = scope.spawn(|| beside::dispatch_all(written, &folder));
+            let count = shared(py, written, record_size, threads, |records| {
+                let is_whole = |record: &&[u8]| {
+                    matches!(message::decode(record, Check::BodyCrc), Ok(Decoded::Message(_)))
+                };
+                records.chunks_exact(record_size).filter(is_whole).count()
+            });
+            dispatch.join().map_err(|_| PyValueError::new_err("dispatch panicked"))??;
+            Ok(count)
         })
     }
 }
