@@ -179,12 +179,23 @@ impl ConsumeQueue {
         self.put_unit(new, true)
     }
 
+    /// Appends units in the log's order, as [`ConsumeQueue::put`], or [`ConsumeQueue::put_light`] where said so.
+    ///
+    /// # Errors
+    /// As there; those behind the one that failed are not put.
+    pub fn put_all(&self, all: &[(NewUnit, bool)]) -> Result<()> {
+        let mut state = self.state.lock();
+        all.iter().try_for_each(|&(new, is_light)| self.put_into(&mut state, new, !is_light).map(drop))
+    }
+
     fn put_unit(&self, new: NewUnit, with_ext: bool) -> Result<PutUnit> {
+        self.put_into(&mut self.state.lock(), new, with_ext)
+    }
+
+    fn put_into(&self, state: &mut State, new: NewUnit, with_ext: bool) -> Result<PutUnit> {
         if new.unit.end() <= self.max_physic_offset() {
             return Ok(PutUnit::Repeated);
         }
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
         if self.begins_anew(new.cq_offset) {
             self.remove_units(state)?;
         }

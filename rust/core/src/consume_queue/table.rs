@@ -213,24 +213,35 @@ impl QueueTable {
     /// Where files can't take what no longer has room in memory.
     pub fn put(&self, queue: &Arc<ConsumeQueue>, new: NewUnit) -> Result<PutUnit> {
         let outcome = queue.put(new);
-        self.list(queue)?;
+        self.list(queue, 1)?;
         outcome
     }
 
-    /// Remembers that a queue may have something in memory, and writes all of that to the files
+    /// As [`QueueTable::put`] for several units, light ones among them: see [`ConsumeQueue::put_all`].
+    ///
+    /// # Errors
+    /// As for both.
+    pub fn put_all(&self, queue: &Arc<ConsumeQueue>, all: &[(NewUnit, bool)]) -> Result<()> {
+        let outcome = queue.put_all(all);
+        self.list(queue, all.len())?;
+        outcome
+    }
+
+    /// Remembers that a queue may have so many units in memory, and writes all of that to the files
     /// where it has become too much.
     ///
     /// # Errors
     /// Where a file can't be made or written.
-    pub fn list(&self, queue: &Arc<ConsumeQueue>) -> Result<()> {
+    pub fn list(&self, queue: &Arc<ConsumeQueue>, unit_count: usize) -> Result<()> {
+        let size = unit_count * super::CQ_STORE_UNIT_SIZE;
         if self.memory_only {
-            self.in_memory.fetch_add(super::CQ_STORE_UNIT_SIZE, Ordering::Relaxed);
+            self.in_memory.fetch_add(size, Ordering::Relaxed);
             return Ok(());
         }
         if !queue.listed.swap(true, Ordering::AcqRel) {
             self.unspilled.lock().push(Arc::clone(queue));
         }
-        if self.in_memory.fetch_add(super::CQ_STORE_UNIT_SIZE, Ordering::Relaxed) > SPILL_BUDGET {
+        if self.in_memory.fetch_add(size, Ordering::Relaxed) > SPILL_BUDGET {
             self.spill_all()?;
         }
         Ok(())

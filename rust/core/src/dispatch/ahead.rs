@@ -104,8 +104,8 @@ impl Dispatcher {
         parts.iter().try_for_each(|staged| staged.put_into(self, &store))
     }
 
-    /// Keys wait for the memory of slots in random places, units are written: each takes about as long as the other. Where
-    /// no thread is to be had, one comes after the other.
+    /// Keys wait for the memory of slots in random places, units are gathered and written: each takes about as long as the
+    /// other. Where no thread is to be had, one comes after the other.
     fn put_side_by_side(
         &self,
         targets: DispatchTargets<'_>,

@@ -200,8 +200,9 @@ impl Dispatcher {
     /// Dispatches up to the log's end, or up to the confirm offset. Gives how many messages.
     ///
     /// # Errors
-    /// Where the log can't be read, or queue or index can't be written: the record at which it
-    /// stopped is dispatched again by the next pass, which changes nothing that is there already.
+    /// Where the log can't be read, or queue or index can't be written: the record at which it stopped, and
+    /// the part of the log where several threads derive them, is dispatched again by the next pass, which
+    /// changes nothing that is there already.
     pub fn pass(&self, targets: DispatchTargets<'_>) -> Result<u64> {
         self.pass_with(targets, DerivedAhead::default())
     }
@@ -292,11 +293,11 @@ impl Dispatcher {
         Ok(reached)
     }
 
-    /// Says that everything before an offset is dispatched, and when the last of it was stored.
-    fn reached(&self, offset: u64, store_timestamp: i64) {
+    /// Says that everything before an offset is dispatched, when the last of it was stored, and how many messages that are.
+    fn reached(&self, offset: u64, store_timestamp: i64, message_count: u64) {
         self.reput_from_offset.store(offset, Ordering::Release);
         self.store_timestamp.store(store_timestamp, Ordering::Release);
-        self.message_count.fetch_add(1, Ordering::Relaxed);
+        self.message_count.fetch_add(message_count, Ordering::Relaxed);
     }
 
     fn walk(&self, targets: DispatchTargets<'_>, from: u64, end: u64, last: &mut LastQueues) -> Result<()> {
@@ -311,7 +312,7 @@ impl Dispatcher {
                     if !self.is_stranger(offset) {
                         self.dispatch(targets, offset, record, last)?;
                     }
-                    self.reached(record.next_offset(offset), record.store_timestamp);
+                    self.reached(record.next_offset(offset), record.store_timestamp, 1);
                     Ok(ControlFlow::Continue(()))
                 })?;
             let next = match reached {
@@ -344,8 +345,12 @@ impl Dispatcher {
         derive(targets.config, offset, record, &mut ToStoreNext { store, last })
     }
 
-    fn arrived(&self, topic: &[u8], queue_id: i32, new: NewUnit) {
-        if !self.listening.load(Ordering::Acquire) {
+    fn is_listening(&self) -> bool {
+        self.listening.load(Ordering::Acquire)
+    }
+
+    fn arrived(&self, queue: QueueRef<'_>, new: NewUnit) {
+        if !self.is_listening() {
             return;
         }
         let mut arrivals = self.arrivals.lock();
@@ -353,8 +358,8 @@ impl Dispatcher {
             arrivals.drain(..MAX_ARRIVALS / 2);
         }
         arrivals.push(Arrival {
-            topic: decode(topic).into(),
-            queue_id,
+            topic: decode(queue.topic).into(),
+            queue_id: queue.queue_id,
             max_offset: new.cq_offset.saturating_add(1),
             tags_code: new.unit.tags_code,
             store_timestamp: new.store_timestamp,
@@ -371,14 +376,14 @@ struct ToStore<'a> {
 impl ToStore<'_> {
     fn put(&self, queue: QueueRef<'_>, found: &Arc<ConsumeQueue>, new: NewUnit) -> Result<()> {
         self.targets.queues.put(found, new)?;
-        self.dispatcher.arrived(queue.topic, queue.queue_id, new);
+        self.dispatcher.arrived(queue, new);
         Ok(())
     }
 
     fn put_light(&self, queue: QueueRef<'_>, found: &Arc<ConsumeQueue>, new: NewUnit) -> Result<()> {
         found.put_light(new)?;
-        self.targets.queues.list(found)?;
-        self.dispatcher.arrived(queue.topic, queue.queue_id, new);
+        self.targets.queues.list(found, 1)?;
+        self.dispatcher.arrived(queue, new);
         Ok(())
     }
 }
@@ -466,7 +471,7 @@ mod tests {
         for cq_offset in 0..num::java_long(num::offset(count)) {
             let unit = CqUnit { physical_offset: 0, size: 100, tags_code: 0 };
             let new = NewUnit { unit, cq_offset, store_timestamp: 0, filter_bit_map: None };
-            dispatcher.arrived(b"t", 0, new);
+            dispatcher.arrived(QueueRef { topic: b"t", queue_id: 0 }, new);
         }
         let arrivals = dispatcher.take_arrivals();
         assert_eq!(arrivals.len(), (1 << 19) + 3);

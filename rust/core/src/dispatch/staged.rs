@@ -14,18 +14,17 @@
 
 use std::ops::Range;
 use std::slice;
-use std::sync::Arc;
 
 use hashbrown::HashMap;
 
 use super::{Derived, Dispatcher, ToStore};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
-use crate::consume_queue::{ConsumeQueue, NewUnit};
+use crate::consume_queue::NewUnit;
 use crate::error::Result;
 use crate::filter::bit_map::FilterBitMap;
 use crate::format::cq_unit::CqUnit;
 use crate::format::message::Record;
-use crate::index::IndexService;
+use crate::index::{IndexService, KeysOfMessage};
 use crate::num;
 
 /// Entries of the index whose slots the processor is told to fetch ahead.
@@ -177,40 +176,39 @@ impl Staged {
         Items { bytes: self.items.iter(), bit_maps, hash_count: 0, before: Before::default() }
     }
 
-    /// Puts all of it into a store.
+    /// Puts all of it into a store: the units of each queue at once, then the keys.
     ///
     /// # Errors
-    /// As for [`Dispatcher::pass`]; the dispatcher stands before the record at which it stopped.
+    /// As for [`Dispatcher::pass`]; the dispatcher stands where it stood.
     pub(super) fn put_into(&self, dispatcher: &Dispatcher, store: &ToStore<'_>) -> Result<()> {
-        let mut queues: Vec<Option<Arc<ConsumeQueue>>> = vec![None; self.queues.len()];
-        let mut record: Option<Place> = None;
+        let mut units: Vec<Vec<(NewUnit, bool)>> = vec![Vec::new(); self.queues.len()];
+        let (mut record_count, mut last) = (0, None);
         for item in self.items() {
             match item {
-                Item::Record(next) => {
-                    if let Some(done) = record.replace(next) {
-                        dispatcher.reached(done.end(), done.store_timestamp);
-                    }
+                Item::Record(record) => {
+                    record_count += 1;
+                    last = Some(record);
                 }
                 Item::Unit { queue, new, is_light } => {
-                    let Some((key, found)) = self.queues.get(queue).zip(queues.get_mut(queue)) else {
-                        continue;
-                    };
-                    let at = key.as_ref();
-                    let found = match found {
-                        Some(found) => found,
-                        None => found.insert(store.targets.queues.get_or_make(at)?),
-                    };
-                    if is_light { store.put_light(at, found, new)? } else { store.put(at, found, new)? }
-                }
-                Item::Keys(range) => {
-                    if let Some((index, record)) = store.targets.index.zip(record) {
-                        self.put_keys_of(record, range, index)?;
+                    if let Some(units) = units.get_mut(queue) {
+                        units.push((new, is_light));
                     }
                 }
+                Item::Keys(_) => {}
             }
         }
-        if let Some(done) = record {
-            dispatcher.reached(done.end(), done.store_timestamp);
+        let queues = store.targets.queues;
+        for (queue, units) in self.queues.iter().zip(&units) {
+            queues.put_all(&queues.get_or_make(queue.as_ref())?, units)?;
+        }
+        if let Some(index) = store.targets.index {
+            self.put_keys_into(index)?;
+        }
+        if dispatcher.is_listening() {
+            self.tell_arrivals(dispatcher);
+        }
+        if let Some(last) = last {
+            dispatcher.reached(last.end(), last.store_timestamp, record_count);
         }
         Ok(())
     }
@@ -220,27 +218,30 @@ impl Staged {
     /// # Errors
     /// Where a file of it can't be made or written; what is there already is passed over when it is called again.
     pub(super) fn put_keys_into(&self, index: &IndexService) -> Result<()> {
-        let mut record: Option<Place> = None;
-        for item in self.items() {
-            match item {
-                Item::Record(next) => record = Some(next),
-                Item::Keys(range) => {
-                    if let Some(record) = record {
-                        self.put_keys_of(record, range, index)?;
-                    }
-                }
-                Item::Unit { .. } => {}
+        let mut record = Place::default();
+        index.build_all(self.items().filter_map(|item| match item {
+            Item::Record(next) => {
+                record = next;
+                None
             }
-        }
-        Ok(())
+            Item::Unit { .. } => None,
+            Item::Keys(range) => Some(KeysOfMessage {
+                ahead: self.hashes.get(range.end + PREFETCHED).copied(),
+                hashes: self.hashes.get(range).unwrap_or_default(),
+                phy_offset: record.offset,
+                store_timestamp: record.store_timestamp,
+            }),
+        }))
     }
 
-    fn put_keys_of(&self, record: Place, range: Range<usize>, index: &IndexService) -> Result<()> {
-        if let Some(&ahead) = self.hashes.get(range.end + PREFETCHED) {
-            index.prefetch_slot(ahead);
+    fn tell_arrivals(&self, dispatcher: &Dispatcher) {
+        for item in self.items() {
+            if let Item::Unit { queue, new, .. } = item
+                && let Some(queue) = self.queues.get(queue)
+            {
+                dispatcher.arrived(queue.as_ref(), new);
+            }
         }
-        let own = self.hashes.get(range).unwrap_or_default();
-        index.build_index(own.iter().copied(), record.offset, record.store_timestamp)
     }
 }
 

@@ -60,6 +60,19 @@ pub struct IndexLoad {
     pub faults: Vec<Stray>,
 }
 
+/// The keys of one of several messages that are put at once.
+#[derive(Debug, Clone, Copy)]
+pub struct KeysOfMessage<'a> {
+    /// Their hashes.
+    pub hashes: &'a [u32],
+    /// A hash that will be put soon: its slot is fetched meanwhile.
+    pub ahead: Option<u32>,
+    /// Where the message stands.
+    pub phy_offset: u64,
+    /// When it was stored, in milliseconds.
+    pub store_timestamp: i64,
+}
+
 impl IndexService {
     /// The service over a folder, without any file yet.
     #[must_use]
@@ -190,16 +203,42 @@ impl IndexService {
         store_timestamp: i64,
     ) -> Result<()> {
         let last = self.files.read().last().cloned();
+        self.build_behind(last, hashes, phy_offset, store_timestamp).map(drop)
+    }
+
+    /// As [`IndexService::build_index`] for messages that follow each other in the log.
+    ///
+    /// # Errors
+    /// As there; those behind the one that failed have no keys put.
+    pub fn build_all<'a>(&self, messages: impl Iterator<Item = KeysOfMessage<'a>>) -> Result<()> {
+        let mut last = self.files.read().last().cloned();
+        for KeysOfMessage { hashes, ahead, phy_offset, store_timestamp } in messages {
+            if let Some((ahead, last)) = ahead.zip(last.as_ref()) {
+                last.prefetch_slot(last.shape().slot_of(ahead));
+            }
+            last = self.build_behind(last, hashes.iter().copied(), phy_offset, store_timestamp)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a message's keys behind what the last file has; gives what is the last one then.
+    fn build_behind(
+        &self,
+        last: Option<Arc<IndexFile>>,
+        hashes: impl Iterator<Item = u32>,
+        phy_offset: u64,
+        store_timestamp: i64,
+    ) -> Result<Option<Arc<IndexFile>>> {
         let end =
             last.as_ref().and_then(|last| num::from_java_long(last.header().end_phy_offset)).unwrap_or(0);
         if phy_offset < end {
-            return Ok(());
+            return Ok(last);
         }
         let known = if phy_offset == end { self.keys_known_of(phy_offset)? } else { 0 };
         let mut hashes = hashes.skip(known).peekable();
         if known > 0 && hashes.peek().is_none() {
             // The file that follows a full one is for the next message to make.
-            return Ok(());
+            return Ok(last);
         }
         let mut file = self.writable_file(last)?;
         for hash in hashes {
@@ -208,14 +247,7 @@ impl IndexService {
                 file.put_key(hash, phy_offset, store_timestamp)?;
             }
         }
-        Ok(())
-    }
-
-    /// Has the processor fetch the slot that a key's hash will go to, without waiting for it.
-    pub fn prefetch_slot(&self, hash: u32) {
-        if let Some(last) = self.files.read().last() {
-            last.prefetch_slot(last.shape().slot_of(hash));
-        }
+        Ok(Some(file))
     }
 
     /// The files that have become full since the last call, which have to be brought to the disk.

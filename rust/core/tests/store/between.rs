@@ -114,7 +114,7 @@ fn a_flush_beside_dispatch_that_writes_units_claims_what_is_in_the_files() {
     store.reput().unwrap();
     // As if as much was in memory as may be: the next unit has dispatch write all of them.
     let queue = store.find_consume_queue("t", 0).unwrap();
-    (0..(64 << 20) / 20 - 59).for_each(|_| store.queues().list(&queue).unwrap());
+    store.queues().list(&queue, (64 << 20) / 20 - 59).unwrap();
     fill(&store, 60..61);
     turn.is_due_now();
     let dispatch = std::thread::spawn({
