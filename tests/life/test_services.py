@@ -2,14 +2,22 @@
 
 import asyncio
 import logging
+import queue
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import mqstore
 from mqstore._native import Bell
-from mqstore.services import FlushConsumeQueueService, GroupCommitService, ReputMessageService, ServiceThread
+from mqstore.services import (
+    FlushConsumeQueueService,
+    FlushRealTimeService,
+    GroupCommitService,
+    ReputMessageService,
+    ServiceThread,
+)
 from tests.services.delivery import service_of
 from tests.store.conftest import Opener
 from tests.waiting import wait_until
@@ -52,6 +60,32 @@ def test_a_store_says_that_a_service_died(
     again = open_store(mode="r")
     assert again.report().closed_cleanly
     assert [bytes(message.body) for message in again.topic("t")] == [b"before"]
+
+
+def test_an_interval_of_zero_is_a_millisecond(open_store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that does not wait between its passes keeps a core busy."""
+    store = open_store(flush_interval_consume_queue=0, flush_interval_commit_log=0, flush_commit_log_timed=False)
+    flush_queues = service_of(store, FlushConsumeQueueService)
+    waits = queue.SimpleQueue[float | None]()
+    sleep = flush_queues._stopping.wait
+
+    def wait(timeout: float | None = None) -> bool:
+        waits.put(timeout)
+        return sleep(timeout)
+
+    monkeypatch.setattr(flush_queues._stopping, "wait", wait)
+    assert waits.get(timeout=60) == 0.001
+    flush_log = service_of(store, FlushRealTimeService)
+    engine = flush_log.engine
+    intervals = queue.SimpleQueue[int]()
+
+    def wait_flush_requested(interval_ms: int) -> None:
+        intervals.put(interval_ms)
+        engine.wait_flush_requested(interval_ms)
+
+    asked = SimpleNamespace(wait_flush_requested=wait_flush_requested, flush_commit_log=engine.flush_commit_log)
+    monkeypatch.setattr(flush_log, "engine", asked)
+    assert intervals.get(timeout=60) == 1
 
 
 def test_a_put_does_not_wait_for_a_flusher_that_died(open_store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import time
 from typing import TYPE_CHECKING
 
 from mqstore.errors import ServiceNotAvailableError
-from mqstore.services.service import ServiceThread
+from mqstore.services.service import LEAST_WAIT_MS, ServiceThread
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -30,7 +30,7 @@ class FlushRealTimeService(ServiceThread):
         if options.flush_commit_log_timed:
             self.wait(options.flush_interval_commit_log)
         else:
-            self.engine.wait_flush_requested(options.flush_interval_commit_log)
+            self.engine.wait_flush_requested(max(options.flush_interval_commit_log, LEAST_WAIT_MS))
         if self._stopping.is_set():
             return
         least_pages = options.flush_commit_log_least_pages

@@ -11,9 +11,11 @@ from mqstore.errors import StoreClosedError
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["ServiceThread"]
+__all__ = ["LEAST_WAIT_MS", "ServiceThread"]
 
 _log = logging.getLogger("mqstore")
+LEAST_WAIT_MS = 1
+"""Between two passes: an interval of 0 would keep a core busy."""
 
 
 class ServiceThread(threading.Thread):
@@ -46,7 +48,7 @@ class ServiceThread(threading.Thread):
 
     def wait(self, milliseconds: int) -> None:
         """Sleeps, or until the service is to end."""
-        self._stopping.wait(min(milliseconds / 1000, threading.TIMEOUT_MAX))
+        self._stopping.wait(min(max(milliseconds, LEAST_WAIT_MS) / 1000, threading.TIMEOUT_MAX))
 
     def failed(self, error: BaseException) -> None:
         """A pass failed: says so once, and lets a second pass before it is tried again."""
