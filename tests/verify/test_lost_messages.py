@@ -1,5 +1,6 @@
 """Which messages a repair tells as lost: what heads say where queues say nothing."""
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,17 @@ def test_the_last_message_is_told_by_its_head_though_no_queue_has_it(tmp_path: P
     assert [begin for begin, _ in done.cut] == [offsets[-1]]
     assert done.lost == (LostMessage(topic="t", queue_id=0, queue_offset=4),)
     assert done.message_count == 4
+
+
+def test_a_unit_that_leads_far_behind_the_log_s_end_tells_of_no_message(tmp_path: Path) -> None:
+    """Garbage does; what a log lost at its end stood right behind that."""
+    store = tmp_path / "store"
+    with mqstore.open(store, "rw", **SMALL_FILES) as opened:
+        for _ in range(5):
+            opened.put("t", b"x" * 600, queue_id=0)
+    units = min((store / "consumequeue" / "t" / "0").iterdir())
+    with units.open("r+b") as file:
+        file.seek(5 * 20)
+        file.write(struct.pack(">qiq", 35_738_880, 600, 0))
+    done = repair(store, tmp_path / "whole", **SMALL_FILES)
+    assert (done.lost, done.message_count) == ((), 5)

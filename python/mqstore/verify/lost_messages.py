@@ -13,6 +13,8 @@ BLANK_SIZE = 2**31 - 1
 """In a unit: the queue skips this offset."""
 _LOG_FILE_SIZE = 1 << 30
 _UNITS_AT_ONCE = 10_000
+_REACH_FILE_COUNT = 2
+"""Between two messages that the log lost at its end may be so many files of others that nothing tells of."""
 
 _File: TypeAlias = tuple[str, int, int, int]
 """A queue's file: topic, queue, first index, behind the last one."""
@@ -74,7 +76,20 @@ def told(view: _native.LogView, is_gone: Callable[[int], bool]) -> frozenset[Tol
     by_head = (Told(*message, message[:2] not in queues) for message in view.lost_by_head())
     # Of several units of a queue that lead to one place all but one are copies.
     found = {(one.topic, one.queue_id, one.phy_offset): one for one in sorted((*by_unit, *by_head), reverse=True)}
-    return frozenset(found.values())
+    return frozenset(_within_reach(view, found.values()))
+
+
+def _within_reach(view: _native.LogView, ones: Iterable[Told]) -> Iterator[Told]:
+    """Those that the log can have had: behind its end none stood much further than the one before it.
+
+    Garbage leads anywhere.
+    """
+    reached = view.end
+    for one in sorted(ones, key=lambda one: one.phy_offset):
+        if one.phy_offset > reached + _REACH_FILE_COUNT * view.log_file_size:
+            return
+        reached = max(reached, one.phy_offset)
+        yield one
 
 
 def _believed(view: _native.LogView, by_file: Mapping[_File, list[Told]]) -> Iterator[_File]:
