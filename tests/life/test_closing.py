@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import mqstore
+from mqstore.services import GroupCommitService
+from tests.services.delivery import service_of
 from tests.store.conftest import open_rw
 from tests.waiting import wait_until
 
@@ -150,7 +152,7 @@ def test_a_thread_flushes_by_itself_once_the_flushing_service_has_ended(tmp_path
     loop = asyncio.new_event_loop()
     # The loop does not run any more: what it would be told by stays.
     loop.run_until_complete(store.aio.put("t", b"of a task", queue_id=0))
-    (service,) = (service for service in store._services if service.name == "GroupCommitService")
+    service = service_of(store, GroupCommitService)
     assert store._flush_waiters.bells() != []
     service.stop()
     store._engine.stop_passes()

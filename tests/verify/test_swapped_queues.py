@@ -37,6 +37,18 @@ def swap_files(queues: Path, number: int) -> None:
         path.write_bytes(content)
 
 
+def loses_nothing(path: Path, known: list[tuple[int, int, int]], *, in_place: bool) -> None:
+    """A store with swapped queues is not whole, gives its messages all the same, and is whole once it is repaired."""
+    assert not verify(path, **SMALL_FILES)[0].is_whole
+    with mqstore.open(path, **SMALL_FILES) as store:
+        assert told(store) == known
+    done = repair(path, None if in_place else path.with_name("whole"), **SMALL_FILES)
+    assert (done.lost, done.holes, done.message_count) == ((), (), len(known))
+    assert verify(done.path, **SMALL_FILES)[0].is_whole
+    with mqstore.open(done.path, **SMALL_FILES) as store:
+        assert told(store) == known
+
+
 SWAPS: list[Callable[[Path], None]] = [
     swap_folders,
     lambda queues: swap_files(queues, 0),
@@ -53,14 +65,7 @@ def test_no_message_is_lost_for_units_of_another_queue(
     path = tmp_path / "store"
     known = made(path)
     swap(path / "consumequeue/t")
-    assert not verify(path, **SMALL_FILES)[0].is_whole
-    with mqstore.open(path, **SMALL_FILES) as store:
-        assert told(store) == known
-    done = repair(path, None if in_place else tmp_path / "whole", **SMALL_FILES)
-    assert (done.lost, done.holes, done.message_count) == ((), (), len(known))
-    assert verify(done.path, **SMALL_FILES)[0].is_whole
-    with mqstore.open(done.path, **SMALL_FILES) as store:
-        assert told(store) == known
+    loses_nothing(path, known, in_place=in_place)
 
 
 @pytest.mark.parametrize("in_place", [False, True])
@@ -77,11 +82,4 @@ def test_no_message_is_lost_for_a_file_of_a_single_unit(
                 store.put("t", bytes(size), queue_id=queue_id)
         known = told(store)
     swap_files(path / "consumequeue/t", number)
-    assert not verify(path, **SMALL_FILES)[0].is_whole
-    with mqstore.open(path, **SMALL_FILES) as store:
-        assert told(store) == known
-    done = repair(path, None if in_place else tmp_path / "whole", **SMALL_FILES)
-    assert (done.lost, done.holes, done.message_count) == ((), (), len(known))
-    assert verify(done.path, **SMALL_FILES)[0].is_whole
-    with mqstore.open(done.path, **SMALL_FILES) as store:
-        assert told(store) == known
+    loses_nothing(path, known, in_place=in_place)

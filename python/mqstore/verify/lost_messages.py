@@ -72,7 +72,7 @@ def told(view: _native.LogView, is_gone: Callable[[int], bool]) -> frozenset[Tol
         for topic, queue_id, begin, end in [file]
     }
     by_unit = (one for file in _believed(view, by_file) for one in by_file[file])
-    queues = {(topic, queue_id) for topic, queue_id, _, _ in view.queue_files()}
+    queues = {file[:2] for file in by_file}
     by_head = (Told(*message, message[:2] not in queues) for message in view.lost_by_head())
     # Of several units of a queue that lead to one place all but one are copies.
     found = {(one.topic, one.queue_id, one.phy_offset): one for one in sorted((*by_unit, *by_head), reverse=True)}

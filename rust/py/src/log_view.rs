@@ -150,7 +150,7 @@ impl LogView {
         count: usize,
     ) -> PyResult<Vec<(i64, i32, i64)>> {
         let units = interruptible_alone(py, || {
-            let queue = self.queues()?.get(QueueRef { topic: topic.as_bytes(), queue_id });
+            let queue = self.queue(topic, queue_id)?;
             queue.map_or(Ok(Vec::new()), |queue| queue.units(first, count))
         })?;
         Ok(units.into_iter().map(|unit| (unit.physical_offset, unit.size, unit.tags_code)).collect())
@@ -186,10 +186,8 @@ impl LogView {
         to: u64,
     ) -> PyResult<Option<bool>> {
         interruptible_alone(py, || {
-            let queue = self.queues()?.get(QueueRef { topic: topic.as_bytes(), queue_id });
-            let look = self.look()?;
-            queue
-                .map_or(Ok(None), |queue| repair::agrees_with_log(&self.core, &look.holes, &queue, begin, to))
+            let Some(queue) = self.queue(topic, queue_id)? else { return Ok(None) };
+            repair::agrees_with_log(&self.core, &self.look()?.holes, &queue, begin, to)
         })
     }
 
@@ -225,8 +223,9 @@ impl LogView {
         to: u64,
     ) -> PyResult<(u64, u64, u64, FindingRows)> {
         let checked = interruptible_alone(py, || {
-            let queue = QueueRef { topic: topic.as_bytes(), queue_id };
-            let Some(queue) = self.queues()?.get(queue) else { return Ok(verify::QueueChecked::default()) };
+            let Some(queue) = self.queue(topic, queue_id)? else {
+                return Ok(verify::QueueChecked::default());
+            };
             verify::check_queue(&self.core, &queue, begin, to)
         })?;
         let rows = finding_rows(&checked.findings);
@@ -248,6 +247,10 @@ impl LogView {
 }
 
 impl LogView {
+    fn queue(&self, topic: &str, queue_id: i32) -> CoreResult<Option<Arc<ConsumeQueue>>> {
+        Ok(self.queues()?.get(QueueRef { topic: topic.as_bytes(), queue_id }))
+    }
+
     /// The queues, listed once.
     fn queues(&self) -> CoreResult<Arc<QueueTable>> {
         let mut known = self.queues.lock();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::panic::resume_unwind;
 
 use super::staged::Staged;
-use super::{DispatchTargets, Dispatcher, ToStore, derive};
+use super::{DispatchTargets, Dispatcher, derive};
 use crate::config::StoreConfig;
 use crate::error::Result;
 use crate::format::message::Record;
@@ -79,13 +79,13 @@ impl Dispatcher {
         from: u64,
         end: u64,
     ) -> Result<u64> {
-        let mut reached = from;
-        let mut follows = |(range, staged): (Range<u64>, Staged)| {
-            let does_follow = range.start == reached && range.end <= end;
-            reached = if does_follow { range.end } else { reached };
-            does_follow.then_some(staged)
-        };
-        let parts: Vec<Staged> = ahead.parts.into_iter().filter_map(&mut follows).collect();
+        let (mut reached, mut parts) = (from, Vec::new());
+        for (range, staged) in ahead.parts {
+            if range.start == reached && range.end <= end {
+                reached = range.end;
+                parts.push(staged);
+            }
+        }
         if parts.is_empty() {
             return Ok(reached);
         }
@@ -100,8 +100,7 @@ impl Dispatcher {
     }
 
     fn put_parts(&self, targets: DispatchTargets<'_>, parts: &[Staged]) -> Result<()> {
-        let store = ToStore { dispatcher: self, targets };
-        parts.iter().try_for_each(|staged| staged.put_into(self, &store))
+        parts.iter().try_for_each(|staged| staged.put_into(self, targets))
     }
 
     /// Keys wait for the memory of slots in random places, units are gathered and written: each takes about as long as the

@@ -284,8 +284,7 @@ impl Dispatcher {
             }
             Ok(ControlFlow::Continue(()))
         };
-        let store = ToStore { dispatcher: self, targets };
-        let reached = in_parts::walk(walk, derive, |_, staged: Staged| staged.put_into(self, &store))?;
+        let reached = in_parts::walk(walk, derive, |_, staged: Staged| staged.put_into(self, targets))?;
         // The blank that ends a file may not all be there yet.
         if reached <= end {
             self.set_reput_from_offset(reached);
@@ -341,8 +340,7 @@ impl Dispatcher {
         record: &Record<'_>,
         last: &mut LastQueues,
     ) -> Result<()> {
-        let store = ToStore { dispatcher: self, targets };
-        derive(targets.config, offset, record, &mut ToStoreNext { store, last })
+        derive(targets.config, offset, record, &mut ToStore { dispatcher: self, targets, last })
     }
 
     fn is_listening(&self) -> bool {
@@ -367,10 +365,11 @@ impl Dispatcher {
     }
 }
 
-/// Dispatch into the queues and the index of a store.
+/// Dispatch of one record after the other into the queues and the index of a store.
 struct ToStore<'a> {
     dispatcher: &'a Dispatcher,
     targets: DispatchTargets<'a>,
+    last: &'a mut LastQueues,
 }
 
 impl ToStore<'_> {
@@ -379,35 +378,25 @@ impl ToStore<'_> {
         self.dispatcher.arrived(queue, new);
         Ok(())
     }
-
-    fn put_light(&self, queue: QueueRef<'_>, found: &Arc<ConsumeQueue>, new: NewUnit) -> Result<()> {
-        found.put_light(new)?;
-        self.targets.queues.list(found, 1)?;
-        self.dispatcher.arrived(queue, new);
-        Ok(())
-    }
 }
 
-/// Dispatch of one record after the other.
-struct ToStoreNext<'a> {
-    store: ToStore<'a>,
-    last: &'a mut LastQueues,
-}
-
-impl Derived for ToStoreNext<'_> {
+impl Derived for ToStore<'_> {
     fn put_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
         if let Some(found) = self.last.find(queue) {
-            return self.store.put(queue, found, new);
+            return self.put(queue, found, new);
         }
-        let found = self.store.targets.queues.get_or_make(queue)?;
-        self.store.put(queue, &found, new)?;
+        let found = self.targets.queues.get_or_make(queue)?;
+        self.put(queue, &found, new)?;
         self.last.keep(found);
         Ok(())
     }
 
     fn put_light_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
-        let found = self.store.targets.queues.get_or_make(queue)?;
-        self.store.put_light(queue, &found, new)
+        let found = self.targets.queues.get_or_make(queue)?;
+        found.put_light(new)?;
+        self.targets.queues.list(&found, 1)?;
+        self.dispatcher.arrived(queue, new);
+        Ok(())
     }
 
     fn put_keys(
@@ -416,7 +405,7 @@ impl Derived for ToStoreNext<'_> {
         offset: u64,
         store_timestamp: i64,
     ) -> Result<()> {
-        let Some(index) = self.store.targets.index else { return Ok(()) };
+        let Some(index) = self.targets.index else { return Ok(()) };
         index.build_index(hashes, offset, store_timestamp)
     }
 }

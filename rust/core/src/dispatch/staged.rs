@@ -17,7 +17,7 @@ use std::slice;
 
 use hashbrown::HashMap;
 
-use super::{Derived, Dispatcher, ToStore};
+use super::{Derived, DispatchTargets, Dispatcher};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::consume_queue::NewUnit;
 use crate::error::Result;
@@ -180,7 +180,7 @@ impl Staged {
     ///
     /// # Errors
     /// As for [`Dispatcher::pass`]; the dispatcher stands where it stood.
-    pub(super) fn put_into(&self, dispatcher: &Dispatcher, store: &ToStore<'_>) -> Result<()> {
+    pub(super) fn put_into(&self, dispatcher: &Dispatcher, targets: DispatchTargets<'_>) -> Result<()> {
         let mut units: Vec<Vec<(NewUnit, bool)>> = vec![Vec::new(); self.queues.len()];
         let (mut record_count, mut last) = (0, None);
         for item in self.items() {
@@ -197,11 +197,10 @@ impl Staged {
                 Item::Keys(_) => {}
             }
         }
-        let queues = store.targets.queues;
         for (queue, units) in self.queues.iter().zip(&units) {
-            queues.put_all(&queues.get_or_make(queue.as_ref())?, units)?;
+            targets.queues.put_all(&targets.queues.get_or_make(queue.as_ref())?, units)?;
         }
-        if let Some(index) = store.targets.index {
+        if let Some(index) = targets.index {
             self.put_keys_into(index)?;
         }
         if dispatcher.is_listening() {

@@ -37,20 +37,14 @@ pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<(Vec<Arc<IndexFile>>, 
         let is_unmade = at > 0 && header.end_phy_offset == 0;
         behind_end || is_unmade || (of.state == StoreState::Crashed && !was_flushed(of, file))
     };
-    let mut first_doubtful = files.iter().enumerate().position(|(at, file)| is_doubtful(at, file));
-    // The newest one tells of all: they are another store's together.
-    if let Some(last) = files.last().filter(|_| first_doubtful.is_none())
-        && !is_of_this_log(of, last)?
-    {
-        first_doubtful = Some(files.len() - 1);
-    }
+    let first_doubtful = files.iter().enumerate().position(|(at, file)| is_doubtful(at, file));
+    let first_to_go = first_doubtful.into_iter().chain(index.first_half_made()).min();
+    let at = behind_last_of_this_log(of, &files, first_to_go.unwrap_or(files.len()))?;
     // After an unclean stop what the kept files do not reach is indexed again, though no other file may be
     // left: recovery can have been cut off behind dropping them.
-    let end_of_kept = (of.state == StoreState::Crashed).then_some(files.len());
-    let Some(at) = first_doubtful.into_iter().chain(index.first_half_made()).chain(end_of_kept).min() else {
+    if at == files.len() && first_to_go.is_none() && of.state == StoreState::Closed {
         return Ok((Vec::new(), None));
-    };
-    let at = behind_last_of_this_log(of, &files, at)?;
+    }
     let (kept, dropped) = files.split_at_checked(at).unwrap_or((&[], &files));
     // A message whose keys did not all fit into the last kept file has the rest of them behind it.
     let from = kept.last().map_or(0, |last| last.header().end_phy_offset);

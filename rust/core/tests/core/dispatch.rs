@@ -9,19 +9,13 @@ use mqstore_core::format::properties::DispatchProperties;
 use mqstore_core::format::sys_flag::{
     TRANSACTION_COMMIT_TYPE, TRANSACTION_PREPARED_TYPE, TRANSACTION_ROLLBACK_TYPE,
 };
-use mqstore_core::index::KeyQuery;
 use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Finishing, Mode, PutStep, Store};
 
 use crate::stores::{
-    LOG_FILE_SIZE, bodies, config, fields, fill, log_file, message, numbers, open, open_with, patch, put,
-    read, record_bytes, try_open, try_put, walked_parts,
+    LOG_FILE_SIZE, bodies, config, fields, fill, found, log_file, message, numbers, open, open_with, patch,
+    put, read, record_bytes, try_open, try_put, walked_parts,
 };
-
-fn found(store: &Store, key: &str) -> usize {
-    let query = KeyQuery { topic: b"t", key: key.as_bytes(), max_num: 9, begin: 0, end: i64::MAX };
-    store.query_message(&query).unwrap().len()
-}
 
 #[test]
 fn parts_of_a_transaction_go_where_4_9_3_sends_them() {

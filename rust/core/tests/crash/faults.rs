@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use mqstore_core::clock::ManualClock;
 use mqstore_core::fs::{FileSystem, OsFileSystem, make_folder};
-use mqstore_core::index::KeyQuery;
 use mqstore_core::store::{Mode, Store};
 use nix::errno::Errno;
 
@@ -143,8 +142,7 @@ fn has_all(store: &Store, count: usize) {
     assert_eq!(stores::numbers(store), (0..count).collect::<Vec<_>>());
     for number in 0..count {
         let key = format!("k{number}");
-        let query = KeyQuery { topic: b"t", key: key.as_bytes(), max_num: 9, begin: 0, end: i64::MAX };
-        assert_eq!(store.query_message(&query).unwrap().len(), 1, "{key}");
+        assert_eq!(stores::found(store, &key), 1, "{key}");
     }
 }
 

@@ -4,13 +4,12 @@ use std::ops::Range;
 use std::path::Path;
 
 use mqstore_core::config::{OnDamage, StoreConfig, WalkedParts};
-use mqstore_core::index::KeyQuery;
 use mqstore_core::recovery::{StoreState, recover};
-use mqstore_core::store::Store;
 
 use crate::parts::{Parts, set_positions, set_times};
 use crate::stores::{
-    LOG_FILE_SIZE, Opened, config, crash, fill, log_file, numbers, open, open_with, patch, read, walked_parts,
+    LOG_FILE_SIZE, Opened, config, crash, fill, found, log_file, numbers, open, open_with, patch, read,
+    walked_parts,
 };
 
 const COUNT: usize = 100;
@@ -36,11 +35,6 @@ fn forget_derived(root: &Path) {
 
 fn with_room(root: &Path, derived_size: usize) -> StoreConfig {
     StoreConfig { walked_parts: WalkedParts { derived_size, ..walked_parts(512) }, ..config(root) }
-}
-
-fn found(store: &Store, key: &str) -> usize {
-    let query = KeyQuery { topic: b"t", key: key.as_bytes(), max_num: 9, begin: 0, end: i64::MAX };
-    store.query_message(&query).unwrap().len()
 }
 
 /// What is derived, and up to where the log goes.

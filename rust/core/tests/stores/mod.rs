@@ -16,6 +16,7 @@ use mqstore_core::format::host::Host;
 use mqstore_core::format::index::IndexShape;
 use mqstore_core::format::message::{Place, RecordFields, body_crc};
 use mqstore_core::fs::{FileSystem, OsFileSystem};
+use mqstore_core::index::KeyQuery;
 use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{GetMessageResult, Mode, NewMessage, Properties, PutRefusal, PutStep, Store};
 
@@ -147,6 +148,12 @@ pub fn bodies_of(got: &GetMessageResult) -> Vec<String> {
 /// The numbers of [`fill`]'s messages that a queue gives.
 pub fn numbers(store: &Store) -> Vec<usize> {
     bodies(store, "t", 0).iter().map(|body| body.parse().unwrap()).collect()
+}
+
+/// How many messages of [`fill`]'s a key finds.
+pub fn found(store: &Store, key: &str) -> usize {
+    let query = KeyQuery { topic: b"t", key: key.as_bytes(), max_num: 9, begin: 0, end: i64::MAX };
+    store.query_message(&query).unwrap().len()
 }
 
 pub fn fields<'a>(topic: &'a str, queue_id: i32, body: &'a [u8], properties: &'a str) -> RecordFields<'a> {
