@@ -4,6 +4,7 @@ import asyncio
 import logging
 import queue
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,7 @@ from mqstore.services import (
 )
 from tests.services.delivery import service_of
 from tests.store.conftest import Opener
+from tests.store_files import copy_store
 from tests.waiting import wait_until
 
 
@@ -34,6 +36,19 @@ def kill(store: mqstore.MessageStore, kind: type[ServiceThread], monkeypatch: py
     monkeypatch.setattr(service, "make_pass", die)
     service.join(60)
     assert not service.is_alive()
+
+
+def test_what_an_opening_dispatched_again_is_flushed_by_the_first_pass(open_store: Opener, tmp_path: Path) -> None:
+    never = {"flush_interval_consume_queue": 3_600_000, "flush_consume_queue_thorough_interval": 3_600_000}
+    store = open_store(**never)
+    last = store.put("t", b"", queue_id=0)
+    copy_store(tmp_path / "store", tmp_path / "killed")
+    killed = open_store("killed", **never)
+    assert killed._checkpoint()[1] == 0
+    killed.close()
+    copy_store(tmp_path / "store", tmp_path / "killed again")
+    killed = open_store("killed again", **never | {"flush_interval_consume_queue": 10})
+    wait_until(lambda: killed._checkpoint()[1] == last.store_timestamp)
 
 
 @pytest.mark.parametrize("kind", [ReputMessageService, FlushConsumeQueueService])

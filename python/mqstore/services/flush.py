@@ -1,5 +1,6 @@
 """Flushing. Source: ``FlushRealTimeService``, ``GroupCommitService``, ``FlushConsumeQueueService``."""
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -80,12 +81,12 @@ class GroupCommitService(ServiceThread):
 
 
 class FlushConsumeQueueService(ServiceThread):
-    """Flushes queues with enough to flush, and now and then everything with the checkpoint."""
+    """Flushes queues with enough to flush; at first, for what the opening dispatched, and now and then everything."""
 
     def __init__(self, store: "MessageStore") -> None:
         """A service of a store, not started yet."""
         super().__init__(store)
-        self._last_thorough_ms = _now_ms()
+        self._last_thorough_ms = -math.inf
 
     def make_pass(self) -> None:
         """Waits for the interval and flushes."""

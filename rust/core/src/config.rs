@@ -149,12 +149,12 @@ impl Default for WalkedParts {
     fn default() -> Self {
         // More are of no use: what is done with what they gave is done by one.
         const MAX_THREADS: usize = 8;
-        // Enough for what some twenty million records give.
-        let derived_size = 256 << 20;
+        // Enough for what some twelve million records give.
+        let derived_size = 512 << 20;
         // Enough that handing a part over costs nothing beside it, and little enough that a store of some
         // megabytes already keeps all threads busy.
         let thread_count = available_threads_up_to(MAX_THREADS);
-        Self { size: 8 << 20, thread_count, derived_size, keys_aside_size: 1 << 20 }
+        Self { size: 8 << 20, thread_count, derived_size, keys_aside_size: 2 << 20 }
     }
 }
 

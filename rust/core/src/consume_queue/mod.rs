@@ -73,11 +73,8 @@ struct State {
 /// What became of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PutUnit {
-    /// Appended; this many bytes are in memory now.
-    Appended {
-        /// Bytes of the tail.
-        tail_len: usize,
-    },
+    /// Appended.
+    Appended,
     /// It was there already.
     Repeated,
 }
@@ -179,20 +176,24 @@ impl ConsumeQueue {
         self.put_unit(new, true)
     }
 
-    /// Appends units in the log's order, as [`ConsumeQueue::put`], or [`ConsumeQueue::put_light`] where said so.
+    /// Appends units in the log's order, as [`ConsumeQueue::put`], or as [`ConsumeQueue::put_light`].
     ///
     /// # Errors
-    /// As there; those behind the one that failed are not put.
-    pub fn put_all(&self, all: &[(NewUnit, bool)]) -> Result<()> {
+    /// As there; all are put then, but for those behind an old file that can't be removed.
+    pub fn put_all(&self, mut all: impl Iterator<Item = NewUnit>, is_light: bool) -> Result<()> {
         let mut state = self.state.lock();
-        all.iter().try_for_each(|&(new, is_light)| self.put_into(&mut state, new, !is_light).map(drop))
+        all.try_for_each(|new| self.append(&mut state, new, !is_light).map(drop))?;
+        spill_much(&mut state)
     }
 
     fn put_unit(&self, new: NewUnit, with_ext: bool) -> Result<PutUnit> {
-        self.put_into(&mut self.state.lock(), new, with_ext)
+        let mut state = self.state.lock();
+        let outcome = self.append(&mut state, new, with_ext)?;
+        spill_much(&mut state)?;
+        Ok(outcome)
     }
 
-    fn put_into(&self, state: &mut State, new: NewUnit, with_ext: bool) -> Result<PutUnit> {
+    fn append(&self, state: &mut State, new: NewUnit, with_ext: bool) -> Result<PutUnit> {
         if new.unit.end() <= self.max_physic_offset() {
             return Ok(PutUnit::Repeated);
         }
@@ -224,12 +225,10 @@ impl ConsumeQueue {
         state.units.append(&unit.to_bytes());
         self.max_physic_offset.store(unit.end(), Ordering::Release);
         self.max_offset.store(state.units.end() / UNIT, Ordering::Release);
+        // Who has the lock is alone: no instruction has to be locked for it.
         let size = num::from_java_int(unit.size).unwrap_or(0);
-        self.dispatched_size.fetch_add(u64::from(size), Ordering::Relaxed);
-        if state.units.tail_len() >= SPILL_SIZE {
-            spill(state)?;
-        }
-        Ok(PutUnit::Appended { tail_len: state.units.tail_len() })
+        self.dispatched_size.store(self.dispatched_size() + u64::from(size), Ordering::Relaxed);
+        Ok(PutUnit::Appended)
     }
 
     /// Whether a message is the first of a queue that was removed once all of its messages were gone, and whose files a
@@ -443,6 +442,10 @@ impl ConsumeQueue {
         }
         Ok(())
     }
+}
+
+fn spill_much(state: &mut State) -> Result<()> {
+    if state.units.tail_len() < SPILL_SIZE { Ok(()) } else { spill(state).map(drop) }
 }
 
 /// The extension goes first: a unit on disk never points at nothing.

@@ -217,7 +217,8 @@ impl ConsumeQueue {
         Ok(true)
     }
 
-    /// Zeroes what stands behind the end, and removes later files. Adds what has to be synced then.
+    /// Zeroes what stands behind the end, and removes later files. Adds what has to be synced then; zeros are by
+    /// [`ConsumeQueue::end_trim`].
     ///
     /// # Errors
     /// Where a file can't be written or removed.
@@ -232,14 +233,15 @@ impl ConsumeQueue {
         }
     }
 
-    /// Removes the files that were kept to be written again, where nothing was. Adds what has to be synced then.
+    /// Removes the files that were kept to be written again, where nothing was. Adds what has to be synced then, zeros that
+    /// nothing was written over among it.
     ///
     /// # Errors
     /// Where a file can't be removed.
-    pub(crate) fn discard_spares(&self, changed: &mut Changed) -> Result<()> {
+    pub(crate) fn end_trim(&self, changed: &mut Changed) -> Result<()> {
         let mut state = self.state.lock();
-        state.units.discard_spare(changed)?;
-        state.ext.as_mut().map_or(Ok(()), |ext| ext.units.discard_spare(changed))
+        state.units.end_truncation(changed)?;
+        state.ext.as_mut().map_or(Ok(()), |ext| ext.units.end_truncation(changed))
     }
 
     fn last_ext_address(&self, end: u64, state: &super::State) -> Result<Option<i64>> {

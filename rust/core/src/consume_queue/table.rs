@@ -217,13 +217,19 @@ impl QueueTable {
         outcome
     }
 
-    /// As [`QueueTable::put`] for several units, light ones among them: see [`ConsumeQueue::put_all`].
+    /// As [`QueueTable::put`] for several units, or several light ones: see [`ConsumeQueue::put_all`].
     ///
     /// # Errors
     /// As for both.
-    pub fn put_all(&self, queue: &Arc<ConsumeQueue>, all: &[(NewUnit, bool)]) -> Result<()> {
-        let outcome = queue.put_all(all);
-        self.list(queue, all.len())?;
+    pub fn put_all(
+        &self,
+        queue: &Arc<ConsumeQueue>,
+        all: impl ExactSizeIterator<Item = NewUnit>,
+        is_light: bool,
+    ) -> Result<()> {
+        let count = all.len();
+        let outcome = queue.put_all(all, is_light);
+        self.list(queue, count)?;
         outcome
     }
 
@@ -317,8 +323,8 @@ impl QueueTable {
         Ok(())
     }
 
-    /// Removes what stands behind the ends of all queues, from the disk too. With many queues that is one sync
-    /// of their file system.
+    /// Removes what stands behind the ends of all queues: files from the disk too, units once [`QueueTable::end_trim`]
+    /// is called. With many queues each is one sync of their file system.
     ///
     /// # Errors
     /// Where a file can't be written, removed or synced.
@@ -332,13 +338,13 @@ impl QueueTable {
     }
 
     /// Removes the files that [`QueueTable::trim`] kept to be written again, where nothing was dispatched to them,
-    /// and brings that to the disk.
+    /// and brings that to the disk, and the zeros that nothing was written over.
     ///
     /// # Errors
-    /// Where a file can't be removed, or a folder not be synced.
-    pub fn discard_spares(&self) -> Result<()> {
+    /// Where a file can't be removed, or something not be synced.
+    pub fn end_trim(&self) -> Result<()> {
         let mut changed = Changed::default();
-        self.all().iter().try_for_each(|queue| queue.discard_spares(&mut changed))?;
+        self.all().iter().try_for_each(|queue| queue.end_trim(&mut changed))?;
         self.sync_changed(changed)
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct TailedFiles {
     /// The file that begins at the end, where recovery left nothing in it: all zeros, and no part of the files until
     /// something is written there again. To remove it and make it anew costs a file system far more.
     spare: Option<Arc<MappedFile>>,
+    /// The file in which recovery zeroed something behind the end, and the offset behind that.
+    zeroed: Option<(Arc<MappedFile>, u64)>,
 }
 
 /// Files and folders that were changed, and are not on the disk yet.
@@ -57,6 +59,7 @@ impl TailedFiles {
             memory_only,
             disbelieved: Vec::new(),
             spare: None,
+            zeroed: None,
         }
     }
 
@@ -79,7 +82,7 @@ impl TailedFiles {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.start() == self.end()
+        self.tail.is_empty() && self.start() == self.in_files
     }
 
     pub(crate) fn tail_len(&self) -> usize {
@@ -210,8 +213,14 @@ impl TailedFiles {
         Ok(file)
     }
 
-    /// Removes the file that was kept to be written again, where nothing was. Adds what has to be synced then.
-    pub(crate) fn discard_spare(&mut self, changed: &mut Changed) -> Result<()> {
+    /// Ends what [`TailedFiles::truncate`] began, once all is written again that comes from before: adds what has to be
+    /// synced of zeros that nothing was written over, and removes the file that was kept where nothing was written to it.
+    pub(crate) fn end_truncation(&mut self, changed: &mut Changed) -> Result<()> {
+        let is_left = |(file, end): &(Arc<MappedFile>, u64)| {
+            let is_own = |found| Arc::ptr_eq(&found, file);
+            self.in_files < *end && self.files.find(file.file_from_offset()).is_some_and(is_own)
+        };
+        changed.files.extend(self.zeroed.take().filter(is_left).map(|(file, _)| file));
         let Some(spare) = self.spare.take() else { return Ok(()) };
         changed.folders.extend(self.files.paths().cloned());
         spare.delete()
@@ -282,7 +291,7 @@ impl TailedFiles {
     }
 
     /// Cuts everything behind an offset: what is cut is zeroed, later files go. Adds what has to be synced
-    /// then.
+    /// then; of zeros [`TailedFiles::end_truncation`] does, since most are written over before.
     pub(crate) fn truncate(&mut self, end: u64, changed: &mut Changed) -> Result<()> {
         if end > self.in_files {
             self.tail.truncate(num::index(end - self.in_files));
@@ -303,9 +312,10 @@ impl TailedFiles {
             changed.folders.extend(self.files.paths().cloned());
         }
         if let Some(last) = self.spare.clone().or_else(|| self.files.last())
-            && last.zero_from(end - last.file_from_offset())?
+            && let Some(behind) = last.zero_from(end - last.file_from_offset())?
         {
-            changed.files.push(last);
+            let end = last.file_from_offset() + behind;
+            self.zeroed = Some((last, end));
         }
         Ok(())
     }

@@ -67,7 +67,8 @@ pub(crate) fn derive(
         }
     }
     let is_indexed = sys_flag::enters_index(record.sys_flag);
-    let indexed = if is_indexed { properties } else { DispatchProperties::default() };
+    let none = DispatchProperties::default();
+    let indexed = if is_indexed { &properties } else { &none };
     let topic = TopicHash::of(record.topic);
     to.put_keys(indexed.index_keys().map(|key| topic.key(key)), offset, record.store_timestamp)
 }

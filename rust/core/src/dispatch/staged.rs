@@ -1,19 +1,7 @@
 //! What dispatch makes of a part of the log, kept until the parts before it are dispatched.
 //!
-//! What recovery derives of a whole log is kept at once, so it is packed, into some ten bytes a record and four a
-//! key. Items follow each other, each a number of which the lowest three bits are its kind, and more numbers,
-//! seven bits a byte, the lowest first. What may be negative has its sign in the lowest bit.
-//!
-//! | kind | item       | rest of the first number | numbers behind it                                      |
-//! |------|------------|--------------------------|--------------------------------------------------------|
-//! | 0    | record     | its size                 | bytes between it and the one before, time since that's |
-//! | 1, 2 | unit       | the queue's place        | queue offset less the expected one, tags code          |
-//! | 3    | keys       | how many hashes          |                                                        |
-//!
-//! A unit of kind 2 is of a further queue that the record names; with 4 added to its kind a unit has a filter bit map.
-
-use std::ops::Range;
-use std::slice;
+//! What recovery derives of a whole log is kept at once: 24 bytes a record, 16 a unit, 4 a key. Units are kept by their
+//! queue, which gets at once what a part has for it, in runs of which each unit's offset follows the one before.
 
 use hashbrown::HashMap;
 
@@ -23,157 +11,176 @@ use crate::consume_queue::NewUnit;
 use crate::error::Result;
 use crate::filter::bit_map::FilterBitMap;
 use crate::format::cq_unit::CqUnit;
+use crate::format::java_string::decode;
 use crate::format::message::Record;
 use crate::index::{IndexService, KeysOfMessage};
 use crate::num;
 
 /// Entries of the index whose slots the processor is told to fetch ahead.
 const PREFETCHED: usize = 16;
-
-const KIND_BITS: u32 = 3;
-const RECORD: u64 = 0;
-const UNIT: u64 = 1;
-const LIGHT_UNIT: u64 = 2;
-const KEYS: u64 = 3;
-const WITH_BIT_MAP: u64 = 4;
+/// In place of a number of keys: the index hears nothing of the record, not even that it has none.
+const NOT_TOLD: u32 = u32::MAX;
 
 /// Units and keys of the records of a part, in the log's order.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
-    queues: Vec<QueueKey>,
-    known: HashMap<QueueKey, usize>,
-    items: Vec<u8>,
+    records: Vec<Place>,
+    /// Of all records, one behind the other.
     hashes: Vec<u32>,
-    bit_maps: Vec<FilterBitMap>,
-    before: Before,
+    queues: Vec<StagedQueue>,
+    known: HashMap<QueueKey, usize>,
 }
 
-/// What the next item is counted from.
-#[derive(Debug, Default)]
-struct Before {
-    record: Place,
-    /// By the queue: behind its last unit.
-    cq_offsets: Vec<i64>,
-}
-
-/// A record's place, and when it was stored.
+/// A record's place, when it was stored, and how many keys it has.
 #[derive(Debug, Default, Clone, Copy)]
 struct Place {
     offset: u64,
-    size: u64,
     store_timestamp: i64,
+    size: u32,
+    key_count: u32,
 }
 
-enum Item {
-    Record(Place),
-    Unit {
-        queue: usize,
-        new: NewUnit,
-        is_light: bool,
-    },
-    /// Of the hashes these.
-    Keys(Range<usize>),
+/// A queue's units, in the log's order.
+#[derive(Debug)]
+struct StagedQueue {
+    key: QueueKey,
+    runs: Vec<Run>,
+}
+
+/// Units of a queue that follow each other.
+#[derive(Debug)]
+struct Run {
+    /// The first one's offset in the queue.
+    cq_offset: i64,
+    /// Whether the queue is a further one that the records name.
+    is_light: bool,
+    units: Vec<StagedUnit>,
+    /// One for each unit, or none at all.
+    bit_maps: Vec<FilterBitMap>,
+}
+
+#[derive(Debug)]
+struct StagedUnit {
+    tags_code: i64,
+    /// Of which of the part's records.
+    record: u32,
 }
 
 impl Place {
     const fn end(&self) -> u64 {
-        self.offset.wrapping_add(self.size)
+        self.offset.wrapping_add(self.size as u64)
     }
 }
 
-impl Before {
-    /// The offset that a queue's next unit is expected to have.
-    fn cq_offset(&self, queue: usize) -> i64 {
-        self.cq_offsets.get(queue).copied().unwrap_or(0)
+impl StagedQueue {
+    fn put(&mut self, new: NewUnit, is_light: bool, record: u32) {
+        if !self.runs.last().is_some_and(|last| last.goes_on_with(&new, is_light)) {
+            self.runs.push(Run {
+                cq_offset: new.cq_offset,
+                is_light,
+                units: Vec::new(),
+                bit_maps: Vec::new(),
+            });
+        }
+        if let Some(run) = self.runs.last_mut() {
+            run.units.push(StagedUnit { tags_code: new.unit.tags_code, record });
+            run.bit_maps.extend(new.filter_bit_map);
+        }
+    }
+}
+
+impl Run {
+    /// Whether the queue's next unit belongs to it.
+    fn goes_on_with(&self, new: &NewUnit, is_light: bool) -> bool {
+        self.cq_offset_of(self.units.len()) == new.cq_offset
+            && self.is_light == is_light
+            && self.bit_maps.is_empty() == new.filter_bit_map.is_none()
     }
 
-    fn set_cq_offset(&mut self, queue: usize, cq_offset: i64) {
-        if self.cq_offsets.len() <= queue {
-            self.cq_offsets.resize(queue + 1, 0);
-        }
-        if let Some(expected) = self.cq_offsets.get_mut(queue) {
-            *expected = cq_offset.wrapping_add(1);
-        }
+    const fn cq_offset_of(&self, index: usize) -> i64 {
+        self.cq_offset.wrapping_add(num::java_long(num::offset(index)))
+    }
+
+    /// Its units, by the part's records.
+    fn units(&self, records: &[Place]) -> impl ExactSizeIterator<Item = NewUnit> {
+        self.units.iter().enumerate().map(|(index, unit)| {
+            let record = records.get(unit.record as usize).copied().unwrap_or_default();
+            NewUnit {
+                unit: CqUnit {
+                    physical_offset: num::java_long(record.offset),
+                    size: num::java_int(record.size as usize),
+                    tags_code: unit.tags_code,
+                },
+                cq_offset: self.cq_offset_of(index),
+                store_timestamp: record.store_timestamp,
+                filter_bit_map: self.bit_maps.get(index).copied(),
+            }
+        })
     }
 }
 
 impl Staged {
     /// Begins with a record, of which what is put from now on comes.
     pub(crate) fn begin(&mut self, offset: u64, record: &Record<'_>) {
-        let size = u64::from(record.total_size);
-        self.begin_at(Place { offset, size, store_timestamp: record.store_timestamp });
-    }
-
-    fn begin_at(&mut self, place: Place) {
-        let before = std::mem::replace(&mut self.before.record, place);
-        self.write(place.size << KIND_BITS | RECORD);
-        self.write(place.offset.wrapping_sub(before.end()));
-        self.write_signed(place.store_timestamp.wrapping_sub(before.store_timestamp));
+        let Record { store_timestamp, total_size: size, .. } = *record;
+        self.records.push(Place { offset, store_timestamp, size, key_count: NOT_TOLD });
     }
 
     /// Bytes of memory that it takes once it is [`Staged::packed`].
     pub(crate) fn size(&self) -> usize {
-        let queues = self.queues.iter().map(|queue| size_of::<QueueKey>() + queue.topic.len()).sum::<usize>();
-        self.items.len()
+        let queues = self.queues.iter().map(|queue| size_of::<StagedQueue>() + queue.key.topic.len());
+        let runs = self.queues.iter().flat_map(|queue| &queue.runs).map(|run| {
+            size_of::<Run>() + size_of_val(run.units.as_slice()) + size_of_val(run.bit_maps.as_slice())
+        });
+        size_of_val(self.records.as_slice())
             + size_of_val(self.hashes.as_slice())
-            + size_of_val(self.bit_maps.as_slice())
-            + queues
+            + queues.chain(runs).sum::<usize>()
     }
 
     /// Lets go of what only further records would need.
     pub(crate) fn packed(mut self) -> Self {
-        (self.known, self.before) = Default::default();
-        self.queues.shrink_to_fit();
-        self.items.shrink_to_fit();
+        self.known = HashMap::new();
+        self.records.shrink_to_fit();
         self.hashes.shrink_to_fit();
-        self.bit_maps.shrink_to_fit();
-        self
-    }
-
-    fn write(&mut self, mut number: u64) {
-        loop {
-            let [.., lowest] = number.to_be_bytes();
-            number >>= 7;
-            if number == 0 {
-                self.items.push(lowest);
-                return;
+        self.queues.shrink_to_fit();
+        for queue in &mut self.queues {
+            queue.runs.shrink_to_fit();
+            for run in &mut queue.runs {
+                run.units.shrink_to_fit();
+                run.bit_maps.shrink_to_fit();
             }
-            self.items.push(lowest | 0x80);
         }
-    }
-
-    fn write_signed(&mut self, number: i64) {
-        self.write(((number << 1) ^ (number >> 63)).cast_unsigned());
+        self
     }
 
     fn queue(&mut self, queue: QueueRef<'_>) -> usize {
         if let Some(&known) = self.known.get(&queue) {
             return known;
         }
-        self.known.insert(queue.into(), self.queues.len());
-        self.queues.push(queue.into());
-        self.queues.len() - 1
+        // Topics that are no UTF-8 can be one queue's, whose units have to come in the log's order.
+        let topic = decode(queue.topic);
+        let decoded = QueueRef { topic: topic.as_bytes(), ..queue };
+        let number = self.known.get(&decoded).copied().unwrap_or(self.queues.len());
+        if number == self.queues.len() {
+            self.queues.push(StagedQueue { key: decoded.into(), runs: Vec::new() });
+            self.known.insert(decoded.into(), number);
+        }
+        self.known.insert(queue.into(), number);
+        number
     }
 
-    fn put(&mut self, queue: QueueRef<'_>, new: NewUnit, kind: u64) {
+    fn put(&mut self, queue: QueueRef<'_>, new: NewUnit, is_light: bool) {
         debug_assert_eq!(
-            (num::from_java_long(new.unit.physical_offset), new.store_timestamp),
-            (Some(self.before.record.offset), self.before.record.store_timestamp),
+            self.records.last().map(|record| (num::java_long(record.offset), record.store_timestamp)),
+            Some((new.unit.physical_offset, new.store_timestamp)),
             "a unit is that of the record which was begun with"
         );
+        // A part has fewer records than that: each takes many bytes of it.
+        let record = u32::try_from(self.records.len().saturating_sub(1)).unwrap_or(u32::MAX);
         let queue = self.queue(queue);
-        let kind = if new.filter_bit_map.is_some() { kind | WITH_BIT_MAP } else { kind };
-        self.bit_maps.extend(new.filter_bit_map);
-        let expected = self.before.cq_offset(queue);
-        self.before.set_cq_offset(queue, new.cq_offset);
-        self.write(num::offset(queue) << KIND_BITS | kind);
-        self.write_signed(new.cq_offset.wrapping_sub(expected));
-        self.write_signed(new.unit.tags_code);
-    }
-
-    fn items(&self) -> Items<'_> {
-        let bit_maps = self.bit_maps.iter();
-        Items { bytes: self.items.iter(), bit_maps, hash_count: 0, before: Before::default() }
+        if let Some(queue) = self.queues.get_mut(queue) {
+            queue.put(new, is_light, record);
+        }
     }
 
     /// Puts all of it into a store: the units of each queue at once, then the keys.
@@ -181,24 +188,11 @@ impl Staged {
     /// # Errors
     /// As for [`Dispatcher::pass`]; the dispatcher stands where it stood.
     pub(super) fn put_into(&self, dispatcher: &Dispatcher, targets: DispatchTargets<'_>) -> Result<()> {
-        let mut units: Vec<Vec<(NewUnit, bool)>> = vec![Vec::new(); self.queues.len()];
-        let (mut record_count, mut last) = (0, None);
-        for item in self.items() {
-            match item {
-                Item::Record(record) => {
-                    record_count += 1;
-                    last = Some(record);
-                }
-                Item::Unit { queue, new, is_light } => {
-                    if let Some(units) = units.get_mut(queue) {
-                        units.push((new, is_light));
-                    }
-                }
-                Item::Keys(_) => {}
+        for StagedQueue { key, runs } in &self.queues {
+            let queue = targets.queues.get_or_make(key.as_ref())?;
+            for run in runs {
+                targets.queues.put_all(&queue, run.units(&self.records), run.is_light)?;
             }
-        }
-        for (queue, units) in self.queues.iter().zip(&units) {
-            targets.queues.put_all(&targets.queues.get_or_make(queue.as_ref())?, units)?;
         }
         if let Some(index) = targets.index {
             self.put_keys_into(index)?;
@@ -206,8 +200,8 @@ impl Staged {
         if dispatcher.is_listening() {
             self.tell_arrivals(dispatcher);
         }
-        if let Some(last) = last {
-            dispatcher.reached(last.end(), last.store_timestamp, record_count);
+        if let Some(last) = self.records.last() {
+            dispatcher.reached(last.end(), last.store_timestamp, num::offset(self.records.len()));
         }
         Ok(())
     }
@@ -217,106 +211,45 @@ impl Staged {
     /// # Errors
     /// Where a file of it can't be made or written; what is there already is passed over when it is called again.
     pub(super) fn put_keys_into(&self, index: &IndexService) -> Result<()> {
-        let mut record = Place::default();
-        index.build_all(self.items().filter_map(|item| match item {
-            Item::Record(next) => {
-                record = next;
-                None
-            }
-            Item::Unit { .. } => None,
-            Item::Keys(range) => Some(KeysOfMessage {
-                ahead: self.hashes.get(range.end + PREFETCHED).copied(),
-                hashes: self.hashes.get(range).unwrap_or_default(),
+        let mut begin = 0;
+        let told = self.records.iter().filter(|record| record.key_count != NOT_TOLD);
+        index.build_all(told.map(|record| {
+            let end = begin + record.key_count as usize;
+            let hashes = self.hashes.get(begin..end).unwrap_or_default();
+            begin = end;
+            KeysOfMessage {
+                hashes,
+                ahead: self.hashes.get(end + PREFETCHED).copied(),
                 phy_offset: record.offset,
                 store_timestamp: record.store_timestamp,
-            }),
+            }
         }))
     }
 
+    /// In the log's order, as one record after the other would be told of.
     fn tell_arrivals(&self, dispatcher: &Dispatcher) {
-        for item in self.items() {
-            if let Item::Unit { queue, new, .. } = item
-                && let Some(queue) = self.queues.get(queue)
-            {
-                dispatcher.arrived(queue.as_ref(), new);
+        let mut units = Vec::new();
+        for StagedQueue { key, runs } in &self.queues {
+            for run in runs {
+                let records = run.units.iter().map(|unit| unit.record);
+                units.extend(records.zip(run.units(&self.records)).map(|(record, new)| (record, key, new)));
             }
         }
-    }
-}
-
-/// What was put, in that order.
-struct Items<'a> {
-    bytes: slice::Iter<'a, u8>,
-    bit_maps: slice::Iter<'a, FilterBitMap>,
-    hash_count: usize,
-    before: Before,
-}
-
-impl Items<'_> {
-    fn read(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let byte = *self.bytes.next()?;
-            number |= u64::from(byte & 0x7F) << shift;
-            if byte & 0x80 == 0 {
-                break;
-            }
-        }
-        Some(number)
-    }
-
-    fn read_signed(&mut self) -> Option<i64> {
-        let number = self.read()?;
-        Some((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
-    }
-}
-
-impl Iterator for Items<'_> {
-    type Item = Item;
-
-    fn next(&mut self) -> Option<Item> {
-        let first = self.read()?;
-        let (kind, rest) = (first & ((1 << KIND_BITS) - 1), first >> KIND_BITS);
-        match kind {
-            RECORD => {
-                let offset = self.before.record.end().wrapping_add(self.read()?);
-                let store_timestamp = self.before.record.store_timestamp.wrapping_add(self.read_signed()?);
-                self.before.record = Place { offset, size: rest, store_timestamp };
-                Some(Item::Record(self.before.record))
-            }
-            KEYS => {
-                let begin = self.hash_count;
-                self.hash_count += num::index(rest);
-                Some(Item::Keys(begin..self.hash_count))
-            }
-            unit => {
-                let (queue, difference, tags_code) =
-                    (num::index(rest), self.read_signed()?, self.read_signed()?);
-                let cq_offset = self.before.cq_offset(queue).wrapping_add(difference);
-                self.before.set_cq_offset(queue, cq_offset);
-                let Place { offset, size, store_timestamp } = self.before.record;
-                let unit_of_record = CqUnit {
-                    physical_offset: num::java_long(offset),
-                    size: num::java_int(num::index(size)),
-                    tags_code,
-                };
-                let filter_bit_map =
-                    if unit & WITH_BIT_MAP == 0 { None } else { self.bit_maps.next().copied() };
-                let new = NewUnit { unit: unit_of_record, cq_offset, store_timestamp, filter_bit_map };
-                Some(Item::Unit { queue, new, is_light: unit & !WITH_BIT_MAP == LIGHT_UNIT })
-            }
+        units.sort_by_key(|(record, ..)| *record);
+        for (_, queue, new) in units {
+            dispatcher.arrived(queue.as_ref(), new);
         }
     }
 }
 
 impl Derived for Staged {
     fn put_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
-        self.put(queue, new, UNIT);
+        self.put(queue, new, false);
         Ok(())
     }
 
     fn put_light_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
-        self.put(queue, new, LIGHT_UNIT);
+        self.put(queue, new, true);
         Ok(())
     }
 
@@ -328,7 +261,10 @@ impl Derived for Staged {
     ) -> Result<()> {
         let before = self.hashes.len();
         self.hashes.extend(hashes);
-        self.write(num::offset(self.hashes.len() - before) << KIND_BITS | KEYS);
+        if let Some(record) = self.records.last_mut() {
+            // A property string has no room for more.
+            record.key_count = u32::try_from(self.hashes.len() - before).unwrap_or(NOT_TOLD);
+        }
         Ok(())
     }
 }
@@ -337,60 +273,52 @@ impl Derived for Staged {
 mod tests {
     use super::*;
 
-    /// A number of any length.
-    fn any(random: &mut fastrand::Rng) -> i64 {
-        random.i64(..) >> random.u32(..64)
+    const TOPICS: [&[u8]; 3] = [b"t", b"\xFF", "\u{FFFD}".as_bytes()];
+
+    fn begin_at(staged: &mut Staged, offset: u64, store_timestamp: i64, size: u32) {
+        staged.records.push(Place { offset, store_timestamp, size, key_count: NOT_TOLD });
     }
 
     #[test]
-    fn what_is_put_comes_out_again() {
+    fn what_is_put_comes_out_again_by_queue() {
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..200 {
             let mut staged = Staged::default();
-            let mut expected = Vec::new();
-            let mut offset = any(&mut random).cast_unsigned() >> 1;
+            let mut expected: HashMap<(String, i32), Vec<String>> = HashMap::new();
+            let mut offset = random.u64(..1 << 62);
             for _ in 0..random.usize(..20) {
-                let place = Place {
-                    offset,
-                    size: u64::from(random.u32(..1 << 31)),
-                    store_timestamp: any(&mut random),
-                };
-                staged.begin_at(place);
-                expected.push(format!("{place:?}"));
+                let (store_timestamp, size) = (random.i64(..), random.u32(..1 << 31));
+                begin_at(&mut staged, offset, store_timestamp, size);
                 for _ in 0..random.usize(..3) {
-                    let queue_id = random.i32(..3);
+                    let topic = TOPICS.get(random.usize(..3)).copied().unwrap_or_default();
+                    let queue_id = random.i32(..2);
                     let is_light = random.bool();
                     let new = NewUnit {
                         unit: CqUnit {
                             physical_offset: num::java_long(offset),
-                            size: num::java_int(num::index(place.size)),
-                            tags_code: any(&mut random),
+                            size: num::java_int(size as usize),
+                            tags_code: random.i64(..),
                         },
-                        cq_offset: any(&mut random),
-                        store_timestamp: place.store_timestamp,
+                        cq_offset: if random.bool() { random.i64(..) } else { random.i64(..3) },
+                        store_timestamp,
                         filter_bit_map: random.bool().then(|| [random.u8(..); 14]),
                     };
-                    let queue = QueueRef { topic: b"t", queue_id };
+                    let queue = QueueRef { topic, queue_id };
                     let put = if is_light { Staged::put_light_unit } else { Staged::put_unit };
                     assert!(put(&mut staged, queue, new).is_ok());
-                    expected.push(format!("{queue_id} {new:?} {is_light}"));
+                    let units = expected.entry((decode(topic).into_owned(), queue_id)).or_default();
+                    units.push(format!("{new:?} {is_light}"));
                 }
-                let hashes: Vec<u32> = (0..random.usize(..3)).map(|_| random.u32(..)).collect();
-                assert!(staged.put_keys(hashes.iter().copied(), offset, place.store_timestamp).is_ok());
-                expected.push(format!("{hashes:?}"));
-                // A blank can stand between two records.
-                offset = (place.end() + random.u64(..2) * random.u64(..1 << 30)) & (u64::MAX >> 1);
+                offset += u64::from(size);
             }
             let staged = staged.packed();
-            let found = staged.items().map(|item| match item {
-                Item::Record(place) => format!("{place:?}"),
-                Item::Unit { queue, new, is_light } => {
-                    let queue_id = staged.queues.get(queue).map_or(-1, |queue| queue.queue_id);
-                    format!("{queue_id} {new:?} {is_light}")
-                }
-                Item::Keys(range) => format!("{:?}", staged.hashes.get(range).unwrap_or_default()),
+            let found = staged.queues.iter().map(|StagedQueue { key, runs }| {
+                let units = runs.iter().flat_map(|run| {
+                    run.units(&staged.records).map(|new| format!("{new:?} {}", run.is_light))
+                });
+                ((decode(&key.topic).into_owned(), key.queue_id), units.collect())
             });
-            assert_eq!(found.collect::<Vec<_>>(), expected);
+            assert_eq!(found.collect::<HashMap<_, _>>(), expected);
         }
     }
 
@@ -398,21 +326,22 @@ mod tests {
     fn an_ordinary_record_takes_little() {
         let mut staged = Staged::default();
         for number in 0..1000 {
-            let place = Place { offset: number * 1200, size: 1200, store_timestamp: 1_700_000_000_000 };
-            staged.begin_at(place);
-            let unit =
-                CqUnit { physical_offset: num::java_long(place.offset), size: 1200, tags_code: 1 << 30 };
+            begin_at(&mut staged, number * 1200, 1_700_000_000_000, 1200);
             let new = NewUnit {
-                unit,
+                unit: CqUnit {
+                    physical_offset: num::java_long(number * 1200),
+                    size: 1200,
+                    tags_code: 1 << 30,
+                },
                 cq_offset: num::java_long(1_000_000 + number / 8),
-                store_timestamp: place.store_timestamp,
+                store_timestamp: 1_700_000_000_000,
                 filter_bit_map: None,
             };
             let queue = QueueRef { topic: b"t", queue_id: num::java_int(num::index(number % 8)) };
             assert!(staged.put_unit(queue, new).is_ok());
-            assert!(staged.put_keys([7].into_iter(), place.offset, place.store_timestamp).is_ok());
+            assert!(staged.put_keys([7].into_iter(), 0, 0).is_ok());
         }
-        // A unit's offset in its queue takes one byte, as the expected one.
-        assert!((16_000..16_300).contains(&staged.size()), "{} bytes", staged.size());
+        // A queue's units follow each other: they are one run.
+        assert!((44_000..45_500).contains(&staged.size()), "{} bytes", staged.size());
     }
 }

@@ -14,7 +14,7 @@
 use std::borrow::Cow;
 
 use super::java_hash_map::JavaHashMap;
-use crate::short_text::{find_below, has_below};
+use crate::short_text::{Below, below, has_below};
 
 /// Between a name and its value.
 pub const NAME_VALUE_SEPARATOR: u8 = 1;
@@ -36,7 +36,7 @@ pub const DELAY: &[u8] = b"DELAY";
 /// When a timed message is delivered, in milliseconds; 4.9.3 has no such messages.
 pub const DELIVER_AT: &[u8] = b"MQSTORE_DELIVER_AT";
 /// The checksum of the whole record: see [`record_crc`](super::record_crc).
-pub const CRC32: &[u8] = b"__CRC32#";
+pub const CRC32: &[u8; 8] = b"__CRC32#";
 /// The topic that a delayed message will go to.
 pub const REAL_TOPIC: &[u8] = b"REAL_TOPIC";
 /// The queue that a delayed message will go to.
@@ -48,40 +48,49 @@ pub const INNER_MULTI_QUEUE_OFFSET: &[u8] = b"INNER_MULTI_QUEUE_OFFSET";
 
 /// The pairs of a property string, in the order in which they are stored.
 #[inline]
-pub fn pairs(properties: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let mut rest = properties;
-    std::iter::from_fn(move || {
-        while !rest.is_empty() {
-            let (name_end, end) = ends(rest);
-            let pair = rest.get(..end).unwrap_or_default();
-            rest = rest.get(end + 1..).unwrap_or_default();
-            let Some((name, value)) = name_end.and_then(|at| Some((pair.get(..at)?, pair.get(at + 1..)?)))
-            else {
-                continue;
-            };
-            if !name.is_empty() && !value.is_empty() {
+#[must_use]
+pub const fn pairs(properties: &[u8]) -> Pairs<'_> {
+    Pairs { properties, separators: below(properties, FIRST_PLAIN), begin: 0 }
+}
+
+/// See [`pairs`].
+#[derive(Debug, Clone)]
+pub struct Pairs<'a> {
+    properties: &'a [u8],
+    separators: Below<'a>,
+    /// Of the next pair.
+    begin: usize,
+}
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    #[inline(always)] // in a loop it keeps its state in registers then, which dispatch comes by for each record
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.begin < self.properties.len() {
+            let (mut name_end, mut end) = (None, self.properties.len());
+            for at in self.separators.by_ref() {
+                match self.properties.get(at) {
+                    Some(&PROPERTY_SEPARATOR) => {
+                        end = at;
+                        break;
+                    }
+                    Some(&NAME_VALUE_SEPARATOR) if name_end.is_none() => name_end = Some(at),
+                    _ => {}
+                }
+            }
+            let name = name_end.and_then(|at| self.properties.get(self.begin..at));
+            let value = name_end.and_then(|at| self.properties.get(at + 1..end));
+            self.begin = end + 1;
+            if let Some((name, value)) = name.zip(value)
+                && !name.is_empty()
+                && !value.is_empty()
+            {
                 return Some((name, value));
             }
         }
         None
-    })
-}
-
-/// Where the name of the first pair ends, if it has one, and where the pair does.
-#[inline]
-fn ends(text: &[u8]) -> (Option<usize>, usize) {
-    let mut name_end = None;
-    let mut from = 0;
-    while let Some(found) = text.get(from..).and_then(|rest| find_below(rest, FIRST_PLAIN)) {
-        let at = from + found;
-        match text.get(at) {
-            Some(&PROPERTY_SEPARATOR) => return (name_end, at),
-            Some(&NAME_VALUE_SEPARATOR) if name_end.is_none() => name_end = Some(at),
-            _ => {}
-        }
-        from = at + 1;
     }
-    (name_end, text.len())
 }
 
 /// The value of one property, or `None`.
@@ -250,7 +259,9 @@ impl<'a> DispatchProperties<'a> {
     #[must_use]
     pub fn of(properties: &'a [u8]) -> Self {
         let mut found = Self::default();
-        pairs(properties).for_each(|(name, value)| found.take(name, value));
+        for (name, value) in pairs(properties) {
+            found.take(name, value);
+        }
         found
     }
 

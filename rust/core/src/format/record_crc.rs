@@ -41,11 +41,14 @@ impl RecordCrc {
     #[must_use]
     pub fn of(properties: &[u8]) -> Self {
         let Some((_, last)) = properties.split_last_chunk::<RECORD_CRC_SIZE>() else { return Self::None };
-        let Some((name, rest)) = last.split_at_checked(CRC32.len() + 1) else { return Self::None };
-        let Some((digits, end)) = rest.split_first_chunk() else { return Self::None };
-        let fixed = CRC32.iter().chain(&[NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR]);
-        let damaged = fixed.zip(name.iter().chain(end)).filter(|(expected, found)| expected != found);
-        match damaged.count() {
+        let Some((name, &[separator, ref digits @ .., end])) = last.split_first_chunk() else {
+            return Self::None;
+        };
+        // Nearly all records have others there, which is seen at once: eight bytes are compared as one number.
+        let damaged = differing_count(*name, *CRC32)
+            + usize::from(separator != NAME_VALUE_SEPARATOR)
+            + usize::from(end != PROPERTY_SEPARATOR);
+        match damaged {
             0 => number(digits).map_or(Self::Damaged, Self::Is),
             1..=MAX_DAMAGED_BYTES => Self::Damaged,
             _ => Self::None,
@@ -53,7 +56,13 @@ impl RecordCrc {
     }
 }
 
-fn number(digits: &[u8; DIGIT_COUNT]) -> Option<i32> {
+/// How many bytes of two names differ.
+fn differing_count(one: [u8; CRC32.len()], other: [u8; CRC32.len()]) -> usize {
+    let difference = u64::from_be_bytes(one) ^ u64::from_be_bytes(other);
+    difference.to_be_bytes().iter().filter(|&&byte| byte != 0).count()
+}
+
+fn number(digits: &[u8]) -> Option<i32> {
     let number = digits.iter().rev().try_fold(0_i64, |number, digit| {
         digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0'))
     });

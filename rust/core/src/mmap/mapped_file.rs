@@ -339,12 +339,12 @@ impl MappedFile {
         self.access == Access::Read
     }
 
-    /// Overwrites with zeros whatever stands behind a position. Reserved blocks stay reserved. Gives whether
+    /// Overwrites with zeros whatever stands behind a position. Reserved blocks stay reserved. Gives up to where
     /// there was anything, which is to be brought to the disk then ([`MappedFile::sync`]).
     ///
     /// # Errors
     /// Where the file can't be read or written.
-    pub fn zero_from(self: &Arc<Self>, position: u64) -> Result<bool> {
+    pub fn zero_from(self: &Arc<Self>, position: u64) -> Result<Option<u64>> {
         self.zero_by(&*self.handle()?, position)
     }
 
@@ -352,12 +352,12 @@ impl MappedFile {
     ///
     /// # Errors
     /// As there.
-    pub fn zero_by(&self, handle: &dyn FileHandle, position: u64) -> Result<bool> {
+    pub fn zero_by(&self, handle: &dyn FileHandle, position: u64) -> Result<Option<u64>> {
         const MAX_STEP: usize = 1 << 20;
         // It grows: a hole that is read with what stands before it would take memory for each of its pages.
         let mut window = vec![0; num::index(OS_PAGE_SIZE - position % OS_PAGE_SIZE)];
         let mut at = position;
-        let mut changed = false;
+        let mut changed_to = None;
         while at < self.file_size {
             match handle.next_data(at).map_err(Error::io("look for data in", &self.path))? {
                 Some(data) if data < self.file_size => at = at.max(data),
@@ -367,17 +367,18 @@ impl MappedFile {
             if count == 0 {
                 break;
             }
-            if !is_zero(window.get(..count).unwrap_or_default()) {
-                window.fill(0);
-                let zeros = window.get(..count).unwrap_or_default();
-                handle.write_at(zeros, at).map_err(Error::io("write", &self.path))?;
-                changed = true;
+            let found = window.get_mut(..count).unwrap_or_default();
+            if !is_zero(found) {
+                let last = found.iter().rposition(|&byte| byte != 0).unwrap_or_default();
+                changed_to = Some(at + num::offset(last) + 1);
+                found.fill(0);
+                handle.write_at(found, at).map_err(Error::io("write", &self.path))?;
             }
             at += num::offset(count);
             let step = (2 * window.len()).clamp(num::index(OS_PAGE_SIZE), MAX_STEP);
             window.resize(step - num::index(at) % num::index(OS_PAGE_SIZE), 0);
         }
-        Ok(changed)
+        Ok(changed_to)
     }
 
     /// Brings what was written to it to the disk.

@@ -368,7 +368,7 @@ pub fn trim(log: &CommitLog, log_end: u64, behind: Behind) -> Result<()> {
         files.delete(std::slice::from_ref(file))?;
     }
     if let Some(file) = files.find(log_end).filter(|_| behind != Behind::Zeros)
-        && file.zero_from(log_end - file.file_from_offset())?
+        && file.zero_from(log_end - file.file_from_offset())?.is_some()
     {
         file.sync()?;
     }

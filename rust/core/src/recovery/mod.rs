@@ -222,11 +222,13 @@ fn was_killed(of: Recovered<'_>, end: &LogEnd) -> bool {
 #[must_use]
 pub fn known_after_trim(of: Recovered<'_>, recovery: &Recovery) -> DurablePositions {
     let known = of.positions.known().unwrap_or_default();
-    let index_from = recovery.index_from.unwrap_or(recovery.dispatch_from);
+    // The files that were kept have the last of their messages too.
+    let kept_to = |from| of.index.and_then(IndexService::end_phy_offset).map_or(from, |last| last + 1);
+    let index_to = recovery.index_from.map_or(recovery.dispatch_from, kept_to);
     DurablePositions {
         log: known.log.min(recovery.log_end),
         queues: known.queues.min(recovery.dispatch_from),
-        index: known.index.min(index_from),
+        index: known.index.min(index_to),
     }
 }
 

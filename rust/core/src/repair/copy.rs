@@ -150,7 +150,7 @@ fn cut_behind_end(view: &LogView, fs: &dyn FileSystem) -> Result<()> {
     if let Some(file) = files.find(end) {
         let path = file.path();
         let handle = fs.open(path, OpenMode::Write).map_err(Error::io("open", path))?;
-        if file.zero_by(&*handle, end - file.file_from_offset())? {
+        if file.zero_by(&*handle, end - file.file_from_offset())?.is_some() {
             handle.sync_data().map_err(Error::io("flush", path))?;
         }
     }

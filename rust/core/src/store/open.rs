@@ -256,7 +256,7 @@ impl Store {
         if self.mode == Mode::ReadWrite {
             // The newest file of an extension stays, which has to be there to be the newest.
             self.queues.spill_all()?;
-            self.queues.discard_spares()?;
+            self.queues.end_trim()?;
         }
         self.recover_topic_queue_table()
     }
@@ -348,9 +348,14 @@ fn open_for_writing(
     store.published = Some(published);
     store.lock = Mutex::new(Some(lock));
     store.notes.gaps.clone_from(&recovery.gaps);
+    let is_all_dispatched = recovery.derived_to() >= recovery.log_end;
     store.dispatch_missing(recovery)?;
     store.finish_removals()?;
-    store.flush_everything()?;
+    if is_all_dispatched {
+        store.flush_everything()?;
+    } else {
+        store.flush_what_is_served()?;
+    }
     Ok(store)
 }
 

@@ -141,6 +141,16 @@ impl Store {
         self.flush_all(&one_at_a_time)
     }
 
+    /// Brings the log to the disk: what an opening found is served from now on, and no power cut takes it any more. What
+    /// it dispatched again can be much, and is for the next [`Store::flush_everything`]: until then the positions stay that
+    /// say what queues and index have on the disk. A reader beside finds it in the files.
+    pub(super) fn flush_what_is_served(&self) -> Result<()> {
+        self.publish_dispatched(self.dispatcher.reput_from_offset());
+        let log = self.flush_commit_log(0)?.flushed_offset;
+        self.checkpoint.set_positions(DurablePositions { log, ..self.checkpoint.positions() });
+        self.checkpoint.flush()
+    }
+
     /// As [`Store::flush_everything`], for the store's own end too.
     pub(super) fn flush_all(&self, _one_at_a_time: &MutexGuard<'_, ()>) -> Result<()> {
         let dispatched_time = self.dispatcher.store_timestamp();

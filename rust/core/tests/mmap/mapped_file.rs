@@ -63,9 +63,9 @@ fn what_follows_a_place_is_zeroed_on_the_disk() {
     let root = tempfile::tempdir().unwrap();
     write_files(&root.path().join("files"), [100]);
     let file = queue(root.path(), Access::MapWrite).first().unwrap();
-    assert!(file.zero_from(60).unwrap());
-    assert!(!file.zero_from(60).unwrap(), "there is nothing any more");
-    assert!(!file.zero_from(100).unwrap());
+    assert_eq!(file.zero_from(60).unwrap(), Some(100));
+    assert_eq!(file.zero_from(60).unwrap(), None, "there is nothing any more");
+    assert_eq!(file.zero_from(100).unwrap(), None);
     let expected = [[1; 60].as_slice(), &[0; 40]].concat();
     assert_eq!(std::fs::read(file.path()).unwrap(), expected);
     assert_eq!(&file.slice(0, 100).unwrap()[..], expected);
@@ -83,7 +83,7 @@ fn zeroing_finds_data_behind_holes() {
     }
     let sizes = FileSizes { file: size, present: size };
     let file = MappedFile::new(fs(), path.clone(), 0, sizes, Access::MapWrite, None);
-    assert!(file.zero_from(1).unwrap());
+    assert_eq!(file.zero_from(1).unwrap(), Some((5 << 20) + 10));
     assert!(std::fs::read(path).unwrap().iter().all(|&byte| byte == 0));
 }
 

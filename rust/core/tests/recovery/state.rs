@@ -161,7 +161,7 @@ fn what_is_known_to_be_on_the_disk_ends_where_things_are_cut() {
     let last_of_full_index_file = index_from.unwrap();
     assert!(0 < last_of_full_index_file && last_of_full_index_file < LOG_FILE_SIZE);
     assert_eq!(dispatch_from, LOG_FILE_SIZE);
-    let expected = DurablePositions { log: end, queues: LOG_FILE_SIZE, index: last_of_full_index_file };
+    let expected = DurablePositions { log: end, queues: LOG_FILE_SIZE, index: last_of_full_index_file + 1 };
     assert_eq!(of_all, expected);
     assert_eq!(known([300, 200, 100]).0, DurablePositions { log: 300, queues: 0, index: 0 });
     assert_eq!(known([end + 1000; 3]).0.log, end);

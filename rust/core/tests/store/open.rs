@@ -44,6 +44,64 @@ fn reading_writes_nothing_whatever_the_state() {
     }
 }
 
+/// A killed store of messages, of which the first are known to be in queue and index, and the others only in the files.
+fn killed(root: &Path, known_count: usize, count: usize) {
+    let store = open(root);
+    fill(&store, 0..known_count);
+    store.flush_everything().unwrap();
+    fill(&store, known_count..count);
+    store.reput().unwrap();
+    store.flush_consume_queues(u64::MAX).unwrap();
+    crash(store);
+}
+
+#[test]
+fn what_an_opening_dispatches_again_is_for_the_next_flush() {
+    let root = tempfile::tempdir().unwrap();
+    killed(root.path(), 20, 25);
+    let store = open(root.path());
+    let end = store.max_phy_offset();
+    let known = store.checkpoint().positions_on_disk();
+    assert!(known.log == end && known.queues < end && known.index < end, "{known:?}");
+    crash(store);
+    let store = open(root.path());
+    assert_eq!(numbers(&store), (0..25).collect::<Vec<_>>());
+    assert_eq!(store.checkpoint().positions_on_disk(), known);
+    store.flush_everything().unwrap();
+    let all = store.checkpoint().positions_on_disk();
+    assert_eq!((all.log, all.queues, all.index), (end, end, end));
+    store.close().unwrap();
+    let store = open(root.path());
+    assert_eq!(store.checkpoint().positions_on_disk(), all, "nothing was dispatched again");
+}
+
+/// A power cut could bring back what they took the place of, to be believed once the positions have moved on.
+#[test]
+fn zeros_of_a_queue_that_nothing_is_written_over_are_flushed() {
+    for is_overwritten in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        killed(root.path(), 3, 7);
+        let file = root.path().join("consumequeue/t/0/00000000000000000000");
+        if !is_overwritten {
+            patch(&file, 7 * 20, |at| at[19] = 1);
+        }
+        let flushed_count = Arc::new(AtomicUsize::new(0));
+        let flushed = Arc::clone(&flushed_count);
+        let path = file.clone();
+        let hook: Hook = Box::new(move |call, of| {
+            if matches!(call, Call::Sync) && of == path {
+                flushed.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        let (store, _clock) = open_hooked(config(root.path()), Mode::ReadWrite, hook);
+        assert_eq!(flushed_count.load(Ordering::Relaxed), usize::from(!is_overwritten));
+        let content = std::fs::read(&file).unwrap();
+        assert!(content[7 * 20..].iter().all(|&byte| byte == 0) && content[6 * 20..7 * 20] != [0; 20]);
+        store.close().unwrap();
+    }
+}
+
 /// The first log file is gone, and of the messages behind it the units were in memory alone.
 #[test]
 fn what_goes_of_an_extension_goes_at_once_and_never_by_reading() {
