@@ -291,7 +291,7 @@ mod tests {
                 begin_at(&mut staged, offset, store_timestamp, size);
                 for _ in 0..random.usize(..3) {
                     let topic = TOPICS.get(random.usize(..3)).copied().unwrap_or_default();
-                    let queue_id = random.i32(..2);
+                    let queue_id = random.i32(0..2);
                     let is_light = random.bool();
                     let new = NewUnit {
                         unit: CqUnit {
@@ -299,7 +299,7 @@ mod tests {
                             size: num::java_int(size as usize),
                             tags_code: random.i64(..),
                         },
-                        cq_offset: if random.bool() { random.i64(..) } else { random.i64(..3) },
+                        cq_offset: if random.bool() { random.i64(..) } else { random.i64(0..3) },
                         store_timestamp,
                         filter_bit_map: random.bool().then(|| [random.u8(..); 14]),
                     };

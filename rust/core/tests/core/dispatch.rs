@@ -182,6 +182,26 @@ fn nothing_is_dispatched_behind_the_confirm_offset() {
     assert_eq!(store.reput().unwrap(), 6);
 }
 
+/// There are so many that several threads derive them, queue by queue.
+#[test]
+fn arrivals_of_several_queues_are_told_in_the_order_of_the_log() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open_with(StoreConfig { walked_parts: walked_parts(2048), ..config(root.path()) });
+    fill(&store, 0..40);
+    store.reput().unwrap();
+    assert!(store.dispatcher().take_arrivals().is_empty(), "nobody listens");
+    store.dispatcher().set_listening(true);
+    let expected: Vec<_> = (0..40)
+        .map(|number| {
+            put(&store, "u", number % 3, &[b'x'; 80], "");
+            (number % 3, i64::from(number / 3) + 1)
+        })
+        .collect();
+    store.reput().unwrap();
+    let arrivals = store.dispatcher().take_arrivals();
+    assert_eq!(arrivals.iter().map(|it| (it.queue_id, it.max_offset)).collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn arrivals_are_kept_for_who_listens() {
     let root = tempfile::tempdir().unwrap();

@@ -72,6 +72,19 @@ fn one_that_cannot_be_read_is_damage() {
     assert!(decode(&bytes, Check::Structure).is_ok());
 }
 
+/// A record that little damage could make one without a checksum would pass unchecked.
+#[test]
+fn it_is_there_with_two_damaged_bytes_and_with_three_it_is_something_else() {
+    let fixed: Vec<_> = (0..9).chain([RECORD_CRC_SIZE - 1]).collect();
+    for first in 0..fixed.len() {
+        for (count, expected) in [(1, RecordCrc::Damaged), (2, RecordCrc::Damaged), (3, RecordCrc::None)] {
+            let mut bytes = to_bytes(42);
+            fixed.iter().cycle().skip(first).take(count).for_each(|&at| bytes[at] ^= 0x80);
+            assert_eq!(RecordCrc::of(&bytes), expected, "{count} from {first} on");
+        }
+    }
+}
+
 /// A property of that name elsewhere is one that a message brought along.
 #[test]
 fn it_counts_at_the_end_alone() {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use mqstore_core::format::positions::DurablePositions;
 use mqstore_core::index::KeyQuery;
 use mqstore_core::recovery::{self, StoreState};
 use mqstore_core::store::Store;
@@ -164,6 +165,11 @@ fn after_a_crash_of_rocketmq_those_stay_that_its_checkpoint_covers() {
         set_times(root.path(), [1_030_000, 1_030_000, time]);
         let from = if kept == 0 { 0 } else { ends[kept - 1] };
         assert_eq!(dropped(root.path(), StoreState::Crashed), (4 - kept, Some(from)), "time {time}");
+        // By times they are believed, and by no position: of those none was known, and none comes of cutting.
+        let parts = Parts::of(root.path());
+        let of = parts.recovered(StoreState::Crashed);
+        let known = recovery::known_after_trim(of, &recovery::recover(of).unwrap());
+        assert_eq!(known, DurablePositions::default(), "time {time}");
     }
 }
 

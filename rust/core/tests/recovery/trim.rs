@@ -48,7 +48,8 @@ fn open_with_ext(root: &Path) -> Opened {
     open_with(StoreConfig { enable_consume_queue_ext: true, ..config(root) })
 }
 
-const BEHIND_LOG: CqUnit = CqUnit { physical_offset: 1 << 30, size: 100, tags_code: 1 };
+/// Its first byte is none that is zero anyway.
+const BEHIND_LOG: CqUnit = CqUnit { physical_offset: 1 << 60, size: 100, tags_code: 1 };
 
 /// Puts units behind those of the queue.
 fn put_units(root: &Path, units: &[CqUnit]) {

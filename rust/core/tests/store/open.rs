@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use crate::hooked::{Call, Hook, HookedFileSystem, open_hooked};
 use crate::stores::{
     LOG_FILE_SIZE, Opened, bodies, config, crash, fill, fs, log_file, numbers, open, open_with, patch, put,
-    tree, try_open,
+    read, tree, try_open,
 };
 
 #[test]
@@ -58,14 +58,29 @@ fn killed(root: &Path, known_count: usize, count: usize) {
 #[test]
 fn what_an_opening_dispatches_again_is_for_the_next_flush() {
     let root = tempfile::tempdir().unwrap();
-    killed(root.path(), 20, 25);
+    // Its checkpoint covers the second file's first message, from which on all is dispatched again.
+    let store = open(root.path());
+    for (now_ms, numbers) in [(1_000_000, 0..22), (1_010_000, 22..23), (1_020_000, 23..45)] {
+        store.clock.set(now_ms);
+        fill(&store, numbers);
+    }
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    fill(&store, 45..50);
+    store.reput().unwrap();
+    store.flush_consume_queues(u64::MAX).unwrap();
+    crash(store);
     let store = open(root.path());
     let end = store.max_phy_offset();
     let known = store.checkpoint().positions_on_disk();
-    assert!(known.log == end && known.queues < end && known.index < end, "{known:?}");
+    assert!(
+        known.log == end && (1..end).contains(&known.queues) && (1..end).contains(&known.index),
+        "{known:?}"
+    );
+    assert_eq!(read(root.path()).notes().dispatched_from, end, "a reader beside finds it in the files");
     crash(store);
     let store = open(root.path());
-    assert_eq!(numbers(&store), (0..25).collect::<Vec<_>>());
+    assert_eq!(numbers(&store), (0..50).collect::<Vec<_>>());
     assert_eq!(store.checkpoint().positions_on_disk(), known);
     store.flush_everything().unwrap();
     let all = store.checkpoint().positions_on_disk();
@@ -73,6 +88,21 @@ fn what_an_opening_dispatches_again_is_for_the_next_flush() {
     store.close().unwrap();
     let store = open(root.path());
     assert_eq!(store.checkpoint().positions_on_disk(), all, "nothing was dispatched again");
+}
+
+/// Of a store that 4.9.3 closed no position is known, and a crash behind the opening would have all made again.
+#[test]
+fn where_nothing_is_dispatched_again_an_opening_flushes_all() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..25);
+    let end = store.max_phy_offset();
+    store.close().unwrap();
+    std::fs::remove_dir_all(root.path().join("mqstore")).unwrap();
+    let store = open(root.path());
+    assert_eq!(store.notes().dispatched_from, end);
+    let known = store.checkpoint().positions_on_disk();
+    assert_eq!((known.log, known.queues, known.index), (end, end, end));
 }
 
 /// A power cut could bring back what they took the place of, to be believed once the positions have moved on.
@@ -83,7 +113,7 @@ fn zeros_of_a_queue_that_nothing_is_written_over_are_flushed() {
         killed(root.path(), 3, 7);
         let file = root.path().join("consumequeue/t/0/00000000000000000000");
         if !is_overwritten {
-            patch(&file, 7 * 20, |at| at[19] = 1);
+            patch(&file, 7 * 20, |at| at[..20].fill(1));
         }
         let flushed_count = Arc::new(AtomicUsize::new(0));
         let flushed = Arc::clone(&flushed_count);
@@ -100,6 +130,56 @@ fn zeros_of_a_queue_that_nothing_is_written_over_are_flushed() {
         assert!(content[7 * 20..].iter().all(|&byte| byte == 0) && content[6 * 20..7 * 20] != [0; 20]);
         store.close().unwrap();
     }
+}
+
+/// Tells whether a file's folder was flushed while the file was not there.
+fn notices_flush_without(file: &Path) -> (Hook, Arc<AtomicBool>) {
+    let is_noticed = Arc::new(AtomicBool::new(false));
+    let (notice, file) = (Arc::clone(&is_noticed), file.to_path_buf());
+    let hook: Hook = Box::new(move |call, of| {
+        if matches!(call, Call::SyncDir) && file.parent() == Some(of) && !file.exists() {
+            notice.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    });
+    (hook, is_noticed)
+}
+
+/// Back after a power cut, a file would be believed where the positions have moved on.
+#[test]
+fn that_queue_files_were_removed_is_flushed_before_they_are_made_anew() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..15);
+    store.close().unwrap();
+    std::fs::remove_dir_all(root.path().join("mqstore")).unwrap();
+    std::fs::write(root.path().join("abort"), "").unwrap();
+    let second = root.path().join("consumequeue/t/0/00000000000000000200");
+    assert!(second.exists());
+    let (hook, is_flushed_without) = notices_flush_without(&second);
+    let (store, _clock) = open_hooked(config(root.path()), Mode::ReadWrite, hook);
+    assert!(second.exists() && is_flushed_without.load(Ordering::Relaxed));
+    assert_eq!(numbers(&store), (0..15).collect::<Vec<_>>());
+    store.close().unwrap();
+}
+
+/// Back after a power cut, its units would be believed once the log has grown over their places.
+#[test]
+fn the_folder_of_a_queue_file_in_which_nothing_is_left_is_flushed() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..5);
+    let lost = put(&store, "lost", 0, b"lost", "").wrote_offset;
+    store.close().unwrap();
+    std::fs::remove_dir_all(root.path().join("mqstore")).unwrap();
+    std::fs::write(root.path().join("abort"), "").unwrap();
+    patch(&log_file(root.path(), 0), lost, |at| at.fill(0));
+    let file = root.path().join("consumequeue/lost/0/00000000000000000000");
+    let (hook, is_flushed_without) = notices_flush_without(&file);
+    assert!(file.exists());
+    let (store, _clock) = open_hooked(config(root.path()), Mode::ReadWrite, hook);
+    assert!(!file.exists() && is_flushed_without.load(Ordering::Relaxed));
+    store.close().unwrap();
 }
 
 /// The first log file is gone, and of the messages behind it the units were in memory alone.
