@@ -7,6 +7,7 @@ use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::config::{OnDamage, StoreConfig};
 use mqstore_core::error::Error;
 use mqstore_core::format::message::RecordFault;
+use mqstore_core::index::KeyQuery;
 use mqstore_core::store::{Mode, Store};
 
 use crate::parts::{set_positions, set_times};
@@ -26,7 +27,7 @@ fn killed(root: &Path, with_units: bool) -> Vec<u64> {
     let store = open(root);
     let offsets = (0..20).map(|number| {
         let topic = ["orders", "payments"][number % 2];
-        put(&store, topic, 0, format!("{number:03}").as_bytes(), "").wrote_offset
+        put(&store, topic, 0, format!("{number:03}").as_bytes(), &format!("KEYS\u{1}k{number}")).wrote_offset
     });
     let offsets: Vec<_> = offsets.collect();
     if with_units {
@@ -427,7 +428,18 @@ fn a_record_that_changed_in_a_closed_store_is_given_by_no_way() {
     }
 }
 
-/// Damage told the same, however many threads look for it.
+/// How many messages each key has.
+fn by_key(store: &Store) -> Vec<usize> {
+    let found = |number: usize| {
+        let (topic, key) = (["orders", "payments"][number % 2], format!("k{number}"));
+        let query =
+            KeyQuery { topic: topic.as_bytes(), key: key.as_bytes(), max_num: 9, begin: 0, end: i64::MAX };
+        store.query_message(&query).unwrap().len()
+    };
+    (0..20).map(found).collect()
+}
+
+/// Damage told the same, however many threads look for it, and what it leaves alone found.
 #[test]
 fn strangers_are_found_in_parts_as_in_one_walk() {
     for seed in 0..120 {
@@ -447,9 +459,13 @@ fn strangers_are_found_in_parts_as_in_one_walk() {
                 let name = (queue.topic().to_owned(), queue.queue_id());
                 bodies_of.push((bodies(&reader, &name.0, name.1), name));
             }
-            (bodies_of, reader.gaps())
+            (bodies_of, by_key(&reader), reader.gaps())
         };
         let expected = found(u64::MAX);
+        assert!(
+            expected.1.iter().sum::<usize>() >= 17,
+            "seed {seed}: a record that is damaged costs its own key"
+        );
         for part_size in [100, 250, 700] {
             assert_eq!(found(part_size), expected, "seed {seed}, parts of {part_size}");
         }
