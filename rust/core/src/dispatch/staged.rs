@@ -3,6 +3,8 @@
 //! What recovery derives of a whole log is kept at once: 24 bytes a record, 16 a unit, 4 a key. Units are kept by their
 //! queue, which gets at once what a part has for it, in runs of which each unit's offset follows the one before.
 
+use std::borrow::Cow;
+
 use hashbrown::HashMap;
 
 use super::{Derived, DispatchTargets, Dispatcher};
@@ -157,14 +159,14 @@ impl Staged {
         if let Some(&known) = self.known.get(&queue) {
             return known;
         }
-        // Topics that are no UTF-8 can be one queue's, whose units have to come in the log's order.
-        let topic = decode(queue.topic);
-        let decoded = QueueRef { topic: topic.as_bytes(), ..queue };
-        let number = self.known.get(&decoded).copied().unwrap_or(self.queues.len());
-        if number == self.queues.len() {
-            self.queues.push(StagedQueue { key: decoded.into(), runs: Vec::new() });
-            self.known.insert(decoded.into(), number);
-        }
+        let number = match decode(queue.topic) {
+            // Topics that are no UTF-8 can be one queue's, whose units have to come in the log's order.
+            Cow::Owned(topic) => self.queue(QueueRef { topic: topic.as_bytes(), ..queue }),
+            Cow::Borrowed(_) => {
+                self.queues.push(StagedQueue { key: queue.into(), runs: Vec::new() });
+                self.queues.len() - 1
+            }
+        };
         self.known.insert(queue.into(), number);
         number
     }

@@ -7,8 +7,8 @@ use mqstore_core::index::KeyQuery;
 use mqstore_core::recovery::{self, StoreState};
 use mqstore_core::store::Store;
 
-use crate::parts::{Parts, forget_own_files, set_positions, set_times};
-use crate::stores::{crash, fill, open, read};
+use crate::parts::{Parts, set_positions, set_times};
+use crate::stores::{crash, fill, forget_own_files, open, read};
 
 /// Keys that a file takes.
 const IN_FILE: usize = 19;

@@ -80,8 +80,3 @@ pub fn set_times(root: &Path, times: [i64; 3]) {
     file[..24].copy_from_slice(&times.map(i64::to_be_bytes).concat());
     std::fs::write(root.join("checkpoint"), file).unwrap();
 }
-
-/// Leaves nothing that only an mqstore writer writes.
-pub fn forget_own_files(root: &Path) {
-    std::fs::remove_dir_all(root.join("mqstore")).unwrap();
-}

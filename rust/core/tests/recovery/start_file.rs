@@ -6,8 +6,8 @@ use mqstore_core::config::StoreConfig;
 use mqstore_core::format::message::{MAGIC_CODE_AT, MESSAGE_MAGIC_CODE_V2};
 use mqstore_core::recovery::{StoreState, log_end};
 
-use crate::parts::{Parts, forget_own_files, set_positions, set_times};
-use crate::stores::{LOG_FILE_SIZE, config, crash, fill, log_file, open, patch};
+use crate::parts::{Parts, set_positions, set_times};
+use crate::stores::{LOG_FILE_SIZE, config, crash, fill, forget_own_files, log_file, open, patch};
 
 const FILE_COUNT: u64 = 5;
 

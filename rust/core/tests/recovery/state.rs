@@ -7,10 +7,10 @@ use mqstore_core::format::positions::DurablePositions;
 use mqstore_core::recovery::{self, StoreState};
 use mqstore_core::store::Mode;
 
-use crate::parts::{Parts, forget_own_files, set_positions, set_times};
+use crate::parts::{Parts, set_positions, set_times};
 use crate::stores::{
-    LOG_FILE_SIZE, bodies, config, crash, fill, log_file, numbers, open, open_with, patch, put, read,
-    try_open,
+    LOG_FILE_SIZE, bodies, config, crash, fill, fill_two_files, forget_own_files, log_file, numbers, open,
+    open_with, patch, put, read, try_open,
 };
 
 /// Behind the head, a body of eighty bytes and the topic's length.
@@ -139,13 +139,7 @@ fn with_compat_a_record_goes_where_it_says() {
 #[test]
 fn what_is_known_to_be_on_the_disk_ends_where_things_are_cut() {
     let root = tempfile::tempdir().unwrap();
-    let store = open(root.path());
-    // Its checkpoint covers the second file's first message.
-    for (now_ms, numbers) in [(1_000_000, 0..22), (1_010_000, 22..23), (1_020_000, 23..25)] {
-        store.clock.set(now_ms);
-        fill(&store, numbers);
-    }
-    store.reput().unwrap();
+    let store = fill_two_files(root.path(), 25);
     store.flush_everything().unwrap();
     let end = store.max_phy_offset();
     crash(store);

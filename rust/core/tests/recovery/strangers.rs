@@ -7,13 +7,12 @@ use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::config::{OnDamage, StoreConfig};
 use mqstore_core::error::Error;
 use mqstore_core::format::message::RecordFault;
-use mqstore_core::index::KeyQuery;
 use mqstore_core::store::{Mode, Store};
 
 use crate::parts::{set_positions, set_times};
 use crate::stores::{
-    LOG_FILE_SIZE, bodies, config, crash, log_file, open, open_with, patch, put, read, tree, try_open,
-    walked_parts,
+    LOG_FILE_SIZE, bodies, config, crash, found_of, log_file, open, open_with, patch, put, read, tree,
+    try_open, walked_parts,
 };
 
 const MAGIC_AT: u64 = 4;
@@ -428,17 +427,6 @@ fn a_record_that_changed_in_a_closed_store_is_given_by_no_way() {
     }
 }
 
-/// How many messages each key has.
-fn by_key(store: &Store) -> Vec<usize> {
-    let found = |number: usize| {
-        let (topic, key) = (["orders", "payments"][number % 2], format!("k{number}"));
-        let query =
-            KeyQuery { topic: topic.as_bytes(), key: key.as_bytes(), max_num: 9, begin: 0, end: i64::MAX };
-        store.query_message(&query).unwrap().len()
-    };
-    (0..20).map(found).collect()
-}
-
 /// Damage told the same, however many threads look for it, and what it leaves alone found.
 #[test]
 fn strangers_are_found_in_parts_as_in_one_walk() {
@@ -459,7 +447,9 @@ fn strangers_are_found_in_parts_as_in_one_walk() {
                 let name = (queue.topic().to_owned(), queue.queue_id());
                 bodies_of.push((bodies(&reader, &name.0, name.1), name));
             }
-            (bodies_of, by_key(&reader), reader.gaps())
+            let by_key =
+                |number: usize| found_of(&reader, ["orders", "payments"][number % 2], &format!("k{number}"));
+            (bodies_of, (0..20).map(by_key).collect::<Vec<_>>(), reader.gaps())
         };
         let expected = found(u64::MAX);
         assert!(

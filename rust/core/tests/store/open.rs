@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 
 use crate::hooked::{Call, Hook, HookedFileSystem, open_hooked};
 use crate::stores::{
-    LOG_FILE_SIZE, Opened, bodies, config, crash, fill, fs, log_file, numbers, open, open_with, patch, put,
-    read, tree, try_open,
+    LOG_FILE_SIZE, Opened, bodies, config, crash, fill, fill_two_files, forget_own_files, fs, log_file,
+    numbers, open, open_with, patch, put, read, tree, try_open,
 };
 
 #[test]
@@ -44,12 +44,10 @@ fn reading_writes_nothing_whatever_the_state() {
     }
 }
 
-/// A killed store of messages, of which the first are known to be in queue and index, and the others only in the files.
-fn killed(root: &Path, known_count: usize, count: usize) {
-    let store = open(root);
-    fill(&store, 0..known_count);
+/// Flushes a store, puts more messages, whose units are in its files and not known to be on the disk, and kills it.
+fn kill_behind(store: Opened, more: std::ops::Range<usize>) {
     store.flush_everything().unwrap();
-    fill(&store, known_count..count);
+    fill(&store, more);
     store.reput().unwrap();
     store.flush_consume_queues(u64::MAX).unwrap();
     crash(store);
@@ -58,18 +56,9 @@ fn killed(root: &Path, known_count: usize, count: usize) {
 #[test]
 fn what_an_opening_dispatches_again_is_for_the_next_flush() {
     let root = tempfile::tempdir().unwrap();
-    // Its checkpoint covers the second file's first message, from which on all is dispatched again.
-    let store = open(root.path());
-    for (now_ms, numbers) in [(1_000_000, 0..22), (1_010_000, 22..23), (1_020_000, 23..45)] {
-        store.clock.set(now_ms);
-        fill(&store, numbers);
-    }
-    store.reput().unwrap();
-    store.flush_everything().unwrap();
-    fill(&store, 45..50);
-    store.reput().unwrap();
-    store.flush_consume_queues(u64::MAX).unwrap();
-    crash(store);
+    // All is dispatched again from the second file on.
+    let store = fill_two_files(root.path(), 45);
+    kill_behind(store, 45..50);
     let store = open(root.path());
     let end = store.max_phy_offset();
     let known = store.checkpoint().positions_on_disk();
@@ -98,7 +87,7 @@ fn where_nothing_is_dispatched_again_an_opening_flushes_all() {
     fill(&store, 0..25);
     let end = store.max_phy_offset();
     store.close().unwrap();
-    std::fs::remove_dir_all(root.path().join("mqstore")).unwrap();
+    forget_own_files(root.path());
     let store = open(root.path());
     assert_eq!(store.notes().dispatched_from, end);
     let known = store.checkpoint().positions_on_disk();
@@ -110,7 +99,9 @@ fn where_nothing_is_dispatched_again_an_opening_flushes_all() {
 fn zeros_of_a_queue_that_nothing_is_written_over_are_flushed() {
     for is_overwritten in [true, false] {
         let root = tempfile::tempdir().unwrap();
-        killed(root.path(), 3, 7);
+        let store = open(root.path());
+        fill(&store, 0..3);
+        kill_behind(store, 3..7);
         let file = root.path().join("consumequeue/t/0/00000000000000000000");
         if !is_overwritten {
             patch(&file, 7 * 20, |at| at[..20].fill(1));
@@ -152,7 +143,7 @@ fn that_queue_files_were_removed_is_flushed_before_they_are_made_anew() {
     let store = open(root.path());
     fill(&store, 0..15);
     store.close().unwrap();
-    std::fs::remove_dir_all(root.path().join("mqstore")).unwrap();
+    forget_own_files(root.path());
     std::fs::write(root.path().join("abort"), "").unwrap();
     let second = root.path().join("consumequeue/t/0/00000000000000000200");
     assert!(second.exists());
@@ -171,7 +162,7 @@ fn the_folder_of_a_queue_file_in_which_nothing_is_left_is_flushed() {
     fill(&store, 0..5);
     let lost = put(&store, "lost", 0, b"lost", "").wrote_offset;
     store.close().unwrap();
-    std::fs::remove_dir_all(root.path().join("mqstore")).unwrap();
+    forget_own_files(root.path());
     std::fs::write(root.path().join("abort"), "").unwrap();
     patch(&log_file(root.path(), 0), lost, |at| at.fill(0));
     let file = root.path().join("consumequeue/lost/0/00000000000000000000");

@@ -150,10 +150,32 @@ pub fn numbers(store: &Store) -> Vec<usize> {
     bodies(store, "t", 0).iter().map(|body| body.parse().unwrap()).collect()
 }
 
+/// Messages up to a number, dispatched: once they are flushed the checkpoint covers the first one of the second log file,
+/// the twenty-third.
+pub fn fill_two_files(root: &Path, end: usize) -> Opened {
+    let store = open(root);
+    for (now_ms, numbers) in [(1_000_000, 0..22), (1_010_000, 22..23), (1_020_000, 23..end)] {
+        store.clock.set(now_ms);
+        fill(&store, numbers);
+    }
+    store.reput().unwrap();
+    store
+}
+
+/// Leaves nothing that only an mqstore writer writes.
+pub fn forget_own_files(root: &Path) {
+    std::fs::remove_dir_all(root.join("mqstore")).unwrap();
+}
+
 /// How many messages of [`fill`]'s a key finds.
 pub fn found(store: &Store, key: &str) -> usize {
-    let query = KeyQuery { topic: b"t", key: key.as_bytes(), max_num: 9, begin: 0, end: i64::MAX };
-    store.query_message(&query).unwrap().len()
+    found_of(store, "t", key)
+}
+
+/// How many messages of a topic a key finds.
+pub fn found_of(store: &Store, topic: &str, key: &str) -> usize {
+    let (topic, key) = (topic.as_bytes(), key.as_bytes());
+    store.query_message(&KeyQuery { topic, key, max_num: 9, begin: 0, end: i64::MAX }).unwrap().len()
 }
 
 pub fn fields<'a>(topic: &'a str, queue_id: i32, body: &'a [u8], properties: &'a str) -> RecordFields<'a> {
