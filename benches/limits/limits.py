@@ -369,25 +369,74 @@ async def _tasks(put: Callable[..., Any], count: int) -> None:
     await asyncio.gather(*(one(first) for first in range(IN_FLIGHT)))
 
 
-def _least_tasks(memory: Any, count: int) -> float:
-    """Tasks that put to memory, each of which waits for a future then; all are done at once."""
-    waiting: list[asyncio.Future[bool]] = []
+class _Futures:
+    """What tasks that put to memory wait for."""
 
-    def done() -> None:
-        futures = waiting[:]
-        waiting.clear()
-        for future in futures:
-            future.set_result(True)
+    def __init__(self, memory: Any, woken: Callable[[], object]) -> None:
+        """`woken` is called for the first that waits, of those that are done together."""
+        self._memory, self._woken = memory, woken
+        self._waiting: list[asyncio.Future[bool]] = []
 
-    async def put(*given: object, **named: object) -> None:
-        memory.put(*given, **named)
-        loop = asyncio.get_running_loop()
-        if not waiting:
-            loop.call_soon(done)
-        waiting.append(future := loop.create_future())
+    async def put(self, *given: object, **named: object) -> None:
+        """Puts, and waits until it is done."""
+        self._memory.put(*given, **named)
+        self._waiting.append(future := asyncio.get_running_loop().create_future())
+        if len(self._waiting) == 1:
+            self._woken()
         await future
 
-    return _each(count, lambda: asyncio.run(_tasks(put, count)))
+    def take(self) -> list[asyncio.Future[bool]]:
+        """All that wait by now."""
+        taken, self._waiting = self._waiting, []
+        return taken
+
+
+def _done(futures: list[asyncio.Future[bool]]) -> None:
+    for future in futures:
+        future.set_result(True)
+
+
+def _least_tasks(memory: Any, count: int) -> float:
+    """Each task waits for a future, and all are done at once."""
+    futures = _Futures(memory, lambda: asyncio.get_running_loop().call_soon(lambda: _done(futures.take())))
+    return _each(count, lambda: asyncio.run(_tasks(futures.put, count)))
+
+
+def _least_flushed_tasks(memory: Any, folder: Path, count: int) -> float:
+    """The same, where a thread writes and flushes what came in during its last flush, and tells the loop."""
+    path = folder / "flushed"
+    file = os.open(path, os.O_RDWR | os.O_CREAT)
+    is_over = False
+    waits = threading.Event()
+    futures = _Futures(memory, waits.set)
+    records = _body(IN_FLIGHT * RECORD_SIZE)
+
+    def flush(loop: asyncio.AbstractEventLoop) -> None:
+        end = 0
+        while waits.wait() and not is_over:
+            waits.clear()
+            taken = futures.take()
+            end += os.pwrite(file, records[: len(taken) * RECORD_SIZE], end)
+            os.fdatasync(file)
+            loop.call_soon_threadsafe(_done, taken)
+
+    async def beside() -> None:
+        nonlocal is_over
+        flusher = threading.Thread(target=flush, args=(asyncio.get_running_loop(),))
+        flusher.start()
+        try:
+            await _tasks(futures.put, count)
+        finally:
+            is_over = True
+            waits.set()
+            flusher.join()
+
+    try:
+        os.posix_fallocate(file, 0, count * RECORD_SIZE)
+        return _each(count, lambda: asyncio.run(beside()))
+    finally:
+        os.close(file)
+        path.unlink()
 
 
 def flushes(stores: Stores) -> Iterator[Limit]:
@@ -401,11 +450,15 @@ def flushes(stores: Stores) -> Iterator[Limit]:
             functools.partial(_in_threads, store.put, count),
         )
     many = 5 * count
-    yield Limit(
-        f"put, synchronous flush, {IN_FLIGHT} in flight",
-        lambda: _least_tasks(stores.memory, many),
-        lambda: _each(many, lambda: asyncio.run(_tasks(store.aio.put, many))),
-    )
+    for how, least in (
+        ("no disk", functools.partial(_least_tasks, stores.memory, many)),
+        ("one flushes for all", functools.partial(_least_flushed_tasks, stores.memory, stores.folder, many)),
+    ):
+        yield Limit(
+            f"put, synchronous flush, {IN_FLIGHT} in flight: {how}",
+            least,
+            lambda: _each(many, lambda: asyncio.run(_tasks(store.aio.put, many))),
+        )
 
 
 def main() -> None:

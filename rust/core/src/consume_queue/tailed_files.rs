@@ -290,22 +290,21 @@ impl TailedFiles {
         self.files.has_half_made()
     }
 
-    /// Cuts everything behind an offset: what is cut is zeroed, later files go. Adds what has to be synced
-    /// then; of zeros [`TailedFiles::end_truncation`] does, since most are written over before.
+    /// Cuts everything behind an offset, of files that are written and before anything was appended: what is cut is
+    /// zeroed, later files go. Adds what has to be synced then; of zeros [`TailedFiles::end_truncation`] does, since most
+    /// are written over before.
     pub(crate) fn truncate(&mut self, end: u64, changed: &mut Changed) -> Result<()> {
-        if end > self.in_files {
-            self.tail.truncate(num::index(end - self.in_files));
-            return self.remove_half_made(changed);
-        }
+        debug_assert!(self.tail.is_empty() && !self.memory_only, "a recovery of files that are written");
         self.set_end(end);
-        if self.memory_only {
-            return Ok(());
-        }
         let mut later = self.files_from(end);
         let is_whole = |file: &Arc<MappedFile>| file.present_size() == file.file_size();
         self.spare = later.pop_if(|oldest| oldest.file_from_offset() == end && is_whole(oldest));
         self.files.forget(self.spare.as_slice());
-        self.remove_half_made(changed)?;
+        if self.files.has_half_made() {
+            // 4.9.3 refuses a store that has one.
+            self.files.remove_half_made()?;
+            changed.folders.extend(self.files.paths().cloned());
+        }
         if !later.is_empty() {
             self.files.delete(&later)?;
             // Back after a power cut they would be believed where the positions have moved on.
@@ -316,15 +315,6 @@ impl TailedFiles {
         {
             let end = last.file_from_offset() + behind;
             self.zeroed = Some((last, end));
-        }
-        Ok(())
-    }
-
-    /// Removes the files that a crash left before they were made: 4.9.3 refuses a store that has one.
-    fn remove_half_made(&self, changed: &mut Changed) -> Result<()> {
-        if !self.memory_only && self.files.has_half_made() {
-            self.files.remove_half_made()?;
-            changed.folders.extend(self.files.paths().cloned());
         }
         Ok(())
     }

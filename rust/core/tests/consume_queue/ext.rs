@@ -1,6 +1,7 @@
 //! Queues with an extension.
 
 use mqstore_core::format::cq_ext_unit::is_ext_addr;
+use mqstore_core::format::cq_unit::CqUnit;
 use mqstore_core::format::java_string::hash_code;
 use mqstore_core::store::{Mode, Subscription};
 
@@ -105,6 +106,27 @@ fn a_file_that_a_crash_left_empty_goes_though_units_before_it_are_dispatched_aga
         let files: Vec<_> = tree(&root.path().join("consumequeue_ext")).into_values().flatten().collect();
         assert!(files.iter().all(|file| file.len() == 100), "{number}");
     }
+}
+
+#[test]
+fn a_unit_of_another_topics_message_has_its_tag_in_itself() {
+    let root = tempfile::tempdir().unwrap();
+    let mut config = config(root.path());
+    (config.enable_consume_queue_ext, config.enable_lmq, config.enable_multi_dispatch) = (true, true, true);
+    let store = open_with(config.clone());
+    put(&store, "t", 0, b"", "TAGS\x01A\x02INNER_MULTI_DISPATCH\x01%LMQ%a");
+    store.reput().unwrap();
+    let codes = |store: &Opened| ["t", "%LMQ%a"].map(|topic| unit_of(store, topic).tags_code);
+    let dispatched = codes(&store);
+    assert!(is_ext_addr(dispatched[0]));
+    assert_eq!(dispatched[1], i64::from(hash_code(b"A")));
+    store.log().flush(0).unwrap();
+    crash(store);
+    assert_eq!(codes(&open_with(config)), dispatched, "by recovery too");
+}
+
+fn unit_of(store: &Opened, topic: &str) -> CqUnit {
+    store.find_consume_queue(topic, 0).unwrap().unit(0).unwrap().unwrap()
 }
 
 #[test]
