@@ -30,8 +30,9 @@ test: test-rust test-python
 test-rust:
 	cargo test --workspace --quiet
 
+# A file's tests stay together: many share a store, or a session of Spark, that takes longer to make than to ask.
 test-python: $(VENV)/engine-dev
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile
 
 # The hand-over between the engine's threads, each test under so many decisions of a scheduler, twice.
 SCHEDULES ?= 40
