@@ -205,7 +205,7 @@ def test_numbers_of_queues_are_bounded(open_store: Opener) -> None:
     store = open_store()
     store.put("orders", b"0", queue_id=0)
     store.consumers.topics.update(TopicConfig(topic_name="orders", read_queue_nums=1 << 62))
-    assert len(store.consumers.queue_ids("orders")) == 1 << 16
+    assert len(store.consumers.queue_ids("orders")) == 1 << 12
     store.close()
     groups = store.path / "config" / "subscriptionGroup.json"
     groups.parent.mkdir(exist_ok=True)
