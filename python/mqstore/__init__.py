@@ -204,7 +204,7 @@ def open(
         retention=bool(retention) if isinstance(retention, Retention) else retention,
     )
     if check_transactions is not None:
-        check_listener(check_transactions)
+        check_listener("check_transactions", check_transactions)
     if clock is not None:
         check_function("clock", clock, "a function that gives milliseconds")
     path = checked_path("path", path)

@@ -274,7 +274,7 @@ def test_several_topics_take_turns(store: mqstore.MessageStore) -> None:
         ({"max_reconsume_times": -2}, "max_reconsume_times"),
         ({"suspend_current_queue_time_ms": -1}, "suspend_current_queue_time_ms"),
         ({"from_where": "timestamp", "from_time": "2026"}, "from_time"),
-        ({"sql": "a ="}, "filter"),
+        ({"sql": "a ="}, "sql"),
         ({"from_where": "middle"}, "from_where"),
         ({"from_where": "timestamp"}, "from_time"),
         ({"from_time": 5}, "from_time"),

@@ -131,7 +131,7 @@ def test_what_is_no_listener_is_refused_and_is_no_check(open_store: Opener, cloc
     store.transaction().put("orders", b"a", queue_id=0)
     clock.now_ms += 6000
     wrong: Any = 5
-    with pytest.raises(TypeError, match="check_transactions=5: expected a function"):
+    with pytest.raises(TypeError, match="listener=5: expected a function"):
         store.check_transactions(wrong)
     asked, listener = answers(COMMIT)
     assert store.check_transactions(listener) == 1

@@ -44,8 +44,8 @@ __all__ = ["ConsumeStats", "ConsumerManager", "GroupFigures"]
 
 _PERM_READ = 4
 _MAX_EMPTY_QUEUES = 1 << 12
-"""Of a topic that is said to have more, those behind it are read once they have had a message: to ask each of so many takes
-half a second, and of all that a number of queues can be takes for ever."""
+"""Of a topic that is said to have more, those behind it are read once they have had a message: to ask each of so many
+takes a quarter of a second, and there can be half a million times as many."""
 _log = logging.getLogger("mqstore")
 _numbers = itertools.count()
 
