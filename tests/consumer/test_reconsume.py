@@ -2,6 +2,7 @@
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -199,6 +200,18 @@ def test_a_retry_that_is_broken_off_comes_again(store: mqstore.MessageStore, mon
         assert consumer.poll(LATER) is first
         consumer.reconsume_later(first)
     assert [bytes(message.body) for message in store.topic("%DLQ%g")] == [b"0"]
+
+
+@pytest.mark.parametrize("level", ["1", None, 1.5, 1 << 31])
+def test_what_is_no_delay_level_leaves_a_message_in_hand(store: mqstore.MessageStore, level: Any) -> None:
+    store.put("orders", b"0", queue_id=0)
+    with store.consumer("g", "orders") as consumer:
+        message = consumer.poll(LATER)
+        assert message is not None
+        with pytest.raises((TypeError, ValueError), match=r"^delay_level=.*: expected an integer"):
+            consumer.reconsume_later(message, level)
+        consumer.ack(message)
+        assert consumer.poll(SOON) is None
 
 
 def test_numbers_of_queues_are_bounded(open_store: Opener) -> None:

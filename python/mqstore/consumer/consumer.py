@@ -23,7 +23,7 @@ from mqstore.consumer.send_back import comes_again_here, is_given_up, seconds_un
 from mqstore.consumer.settings import ConsumerSettings, Subscription, retry_topic
 from mqstore.errors import MessageIllegalError, MQStoreError, PutError, StoreClosedError
 from mqstore.option_error import bad_argument
-from mqstore.store.arguments import check_function, check_timeout
+from mqstore.store.arguments import INT_MAX, check_function, check_timeout, checked_integer
 from mqstore.store.message_waiters import TaskWaking
 
 if TYPE_CHECKING:
@@ -298,8 +298,10 @@ class Consumer:
 
         Raises:
             StoreClosedError: the store was closed meanwhile; the message comes again.
-            ValueError: it is not in hand.
+            TypeError: the level is no integer; the message stays in hand.
+            ValueError: it is not in hand; or the level is out of bounds, and it stays there.
         """
+        delay_level = checked_integer("delay_level", delay_level, -INT_MAX - 1, INT_MAX)
         with self._lock:
             queue, place = self._taken(message)
             self._manager.figures_of(self.settings.group, queue.topic).send_back_nums += 1
