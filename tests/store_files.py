@@ -62,7 +62,16 @@ def forged(place: int, topic: bytes, size: int) -> bytes:
 
 def copy_store(store: Path, to: Path) -> Path:
     """Copies a store with its file times, which the compatible look-up by time goes by."""
-    return Path(shutil.copytree(store, to, symlinks=True))
+    return Path(shutil.copytree(store, to, symlinks=True, copy_function=_copy_unless_renamed))
+
+
+def _copy_unless_renamed(source: str, to: str) -> None:
+    """Copies a file. One that a live store replaces another one by has its name for a moment alone."""
+    try:
+        shutil.copy2(source, to, follow_symlinks=False)
+    except FileNotFoundError:
+        if not source.endswith(".tmp"):
+            raise
 
 
 def forget_derived(store: Path, *, clean: bool) -> None:

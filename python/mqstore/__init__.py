@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mqstore._native import Arrival, GetMessageResult, Message, PutMessageResult, QueryMessagesResult, SqlFilter
+from mqstore.broker_conf import parse_conf
 from mqstore.errors import (
     DamagedStoreError,
     DiskFullError,
@@ -40,7 +41,7 @@ from mqstore.errors import (
     UnsupportedStoreError,
 )
 from mqstore.option_error import bad_argument
-from mqstore.options import StoreOptions, is_host, parse_conf
+from mqstore.options import StoreOptions, is_host
 from mqstore.services import (
     CleanFilesService,
     HAClient,
@@ -203,7 +204,7 @@ def open(
         retention=bool(retention) if isinstance(retention, Retention) else retention,
     )
     if check_transactions is not None:
-        check_listener(check_transactions)
+        check_listener("check_transactions", check_transactions)
     if clock is not None:
         check_function("clock", clock, "a function that gives milliseconds")
     path = checked_path("path", path)

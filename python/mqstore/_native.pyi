@@ -966,7 +966,7 @@ class Store:
         ``cleanUnusedTopic``.
 
         Raises:
-            TypeError: one string in place of several.
+            TypeError: they are one string, or no strings.
         """
     def _first_needed(self, queues: Sequence[tuple[str, int, int]]) -> int | None:
         """Where the first message stands that is at an offset of its queue or behind it, of several queues."""

@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from mqstore.consumer.settings import DLQ_GROUP_TOPIC_PREFIX, RETRY_GROUP_TOPIC_PREFIX
+from mqstore.store.arguments import checked_integer
 from mqstore.store.figures import StoreFigures, StoreRates
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
 __all__ = ["StoreCollector", "serve"]
+
+_MAX_PORT = 65_535
 
 _PUT_TIME_NAMES = (
     "0ms",
@@ -220,7 +223,13 @@ def serve(
 
     Returns:
         The server, whose ``shutdown()`` ends it and whose ``server_port`` is its port, and its thread.
+
+    Raises:
+        OSError: it cannot listen there.
+        TypeError: the port is no integer.
+        ValueError: it is no port.
     """
+    checked_integer("port", port, 0, _MAX_PORT)
     registry = CollectorRegistry()
     registry.register(StoreCollector(store, cluster=cluster, broker=broker))
     return start_http_server(port, address, registry)

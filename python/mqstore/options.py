@@ -2,7 +2,7 @@
 
 Every field of 4.9.3's ``MessageStoreConfig`` is here with its default, and those of ``BrokerConfig``
 that concern a store. An option can be given as RocketMQ writes it (``mappedFileSizeCommitLog``) or in
-Python's spelling (``mapped_file_size_commit_log``), and both can come from a ``broker.conf``.
+Python's spelling (``mapped_file_size_commit_log``), and both can come from a ``broker.conf`` (``broker_conf.py``).
 """
 
 import dataclasses
@@ -12,9 +12,8 @@ import os
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from mqstore.errors import OptionError
@@ -25,7 +24,6 @@ __all__ = [
     "StoreOptions",
     "check_address",
     "is_host",
-    "parse_conf",
     "parse_delay_levels",
     "parse_delete_when",
     "snake_case",
@@ -52,11 +50,6 @@ _LONGS = frozenset(
 """Numbers that are a ``long`` in RocketMQ, or here; all others are an ``int`` there."""
 _MAX_DELAY_MS = _MAX_LONG // 2
 """So that a delay and the time now are a time."""
-_PROPERTY = re.compile(r"((?:\\.|[^=:\s\\])+)\s*[=:]\s*(.*)", re.DOTALL)
-_GOES_ON = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
-"""An odd number of backslashes: of an even one each escapes the next."""
-_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
-_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _MAX_HA_BODY_SIZE = (4 << 20) - 12
 _HOURS_OF_DAY = 24
 FilterRow: TypeAlias = tuple[str, Sequence[int], str]
@@ -109,50 +102,6 @@ def parse_delete_when(delete_when: str) -> set[int]:
         if not hour.isdecimal() or int(hour) >= _HOURS_OF_DAY:
             raise bad_option("deleteWhen", delete_when, f"{hour!r} is no hour from 0 to 23")
     return {int(hour) for hour in hours}
-
-
-def parse_conf(path: str | os.PathLike[str]) -> dict[str, str]:
-    """The properties of a ``broker.conf``: ``key=value`` lines as Java's ``Properties`` reads them.
-
-    ``#`` and ``!`` begin comments. A backslash at a line's end goes on in the next one, but for a comment's; elsewhere
-    it escapes the character behind it.
-
-    Raises:
-        OptionError: it cannot be read, or a line has no ``=`` or ``:``.
-    """
-    found: dict[str, str] = {}
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise bad_option("conf", path, error.strerror or str(error)) from error
-    except UnicodeDecodeError as error:
-        raise bad_option("conf", path, f"at byte {error.start}: expected UTF-8, found {error.reason}") from error
-    for number, line in _logical_lines(text):
-        match = _PROPERTY.match(line)
-        if match is None:
-            raise bad_option(f"{path}, line {number}", line, "expected key=value")
-        found[_unescaped(match[1])] = _unescaped(match[2]).strip()
-    return found
-
-
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that say something, each with its number, and with those that it goes on in."""
-    begun_at, line = 0, ""
-    for number, part in enumerate(map(str.lstrip, text.split("\n")), 1):
-        if not line and (not part or part[0] in "#!"):
-            continue
-        begun_at, line = (begun_at if line else number), line + part
-        if _GOES_ON.search(line):
-            line = line[:-1]
-        else:
-            yield begun_at, line
-            line = ""
-    if line:
-        yield begun_at, line
-
-
-def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else _ESCAPES.get(found[2], found[2]), text)
 
 
 def check_address(option: str, address: str) -> None:

@@ -153,6 +153,8 @@ def store(tmp_path: Path) -> Iterator[mqstore.MessageStore]:
         ('"deliverAt": null', "deliverAt: expected a whole number, found null"),
         ('"keys": ["a", "b"]', 'keys: expected text, found ["a","b"]'),
         ('"body": 5', "body: expected text, found 5"),
+        ('"body": "!!!"', 'body: expected base64, found "!!!"'),
+        ('"body": "aGVsbG8"', 'body: expected base64, found "aGVsbG8"'),
         ('"batch": {"body": ""}', 'batch: expected an array, found {"body":""}'),
         ('"batch": [5]', "batch: expected an object, found 5"),
         ('"batch": [{"flag": true}]', "flag: expected a whole number, found true"),

@@ -391,7 +391,7 @@ def test_an_argument_that_is_no_text_is_told(path: Path, call: list[str]) -> Non
 def test_a_filter_that_is_none_is_a_wrong_call(path: Path) -> None:
     result = run("get", path, "orders", "--sql", "TAGS >", *SMALL)
     assert result.exit_code == 2
-    assert "Invalid value for --sql: option filter=TAGS >: expected a property" in result.stderr
+    assert "Invalid value for --sql: option sql=TAGS >: expected a property" in result.stderr
     # 4.9.3 reads past what is behind a filter's end.
     assert run("get", path, "orders", "--sql", "TAGS = 'A' b", *SMALL).exit_code == 2
     assert run("get", path, "orders", "--sql", "TAGS = 'A' b", "-o", "compat=true", *SMALL).exit_code == 0
@@ -404,8 +404,7 @@ def test_a_filter_is_compiled_once(path: Path, monkeypatch: pytest.MonkeyPatch) 
         compiled.append(expression)
         return mqstore.SqlFilter(expression, compat=compat)
 
-    for module in ("mqstore.cli.get", "mqstore.store.selection"):
-        monkeypatch.setattr(sys.modules[module], "SqlFilter", compiles)
+    monkeypatch.setattr(sys.modules["mqstore.store.arguments"], "SqlFilter", compiles)
     assert rows("get", path, "orders", "--sql", "TAGS = 'A'", "--limit", "3")
     assert compiled == ["TAGS = 'A'"]
 

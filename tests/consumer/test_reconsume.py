@@ -2,6 +2,7 @@
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -201,11 +202,23 @@ def test_a_retry_that_is_broken_off_comes_again(store: mqstore.MessageStore, mon
     assert [bytes(message.body) for message in store.topic("%DLQ%g")] == [b"0"]
 
 
+@pytest.mark.parametrize("level", ["1", None, 1.5, 1 << 31])
+def test_what_is_no_delay_level_leaves_a_message_in_hand(store: mqstore.MessageStore, level: Any) -> None:
+    store.put("orders", b"0", queue_id=0)
+    with store.consumer("g", "orders") as consumer:
+        message = consumer.poll(LATER)
+        assert message is not None
+        with pytest.raises((TypeError, ValueError), match=r"^delay_level=.*: expected an integer"):
+            consumer.reconsume_later(message, level)
+        consumer.ack(message)
+        assert consumer.poll(SOON) is None
+
+
 def test_numbers_of_queues_are_bounded(open_store: Opener) -> None:
     store = open_store()
     store.put("orders", b"0", queue_id=0)
     store.consumers.topics.update(TopicConfig(topic_name="orders", read_queue_nums=1 << 62))
-    assert len(store.consumers.queue_ids("orders")) == 1 << 16
+    assert len(store.consumers.queue_ids("orders")) == 1 << 12
     store.close()
     groups = store.path / "config" / "subscriptionGroup.json"
     groups.parent.mkdir(exist_ok=True)

@@ -2,7 +2,6 @@
 
 import random
 import shutil
-from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import mqstore
 from mqstore.services import ScheduleMessageService
 from mqstore.verify import repair, verify
 from tests.lives.expected import QUEUE_COUNT, TOPICS, Expected, Put, State
+from tests.lives.groups import Groups
 from tests.lives.made import Made, arguments_of
 from tests.services.conftest import HandClock
 from tests.services.ha_peers import FAST, wait_equal
@@ -35,7 +35,6 @@ _SMALL: dict[str, Any] = {
 _HOUR_MS = 3_600_000
 _POOL = {"transientStorePoolEnable": True, "transientStorePoolSize": 2}
 _LIGHT = {"enableLmq": True, "enableMultiDispatch": True}
-_GROUPS = ("g1", "g2")
 _PASSES = 50
 """More than deliver all that there is."""
 
@@ -47,7 +46,7 @@ class Life:
         """An empty store with random options."""
         self._rnd, self._folder, self._clock = random.Random(seed), folder, HandClock()
         self._expected, self._generation = Expected(), 0
-        self._consumed: dict[tuple[str, str], set[str]] = defaultdict(set)
+        self._groups = Groups(self._rnd, self._expected)
         self._reader: mqstore.MessageStore | None = None
         self._old: tuple[Path, int] | None = None
         """A copy of the store as it once was, and where its log ended."""
@@ -93,7 +92,7 @@ class Life:
         self._clock.now_ms += 2 * max(_DELAYS_MS)
         self._deliver()
         self._look()
-        self._consume_all()
+        self._groups.consume_all(self._store)
         self.close()
 
     def close(self) -> None:
@@ -114,12 +113,11 @@ class Life:
         # It is not started: its passes are steps.
         self._schedule = ScheduleMessageService(self._store)
         self._schedule.persist()
-        self._consumers: dict[tuple[str, str], mqstore.consumer.Consumer] = {}
+        self._groups.forget_consumers()
         self._transactions: list[tuple[mqstore.Transaction, list[Put]]] = []
 
     def _close_store(self) -> None:
-        for consumer in self._consumers.values():
-            consumer.close()
+        self._groups.close()
         self._write_down()
         self._store._engine.forget_timed()
         self._store.close()
@@ -174,7 +172,7 @@ class Life:
         queue, count = (self._rnd.choice(TOPICS), self._rnd.randrange(QUEUE_COUNT)), self._rnd.choice([1, 4, 12])
         puts = [self._put_plain(queue, 100) for _ in range(count)]
         self._dispatch()
-        self._consume_all()
+        self._groups.consume_all(self._store)
         self._kill(lost=self._rnd.choice(puts))
         for _ in range(count):
             self._put_plain(queue, 0)
@@ -378,7 +376,7 @@ class Life:
         self._clock.now_ms += self._rnd.choice([0, _HOUR_MS // 2, _HOUR_MS + 1])
         if self._store.execute_delete_files_manually():
             went = self._expected.expired(self._store.get_min_phy_offset())
-            read = self._consumed["g1", "a"]
+            read = self._groups.given("g1", "a")
             kept = {name for name in went if self._expected.puts[name].topic == "a"} if self._kept_for else set()
             assert kept <= read
             # A slave does not delete with its master.
@@ -456,40 +454,7 @@ class Life:
     # ---- reading --------------------------------------------------------------------------------
 
     def _consume(self) -> None:
-        name = self._rnd.choice(_GROUPS), self._rnd.choice(TOPICS)
-        consumer = self._consumers.get(name)
-        if consumer is None:
-            count = self._rnd.choice([1, 4, 32])
-            consumer = self._store.consumer("".join(name), name[1], from_where="first", pull_batch_size=count)
-            self._consumers[name] = consumer
-        for _ in range(self._rnd.choice([1, 5, 40])):
-            message = consumer.poll(0)
-            if message is None:
-                break
-            self._is_consumed(name, message)
-            if self._rnd.random() < 0.9:
-                consumer.ack(message)
-        if self._rnd.random() < 0.2:
-            self._consumers.pop(name).close()
-
-    def _is_consumed(self, name: tuple[str, str], message: mqstore.Message) -> None:
-        put = self._expected.of(message)
-        assert put.seen_count
-        assert (*put.queue, put.body) == (message.topic, message.queue_id, bytes(message.body))
-        self._consumed[name].add(put.name)
-
-    def _consume_all(self) -> None:
-        """Each group is given what it has not had yet; nothing was passed over."""
-        for group in _GROUPS:
-            for topic in TOPICS:
-                if (group, topic) in self._consumers:
-                    self._consumers.pop((group, topic)).close()
-                with self._store.consumer(group + topic, topic, from_where="first") as consumer:
-                    while (message := consumer.poll(0)) is not None:
-                        self._is_consumed((group, topic), message)
-                        consumer.ack(message)
-                seen = {put.name for put in self._expected.puts.values() if put.topic == topic and put.seen_count}
-                assert seen - self._consumed[group, topic] - self._expected.gone == set(), (group, topic)
+        self._groups.consume(self._store)
 
     def _look(self) -> None:
         """The writer, a reader that is opened now, and one that has been open for long have the same."""

@@ -9,6 +9,7 @@ import pytest
 
 import mqstore
 from mqstore import MessageExtBrokerInner, MessageStore
+from tests.store.conftest import Opener
 
 LIGHT = {"INNER_MULTI_DISPATCH": "%LMQ%1,%LMQ%2"}
 FEATURES: dict[str, Any] = {"enableLmq": True, "enableMultiDispatch": True}
@@ -120,3 +121,22 @@ def test_what_says_which_prepared_messages_of_another_store_ended_ends_none_here
         with mqstore.open(tmp_path / "copy", "rw") as copy:
             copy.append_records(list(source.select()), keep_times=True)
             assert len(list(copy.select("RMQ_SYS_TRANS_OP_HALF_TOPIC"))) == 1
+
+
+def test_finished_records_are_appended_with_new_offsets(open_store: Opener) -> None:
+    source, target = open_store("source"), open_store("target")
+    for number in range(5):
+        source.put("t", b"%d" % number, queue_id=0, keys=f"k{number}")
+    target.put("t", b"before", queue_id=0)
+    messages = list(source.topic("t").queue(0))
+    target.append_records(messages[:2], keep_times=True)
+    target.append_records([bytes(message.record_bytes) for message in messages[2:]], store_host="9.8.7.6:5")
+    copies = list(target.topic("t").queue(0))[1:]
+    assert [bytes(copy.body) for copy in copies] == [b"0", b"1", b"2", b"3", b"4"]
+    assert [copy.queue_offset for copy in copies] == [1, 2, 3, 4, 5]
+    assert copies[0].store_timestamp == messages[0].store_timestamp
+    assert copies[4].store_host == "9.8.7.6:5"
+    damaged = bytearray(messages[0].record_bytes)
+    damaged[88] ^= 1
+    with pytest.raises(mqstore.MessageIllegalError):
+        target.append_records([bytes(damaged)])

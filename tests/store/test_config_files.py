@@ -186,6 +186,25 @@ def test_an_offset_that_cannot_be_written_is_not_taken(tmp_path: Path, offset: A
     assert table.pairs() == []
 
 
+@pytest.mark.parametrize(
+    ("argument", "given"),
+    [
+        ("group", (3, "orders", 0, 5)),
+        ("topic", ("g", None, 0, 5)),
+        ("queue_id", ("g", "orders", "0", 5)),
+        ("queue_id", ("g", "orders", 1 << 31, 5)),
+        ("log_end", ("g", "orders", 0, 5, "7")),
+    ],
+)
+def test_what_else_cannot_be_written_is_not_taken(tmp_path: Path, argument: str, given: tuple[Any, ...]) -> None:
+    """It would keep the offsets of all groups from being written, and the store from closing in good order."""
+    table = offsets(tmp_path / "c.json")
+    with pytest.raises((TypeError, ValueError), match=f"^{argument}=.*: expected"):
+        table.commit_offset(*given)
+    assert table.pairs() == []
+    table.persist()
+
+
 def filters(path: Path, now_ms: Callable[[], int]) -> ConsumerFilterManager:
     return ConsumerFilterManager(path, write, now_ms)
 

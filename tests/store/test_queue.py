@@ -20,6 +20,13 @@ def bodies(messages: object) -> list[int]:
     return [int(bytes(message.body)) for message in messages]  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("other", ["0", None, 1.5, -1, 1 << 70])
+def test_what_is_no_queue_is_not_in_a_topic(store: mqstore.MessageStore, other: Any) -> None:
+    store.put("t", b"", queue_id=0)
+    assert 0 in store.topic("t")
+    assert other not in store.topic("t")
+
+
 def test_offsets_and_slices(queue: mqstore.Queue) -> None:
     assert (len(queue), queue.min_offset, queue.max_offset) == (10, 0, 10)
     assert bodies([queue[0], queue[9], queue[-1], queue[-10]]) == [0, 9, 9, 0]

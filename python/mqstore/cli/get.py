@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import click
 
-from mqstore._native import SqlFilter
 from mqstore.cli.reader_call import (
     FROM_TIME_HELP,
     OFFSET,
@@ -19,6 +18,7 @@ from mqstore.cli.reader_call import (
 )
 from mqstore.cli.shown import message_rows, one_line
 from mqstore.errors import OptionError
+from mqstore.store.arguments import checked_filter
 
 __all__ = ["get"]
 
@@ -66,6 +66,6 @@ def get(
 def _check_filter(sql: str, *, compat: bool) -> None:
     """Refuses what is no filter, as a wrong call; with ``compat`` more is one."""
     try:
-        _ = SqlFilter(sql, compat=compat)
+        checked_filter("sql", sql, compat=compat)
     except OptionError as error:
         raise click.BadParameter(one_line(error), param_hint="--sql") from error

@@ -22,6 +22,8 @@ from mqstore.store.messages import MessageExtBatch, MessageExtBrokerInner
 
 __all__ = ["answer_lines", "dump_lines", "message_to_json", "put_lines"]
 
+_MAX_SHOWN_CHARS = 60
+"""Most of a body that an error shows."""
 _DEFAULT_BORN_HOST = "127.0.0.1:50000"
 _DEFAULT_STORE_HOST = "127.0.0.1:10911"
 _UNITS_AT_ONCE = 16_384
@@ -107,7 +109,12 @@ def _shared(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _body(item: dict[str, Any]) -> bytes:
-    return base64.b64decode(_optional(item, "body", str, ""), validate=True)
+    body = _optional(item, "body", str, "")
+    try:
+        return base64.b64decode(body, validate=True)
+    except ValueError as error:
+        shown = body if len(body) <= _MAX_SHOWN_CHARS else f"{body[:_MAX_SHOWN_CHARS]}…"
+        raise ValueError(f"body: expected base64, found {_line(shown)}") from error
 
 
 def _put(store: MessageStore, item: dict[str, Any]) -> PutMessageResult:

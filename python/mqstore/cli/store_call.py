@@ -12,11 +12,12 @@ import click
 
 import mqstore
 from mqstore import _native
+from mqstore.broker_conf import parse_conf
 from mqstore.cli.opening import shown_while_opening
 from mqstore.cli.shown import one_line
 from mqstore.errors import MQStoreError
 from mqstore.option_error import bad_option
-from mqstore.options import StoreOptions, parse_conf, snake_case, unknown_option
+from mqstore.options import StoreOptions, snake_case, unknown_option
 from mqstore.store.byte_ranges import is_remote, resolved
 
 __all__ = [

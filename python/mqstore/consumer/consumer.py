@@ -19,12 +19,11 @@ from mqstore.consumer.membership import Membership
 from mqstore.consumer.process_queue import Place, ProcessQueue
 from mqstore.consumer.pull import Pulled, Puller
 from mqstore.consumer.rebalance import Rebalance
-from mqstore.consumer.send_back import is_given_up, send_message_back
+from mqstore.consumer.send_back import comes_again_here, is_given_up, seconds_until_again, send_message_back
 from mqstore.consumer.settings import ConsumerSettings, Subscription, retry_topic
 from mqstore.errors import MessageIllegalError, MQStoreError, PutError, StoreClosedError
 from mqstore.option_error import bad_argument
-from mqstore.options import parse_delay_levels
-from mqstore.store.arguments import check_function, check_timeout
+from mqstore.store.arguments import INT_MAX, check_function, check_timeout, checked_integer
 from mqstore.store.message_waiters import TaskWaking
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ _PASSED_OVER_AT_ONCE = 0.005
 _PAUSE = 0.0001
 """For how many seconds they have it: a lock that is asked for again at once is had again, whoever waits for it."""
 _AGAIN_AFTER_FAILED_PUT = 5.0
-_FIRST_DELAY_LEVEL = 3
 _Waking = TypeVar("_Waking", Waking, TaskWaking)
 
 
@@ -300,16 +298,19 @@ class Consumer:
 
         Raises:
             StoreClosedError: the store was closed meanwhile; the message comes again.
-            ValueError: it is not in hand.
+            TypeError: the level is no integer; the message stays in hand.
+            ValueError: it is not in hand; or the level is out of bounds, and it stays there.
         """
+        delay_level = checked_integer("delay_level", delay_level, -INT_MAX - 1, INT_MAX)
         with self._lock:
             queue, place = self._taken(message)
             self._manager.figures_of(self.settings.group, queue.topic).send_back_nums += 1
             if not self.settings.is_clustering:
                 _log.warning("%r: a broadcast message is not consumed again: %s", self, message.msg_id)
                 self._done(queue, place)
-            elif self._is_to_come_again_here(queue, place, message):
-                queue.give_again(place, self._rest(queue, place, delay_level), orderly=self.settings.orderly)
+            elif comes_again_here(self._store, self.settings, message, queue.attempts(place)):
+                rest = seconds_until_again(self._store, self.settings, delay_level, queue.attempts(place))
+                queue.give_again(place, rest, orderly=self.settings.orderly)
                 self._rebalance.release_if_free(queue)
             else:
                 self._send_back(queue, place, message, delay_level)
@@ -462,21 +463,6 @@ class Consumer:
         self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset, queue.openings)
         self._rebalance.release_if_free(queue)
 
-    def _is_to_come_again_here(self, queue: ProcessQueue, place: Place, message: Message) -> bool:
-        if self._store.mode == "r":
-            return True
-        most = self.settings.max_reconsume_times
-        attempts = message.reconsume_times + queue.attempts(place)
-        return self.settings.orderly and (most is None or attempts < most)
-
-    def _rest(self, queue: ProcessQueue, place: Place, delay_level: int) -> float:
-        """After how many seconds a message comes again to this consumer."""
-        if self.settings.orderly:
-            return self.settings.suspend_current_queue_time_ms / 1000
-        levels = parse_delay_levels(self._store.options.message_delay_level)
-        level = delay_level if delay_level > 0 else _FIRST_DELAY_LEVEL + queue.attempts(place)
-        return levels[min(level, len(levels)) - 1] / 1000 if levels else 0
-
     def _send_back(self, queue: ProcessQueue, place: Place, message: Message, delay_level: int) -> None:
         # An orderly one has had its attempts here.
         level, attempts = (-1, 0) if self.settings.orderly else (delay_level, queue.attempts(place))
@@ -486,7 +472,8 @@ class Consumer:
         except MessageIllegalError:
             if not is_given_up(self._group, message, level, most, attempts):
                 _log.exception("%r: %s comes again here: there is no room for it elsewhere", self, message.msg_id)
-                queue.give_again(place, self._rest(queue, place, delay_level), orderly=False)
+                rest = seconds_until_again(self._store, self.settings, level, attempts)
+                queue.give_again(place, rest, orderly=False)
                 self._rebalance.release_if_free(queue)
                 return
             # It would hold up what the group has read for ever; where it was put it can be read still.

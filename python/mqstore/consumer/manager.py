@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 __all__ = ["ConsumeStats", "ConsumerManager", "GroupFigures"]
 
 _PERM_READ = 4
-_MAX_EMPTY_QUEUES = 1 << 16
-"""Of a topic that is said to have more, those behind it are read once they have had a message."""
+_MAX_EMPTY_QUEUES = 1 << 12
+"""Of a topic that is said to have more, those behind it are read once they have had a message: to ask each of so many
+takes a quarter of a second, and there can be half a million times as many."""
 _log = logging.getLogger("mqstore")
 _numbers = itertools.count()
 
@@ -208,7 +209,14 @@ class ConsumerManager:
         return self.groups.get(name) or SubscriptionGroupConfig(group_name=name)
 
     def queue_ids(self, topic: str) -> list[int]:
-        """The queues of a topic, sorted: those that it has by its configuration, and those that it has had."""
+        """The queues of a topic, sorted: those that it has by its configuration, and those that it has had.
+
+        Raises:
+            StoreClosedError: the store is closed.
+            TypeError: the topic is no string.
+        """
+        checked_text("topic", topic)
+        self._store._check_open()
         config = self._topic(topic)
         if config is not None and not config.perm & _PERM_READ:
             return []

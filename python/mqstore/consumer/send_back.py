@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mqstore._native import Message, PutMessageResult
-from mqstore.consumer.settings import dlq_topic, retry_topic
+from mqstore.consumer.settings import ConsumerSettings, dlq_topic, retry_topic
 from mqstore.errors import MessageIllegalError, PutError
+from mqstore.options import parse_delay_levels
 from mqstore.status import PutMessageStatus
 from mqstore.store.arguments import INT_MAX
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig
@@ -20,12 +21,29 @@ from mqstore.store.messages import MessageExtBrokerInner
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["is_given_up", "send_message_back"]
+__all__ = ["comes_again_here", "is_given_up", "seconds_until_again", "send_message_back"]
 
 _log = logging.getLogger("mqstore")
 _FIRST_DELAY_LEVEL = 3
 _DLQ_NUMS_PER_GROUP = 1
 _TOO_LONG = {PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED}
+
+
+def comes_again_here(store: "MessageStore", settings: ConsumerSettings, message: Message, attempts: int) -> bool:
+    """Whether a message comes again to the consumer that had it, after so many attempts besides those that it tells."""
+    if store.mode == "r":
+        return True
+    most = settings.max_reconsume_times
+    return settings.orderly and (most is None or message.reconsume_times + attempts < most)
+
+
+def seconds_until_again(store: "MessageStore", settings: ConsumerSettings, delay_level: int, attempts: int) -> float:
+    """After how many seconds it does: with the delay that it would have in the retry topic, but where it is orderly."""
+    if settings.orderly:
+        return settings.suspend_current_queue_time_ms / 1000
+    levels = parse_delay_levels(store.options.message_delay_level)
+    level = delay_level if delay_level > 0 else _FIRST_DELAY_LEVEL + attempts
+    return levels[min(level, len(levels)) - 1] / 1000 if levels else 0
 
 
 def is_given_up(

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from mqstore._native import Message, SqlFilter
 from mqstore.consumer.allocate import AllocateMessageQueue, allocate_averagely
 from mqstore.option_error import bad_argument
-from mqstore.store.arguments import INT_MAX, check_timeout, checked_integer, checked_text
+from mqstore.store.arguments import INT_MAX, check_timeout, checked_filter, checked_integer, checked_text
 from mqstore.store.times import checked_time
 
 __all__ = [
@@ -183,7 +183,8 @@ def _subscriptions(
         raise bad_argument("tags", tags, "tags, or a filter; not both")
     if isinstance(topics, Mapping):
         if tags is not None or sql is not None:
-            raise bad_argument("tags", tags or sql, "topics that are given with their tags have no others")
+            name, given = ("sql", sql) if tags is None else ("tags", tags)
+            raise bad_argument(name, given, "topics that are given with their tags have no others")
         wanted = dict(topics)
     else:
         names = [topics] if isinstance(topics, str) else topics
@@ -192,7 +193,7 @@ def _subscriptions(
         wanted = dict.fromkeys(names, tags or "*")
     if not wanted:
         raise bad_argument("topics", topics, "expected at least one")
-    compiled = None if sql is None else SqlFilter(sql, compat=compat)
+    compiled = None if sql is None else checked_filter("sql", sql, compat=compat)
     if compiled is not None:
         return tuple(Subscription(_text("topics", topic), compiled.expression, compiled) for topic in wanted)
     return tuple(_of_tags(_text("topics", topic), _text("tags", tags)) for topic, tags in wanted.items())

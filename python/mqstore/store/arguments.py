@@ -5,9 +5,11 @@ import operator
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from mqstore.option_error import bad_argument
+from mqstore._native import SqlFilter
+from mqstore.errors import OptionError
+from mqstore.option_error import bad_argument, bad_option
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -20,14 +22,17 @@ __all__ = [
     "check_function",
     "check_kind",
     "check_timeout",
+    "checked_filter",
     "checked_integer",
     "checked_pair",
     "checked_path",
+    "checked_several",
     "checked_text",
     "checked_texts",
     "expected_other",
 ]
 
+T = TypeVar("T")
 INT_MAX = (1 << 31) - 1
 """The largest number of a queue."""
 LONG_MAX = (1 << 63) - 1
@@ -70,6 +75,21 @@ def checked_text(argument: str, value: object) -> str:
     except UnicodeEncodeError as error:
         raise bad_argument(argument, value, "expected text, of which UTF-8 has all") from error
     return value
+
+
+def checked_filter(argument: str, value: str, *, compat: bool) -> SqlFilter:
+    """An argument that has to be a SQL92 filter, which is refused under the name by which it was given.
+
+    Raises:
+        TypeError: it is no string.
+        OptionError: it is no filter; says where.
+    """
+    checked_text(argument, value)
+    try:
+        return SqlFilter(value, compat=compat)
+    except OptionError as error:
+        reason = str(error).removeprefix(f"option {error.option}={error.value}: ")
+        raise bad_option(argument, error.value, reason) from error
 
 
 def check_kind(argument: str, value: object, kind: type) -> None:
@@ -136,6 +156,17 @@ def checked_texts(argument: str, value: str | Iterable[str]) -> tuple[str, ...]:
     if not isinstance(value, Iterable):
         raise expected_other(argument, value, "a string, or several")
     return tuple(checked_text(argument, text) for text in value)
+
+
+def checked_several(argument: str, value: Iterable[T], what: str) -> tuple[T, ...]:
+    """An argument that has to be several of something.
+
+    Raises:
+        TypeError: it is none, or a string.
+    """
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise expected_other(argument, value, what)
+    return tuple(value)
 
 
 def checked_path(argument: str, value: object) -> str:

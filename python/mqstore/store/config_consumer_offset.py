@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from mqstore.store.arguments import INT_MAX, checked_integer
+from mqstore.store.arguments import INT_MAX, check_kind, checked_integer
 from mqstore.store.config_manager import ConfigManager, Json, checked_int, checked_object
 from mqstore.store.read_offset import NO_OFFSET, ReadOffset
 from mqstore.store.topics import LMQ_PREFIX
@@ -93,11 +93,14 @@ class ConsumerOffsetManager(ConfigManager):
             log_end: Where the log ended at most when it was read so far; -1 where nobody knows.
 
         Raises:
-            TypeError: the offset is no integer.
-            ValueError: it is out of bounds.
+            TypeError: a name is no string, or a number no integer.
+            ValueError: a number is out of bounds.
         """
         # One that cannot be written would keep all groups' from being written.
-        read = ReadOffset(checked_integer("offset", offset), log_end)
+        check_kind("group", group, str)
+        check_kind("topic", topic, str)
+        read = ReadOffset(checked_integer("offset", offset), checked_integer("log_end", log_end, -1))
+        queue_id = checked_integer("queue_id", queue_id, -INT_MAX - 1, INT_MAX)
         with self._lock:
             self._table.setdefault(f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}", {})[queue_id] = read
 
@@ -203,12 +206,14 @@ class LmqConsumerOffsetManager(ConsumerOffsetManager):
         """Sets a group's offset. Source: ``commitOffset``.
 
         Raises:
-            TypeError: the offset is no integer.
-            ValueError: it is out of bounds.
+            TypeError: a name is no string, or a number no integer.
+            ValueError: a number is out of bounds.
         """
+        check_kind("group", group, str)
         if not group.startswith(LMQ_PREFIX):
             super().commit_offset(group, topic, queue_id, offset, log_end)
             return
+        check_kind("topic", topic, str)
         offset = checked_integer("offset", offset)
         with self._lock:
             self._light[f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}"] = offset

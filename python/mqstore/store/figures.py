@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from mqstore.store.arguments import check_kind
 from mqstore.store.retention import disk_used_ratio
 
 if TYPE_CHECKING:
@@ -176,8 +177,10 @@ class StoreFigures:
         """What happened since an earlier reading, a second.
 
         Raises:
-            ValueError: the other reading is not earlier.
+            TypeError: the other is no reading.
+            ValueError: it is not earlier.
         """
+        check_kind("earlier", earlier, StoreFigures)
         seconds = self.taken_at - earlier.taken_at
         if seconds <= 0:
             raise ValueError("the other figures are not earlier")

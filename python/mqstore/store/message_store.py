@@ -26,7 +26,14 @@ from mqstore.services import (
     StoreStatsService,
     TimedMessageService,
 )
-from mqstore.store.arguments import LONG_MIN, check_function, checked_integer, checked_pair, checked_texts
+from mqstore.store.arguments import (
+    LONG_MIN,
+    check_function,
+    checked_integer,
+    checked_pair,
+    checked_several,
+    checked_texts,
+)
 from mqstore.store.byte_ranges import ByteRanges
 from mqstore.store.config_consumer_filter import persisted_filters
 from mqstore.store.config_delay_offset import DelayOffsetManager
@@ -191,8 +198,10 @@ class MessageStore(StoreOperations):
             group: The group of producers, which whoever decides on messages in doubt finds in ``PGROUP``.
 
         Raises:
+            StoreClosedError: the store is closed.
             TypeError: the group is no string.
         """
+        self._check_open()
         return Transaction(self, group)
 
     def check_transactions(self, listener: CheckListener) -> int:
@@ -212,6 +221,7 @@ class MessageStore(StoreOperations):
             PutError: the store takes no messages.
             ReadOnlyError: the store was opened to read.
             StoreClosedError: the store was closed.
+            TypeError: the listener is no function.
             MQStoreError: the listener, or a signal's handler, asks for it while this thread is at it.
         """
         self._check_open()
@@ -265,7 +275,7 @@ class MessageStore(StoreOperations):
             TypeError: something has another type.
             ValueError: ``queues`` and what it replaces, a time without a time zone, or a number out of bounds.
         """
-        ranges = None if queues is None else tuple(queues)
+        ranges = None if queues is None else checked_several("queues", queues, "several ranges of queues")
         if topic is not None:
             if ranges is not None:
                 raise ValueError("topic, queue_id and offsets, or queues; not both")
@@ -319,7 +329,9 @@ class MessageStore(StoreOperations):
         Raises:
             OptionError: there is no such role.
             ReadOnlyError: the store was opened to read.
+            StoreClosedError: the store is closed.
         """
+        self._check_open()
         root = self.options.store_path_root_dir
         StoreOptions.of(root, {"broker_role": broker_role})
         if self.mode != "rw":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mqstore import _native
 from mqstore._native import Message, PutMessageResult
 from mqstore.options import check_address
-from mqstore.store.arguments import check_kind, checked_text
+from mqstore.store.arguments import LONG_MIN, check_kind, checked_integer, checked_text
 from mqstore.store.delayed import SCHEDULE_TOPIC
 from mqstore.store.figures import PUT_TIME_CLASSES
 from mqstore.store.life_cycle import LifeCycle
@@ -138,8 +138,13 @@ class StoreOperations(LifeCycle):
 
         As in 4.9.3, whose loop over the files begins at their front and looks backwards, nothing is moved.
         Source: ``resetWriteOffset``.
+
+        Raises:
+            TypeError: it is no integer.
+            ValueError: it is out of bounds.
         """
-        return self.get_max_phy_offset() - phy_offset <= 2 * self._log_file_size
+        offset = checked_integer("phy_offset", phy_offset, LONG_MIN)
+        return self.get_max_phy_offset() - offset <= 2 * self._log_file_size
 
     def execute_delete_files_manually(self) -> int:
         """Deletes what has expired now, whatever the hour; gives how many files of the log.
@@ -161,8 +166,10 @@ class StoreOperations(LifeCycle):
 
         Raises:
             ReadOnlyError: the store was opened to read.
+            StoreClosedError: the store is closed.
+            TypeError: the topic is no string.
         """
-        return self._destroy_queue(topic, 0)
+        return self._destroy_queue(checked_text("topic", topic), 0)
 
     def get_runtime_info(self) -> dict[str, str]:
         """How the store is, as text by 4.9.3's names. Source: ``getRuntimeInfo``.
@@ -172,7 +179,9 @@ class StoreOperations(LifeCycle):
 
         Raises:
             OSError: a disk cannot be looked at.
+            StoreClosedError: the store is closed.
         """
+        self._check_open()
         info = self._counted()
         ratios = {path: disk_used_ratio(path) for path in self.options.commit_log_paths()}
         info |= {f"commitLogDiskRatio_{path}": str(ratio) for path, ratio in ratios.items()}

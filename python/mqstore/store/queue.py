@@ -1,12 +1,11 @@
 """A topic and its queues, as Python has sequences."""
 
-import bisect
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 
 from mqstore._native import Message
 from mqstore.errors import OffsetOutOfRangeError
-from mqstore.store.arguments import INT_MAX, LONG_MAX, checked_integer, checked_text, expected_other
+from mqstore.store.arguments import INT_MAX, LONG_MAX, checked_integer, checked_several, checked_text, expected_other
 from mqstore.store.follower import Follower
 from mqstore.store.selection import QueueRange, Selection
 from mqstore.store.times import Time, checked_time
@@ -106,12 +105,21 @@ class Queue:
             time: The time.
             boundary: ``"lower"`` for the first message that is not before it (the queue's end where
                 there is none), ``"upper"`` for the last that is not behind it, ``"nearest"``.
+
+        Raises:
+            TypeError: the time is none, or the boundary no string.
+            ValueError: a ``datetime`` without a time zone, a number out of bounds, or there is no such boundary.
         """
         return self.store.get_offset_in_queue_by_time(self.topic, self.queue_id, checked_time("time", time), boundary)
 
     def offsets_by_time(self, times: Sequence[Time], boundary: str = "lower") -> list[int]:
-        """The offsets that many times stand for, in one call."""
-        timestamps = [checked_time("time", time) for time in times]
+        """The offsets that many times stand for, in one call.
+
+        Raises:
+            TypeError: the times are no several, or one is none.
+            ValueError: a ``datetime`` without a time zone, a number out of bounds, or there is no such boundary.
+        """
+        timestamps = [checked_time("time", time) for time in checked_several("times", times, "several times")]
         return self.store.get_offsets_in_queue_by_time(self.topic, self.queue_id, timestamps, boundary)
 
     def select(self) -> Selection:
@@ -180,9 +188,7 @@ class Topic:
 
     def __contains__(self, queue_id: int) -> bool:
         """Whether a queue has had a message."""
-        ids = self.queue_ids
-        at = bisect.bisect_left(ids, queue_id)
-        return at < len(ids) and ids[at] == queue_id
+        return queue_id in self.queue_ids
 
     def select(self) -> Selection:
         """All its messages."""

@@ -28,7 +28,10 @@ class SlaveConnection:
 
 
 class Replication:
-    """How far slaves are, and the master. All of it is empty where replication does not run."""
+    """How far slaves are, and the master. All of it is empty where replication does not run.
+
+    Of a store that is closed all of it is a :class:`StoreClosedError`.
+    """
 
     def __init__(self, store: "MessageStore") -> None:
         """That of a store."""
@@ -50,6 +53,7 @@ class Replication:
     @property
     def push2_slave_max_offset(self) -> int:
         """The furthest that a slave has ever confirmed."""
+        self._store._check_open()
         return self._store._engine.transferred_where()
 
     @property

@@ -4,13 +4,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from mqstore._native import Message, SqlFilter
+from mqstore._native import Message
 from mqstore.store.arguments import (
     INT_MAX,
     LONG_MAX,
     LONG_MIN,
     check_kind,
+    checked_filter,
     checked_integer,
+    checked_several,
     checked_text,
     checked_texts,
 )
@@ -94,17 +96,23 @@ class Selection:
         """Checks what it was given; a queue that is named twice is one, as for a consumer.
 
         Raises:
-            TypeError: a queue is no range, a key or the tags are no string, or a number no integer.
+            TypeError: a queue is no range, a key, the tags or the filter are no string, or a number no integer.
             ValueError: a number is out of bounds.
         """
         if self.queues is not None:
-            for queue in self.queues:
+            queues = checked_several("queues", self.queues, "several ranges of queues")
+            for queue in queues:
                 check_kind("queues", queue, QueueRange)
-            object.__setattr__(self, "queues", tuple(dict.fromkeys(self.queues)))
-        for key in self.keys or ():
-            checked_text("key", key)
+            object.__setattr__(self, "queues", tuple(dict.fromkeys(queues)))
+        if self.keys is not None:
+            object.__setattr__(self, "keys", checked_texts("key", self.keys))
         if self.tags is not None:
             checked_text("tags", self.tags)
+        if self.sql is not None:
+            checked_text("sql", self.sql)
+        if self.places is not None:
+            places = checked_several("places", self.places, "several offsets of the log")
+            object.__setattr__(self, "places", tuple(checked_integer("places", place) for place in places))
         for name in ("begin_timestamp", "end_timestamp"):
             _check_number(self, name, LONG_MIN)
         for name in ("from_phy_offset", "to_phy_offset", "limit"):
@@ -159,7 +167,7 @@ class Selection:
         if tags is not None:
             changes["tags"] = tags
         if sql is not None:
-            changes["sql"] = SqlFilter(sql, compat=self.store.compat).expression
+            changes["sql"] = checked_filter("sql", sql, compat=self.store.compat).expression
         if begin is not None:
             changes["begin_timestamp"] = checked_time("begin", begin)
         if end is not None:
@@ -209,9 +217,8 @@ class Selection:
             TypeError: the keys are one string, or a key is none.
             ValueError: the selection has no topic, or more than topics and times.
         """
-        if isinstance(keys, str):
-            raise TypeError(f"keys={keys!r}: expected several keys, found one string")
-        found: dict[str, list[Message]] = {checked_text("key", key): [] for key in keys}
+        wanted = checked_several("keys", keys, "several keys")
+        found: dict[str, list[Message]] = {checked_text("key", key): [] for key in wanted}
         if self.queues is None or any(each is not None for each in (self.keys, self.tags, self.sql)):
             raise ValueError("keys are looked up in topics: the selection has topics and times, no keys, tags or sql")
         if any(each.queue_id is not None for each in self.queues):
@@ -252,7 +259,7 @@ class Selection:
                 last that is not behind it, ``"nearest"`` for the nearest.
 
         Raises:
-            TypeError: a time is none.
+            TypeError: the times are no several, or one is none.
             ValueError: the selection has no topic, or more than topics and queues: offsets, times, keys,
                 tags, a filter or a limit would not narrow what is found.
         """
@@ -262,7 +269,7 @@ class Selection:
         if any(each is not None for each in narrowed):
             raise ValueError("times are looked up in whole queues: the selection has keys, tags, sql or times")
         self._check_has_whole_queues("times are looked up in whole queues")
-        timestamps = [checked_time("time", time) for time in times]
+        timestamps = [checked_time("time", time) for time in checked_several("times", times, "several times")]
         wanted = {(each.topic, each.queue_id) for each in self.queues}
         self.store._catch_up()
         return {
@@ -306,18 +313,19 @@ class Selection:
                 decides which messages there are, or no topic is named, one makes them all the same.
 
         Raises:
-            TypeError: a bound is no integer, or the columns are one string.
+            TypeError: a bound is no integer, a column no string, or the columns are one string.
             ValueError: there is no such column, or a bound is below 1.
         """
-        if isinstance(columns, str):
-            raise TypeError(f"columns={columns!r}: expected several names, found one string")
+        names = None if columns is None else list(checked_several("columns", columns, "several names"))
+        for name in names or ():
+            checked_text("columns", name)
+        checked_text("body", body)
+        check_kind("use_threads", use_threads, bool)
         max_messages = checked_integer("max_messages", max_messages, 1)
         max_bytes = checked_integer("max_bytes", max_bytes, 1)
         import pyarrow as pa  # noqa: PLC0415 - it need not be installed
 
-        capsule = self.store._arrow_stream(
-            self._looked_up(), None if columns is None else list(columns), body, max_messages, max_bytes, use_threads
-        )
+        capsule = self.store._arrow_stream(self._looked_up(), names, body, max_messages, max_bytes, use_threads)
         return pa.RecordBatchReader._import_from_c_capsule(capsule)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

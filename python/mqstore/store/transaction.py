@@ -38,6 +38,9 @@ _END_OF_FILE_SIZE = 8
 _NOT_FOR_MESSAGES = frozenset({HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMED_TOPIC})
 """Topics that a commit must not put to: what it put among the halves would be one more in doubt, and so on for ever."""
 
+_ENDED_ALL_THE_SAME = (DecidedOtherwiseError, FlushDiskTimeoutError, FlushSlaveTimeoutError, SlaveNotAvailableError)
+"""What is raised of a message that has ended: otherwise than it was asked, or without a confirmation in time."""
+
 
 @dataclass(frozen=True)
 class PreparedMessage:
@@ -190,31 +193,32 @@ class Transaction:
         self._end(commit=False)
 
     def _end(self, *, commit: bool) -> None:
-        transactions = self._store._transactions
-        with self._store._holding(transactions.ending):
+        with self._store._holding(self._store._transactions.ending):
             self._has_ended = True
-        unconfirmed: MQStoreError | None = None
-        otherwise: MQStoreError | None = None
-        while True:
-            # Of threads that end it at once each takes another message: one that two took would be put twice, and the
-            # next one would be taken away unended.
-            with self._store._holding(transactions.ending):
-                if not self._prepared:
-                    break
-                half = self._prepared[0]
-                # In either case this one has ended, and the others are to end as well.
-                try:
-                    transactions.end_prepared(half.commit_log_offset, commit=commit)
-                except DecidedOtherwiseError as error:
-                    otherwise = otherwise or error
-                except (FlushDiskTimeoutError, FlushSlaveTimeoutError, SlaveNotAvailableError) as error:
-                    unconfirmed = unconfirmed or error
-                # Until it is gone from here it is known that it has ended: Ctrl-C can come between any two steps.
-                self._prepared.pop(0)
-                transactions.forget(half.commit_log_offset)
-        error_of_all = otherwise or unconfirmed
-        if error_of_all is not None:
-            raise error_of_all
+        failed: list[MQStoreError] = []
+        while self._end_next(failed, commit=commit):
+            pass
+        if failed:
+            # The first; what was decided otherwise counts before what is not confirmed.
+            raise min(failed, key=lambda error: not isinstance(error, DecidedOtherwiseError))
+
+    def _end_next(self, failed: list[MQStoreError], *, commit: bool) -> bool:
+        """Ends one message, and notes an error that keeps no other from ending; gives whether there was one."""
+        transactions = self._store._transactions
+        # Of threads that end it at once each takes another message: one that two took would be put twice, and the
+        # next one would be taken away unended.
+        with self._store._holding(transactions.ending):
+            if not self._prepared:
+                return False
+            half = self._prepared[0]
+            try:
+                transactions.end_prepared(half.commit_log_offset, commit=commit)
+            except _ENDED_ALL_THE_SAME as error:
+                failed.append(error)
+            # Until it is gone from here it is known that it has ended: Ctrl-C can come between any two steps.
+            self._prepared.pop(0)
+            transactions.forget(half.commit_log_offset)
+            return True
 
     def __enter__(self) -> Self:
         """The transaction itself."""

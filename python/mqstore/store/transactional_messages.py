@@ -40,13 +40,13 @@ CheckListener = Callable[[Message], LocalTransactionState]
 ``REAL_TOPIC``, ``REAL_QID``, ``UNIQ_KEY``, ``PGROUP`` and ``TRANSACTION_CHECK_TIMES`` say what it is."""
 
 
-def check_listener(listener: object) -> None:
+def check_listener(argument: str, listener: object) -> None:
     """Refuses a listener that cannot be asked: each message would count as asked for all the same.
 
     Raises:
         TypeError: it is no function.
     """
-    check_function("check_transactions", listener, "a function of a message")
+    check_function(argument, listener, "a function of a message")
 
 
 class TransactionalMessages:
@@ -259,7 +259,7 @@ class TransactionalMessages:
             StoreClosedError: the store is being closed.
             MQStoreError: a listener, or a signal's handler, asks for it in the middle of a check.
         """
-        check_listener(listener)
+        check_listener("listener", listener)
         store = self._store
         with self._store._at_pass(self._checking):
             with self._store._holding(self.ending):

@@ -13,6 +13,7 @@ from mqstore import _native
 from mqstore.errors import MQStoreError, StoreIOError, StoreLayoutError, StoreLockedError
 from mqstore.option_error import bad_argument
 from mqstore.options import StoreOptions, snake_case
+from mqstore.store.arguments import checked_path
 from mqstore.store.byte_ranges import folder_to_write, refuse_remote, resolved
 from mqstore.store.file_kinds import wrong_kind, wrong_kinds
 from mqstore.store.group_offsets import keep, read_up_to, set_back
@@ -116,8 +117,11 @@ def repair(
             moved is a link or lies on another disk, and the repair is to be in place; or the note of one that was
             broken off can't be read, or ``out`` is given where there is such a note.
         StoreIOError: the operating system refused something.
+        TypeError: a folder is no path.
     """
-    refuse_remote("store", store)
+    refuse_remote("store", checked_path("store", store))
+    if out is not None:
+        checked_path("out", out)
     source = Path(resolved(store))
     given = {snake_case(name): value for name, value in options.items()}
     of_source = StoreOptions.of(str(source), given)

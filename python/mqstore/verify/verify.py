@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
+from mqstore.store.arguments import checked_path
 from mqstore.store.byte_ranges import resolved
 from mqstore.store.file_kinds import layout_told
 from mqstore.verify.findings import Finding, StoreAudit
@@ -45,8 +46,9 @@ def verify(
         StoreLayoutError: a folder is where a file belongs, or the other way round, so that it can't be read.
         OptionError: an option does not exist or has a value that does not work.
         StoreIOError: the operating system refused something.
+        TypeError: the folder is no path.
     """
-    path = resolved(store)
+    path = resolved(checked_path("store", store))
     with layout_told(path):
         return _checked(StoreCheck(path, options, compat=compat, pread=pread), progress, range_size, pread=pread)
 

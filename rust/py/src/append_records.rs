@@ -8,6 +8,7 @@ use pyo3::pybacked::PyBackedBytes;
 
 use crate::arguments::{self, Body};
 use crate::errors;
+use crate::given;
 use crate::message::Message;
 use crate::results::PutMessageResult;
 use crate::store::Store;
@@ -33,12 +34,12 @@ impl Store {
     #[pyo3(signature = (records, *, keep_times=false, store_host=None))]
     fn append_records(
         slf: &Bound<'_, Self>,
-        records: Vec<RecordBytes>,
-        keep_times: bool,
-        store_host: Option<&str>,
+        #[pyo3(from_py_with = records_of)] records: Vec<RecordBytes>,
+        #[pyo3(from_py_with = given::keep_times)] keep_times: bool,
+        #[pyo3(from_py_with = given::field::store_host)] store_host: Option<&str>,
     ) -> PyResult<PutMessageResult> {
         let (py, this) = (slf.py(), slf.get());
-        let host = store_host.map(arguments::host).transpose()?;
+        let host = store_host.map(|host| arguments::host("store_host", host)).transpose()?;
         let bytes: Vec<&[u8]> = records.iter().map(RecordBytes::as_slice).collect();
         let mut done = Vec::new();
         let how = Finishing { store_host: host, keep_times, ..Finishing::default() };
@@ -66,6 +67,13 @@ impl Store {
         }
         outcome.map_err(|refusal| errors::refusal_to_py(py, &refusal))
     }
+}
+
+fn records_of(given: &Bound<'_, PyAny>) -> PyResult<Vec<RecordBytes>> {
+    let one = "a Message, or the bytes of a record";
+    given::several("records", "several messages or records", given, |place, record| {
+        record.extract().map_err(|error| given::named(place, one, record, error))
+    })
 }
 
 /// A finished record.

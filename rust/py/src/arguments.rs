@@ -8,14 +8,14 @@ use mqstore_core::format::host::{Host, NoHost};
 use mqstore_core::format::java_hash_map::JavaHashMap;
 use mqstore_core::store::Properties;
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyCapsule, PyCapsuleMethods, PyDict, PyMemoryView, PyString};
 
 use crate::errors;
-use crate::given::named;
+use crate::given::{named, no_utf8};
 
 /// Most of a wrong value that an error shows.
 const MAX_SHOWN_CHARS: usize = 200;
@@ -118,9 +118,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for PropertyMap {
     }
 }
 
-fn text(given: &Bound<'_, PyAny>, place: impl FnOnce() -> String) -> PyResult<PyBackedStr> {
+/// A string at a place of an argument.
+pub fn text(given: &Bound<'_, PyAny>, place: impl FnOnce() -> String) -> PyResult<PyBackedStr> {
     if given.is_instance_of::<PyString>() {
-        given.extract()
+        given.extract().map_err(|error: PyErr| no_utf8(&place(), given).unwrap_or(error))
     } else {
         Err(wrong_type(place(), given, "a string"))
     }
@@ -173,8 +174,8 @@ impl Keys {
 
     /// Those of an argument, or of a place in it.
     pub fn of(place: Place<'_>, given: &Bound<'_, PyAny>) -> PyResult<Self> {
-        if let Ok(text) = given.cast::<PyString>() {
-            return Ok(Self::Given(text.to_owned().try_into()?));
+        if given.is_instance_of::<PyString>() {
+            return text(given, || place.to_string()).map(Self::Given);
         }
         let expected = "a string, or several";
         if given.is_instance_of::<PyBytes>() {
@@ -254,17 +255,25 @@ impl<'a, 'py> FromPyObject<'a, 'py> for TimeMs {
         if let Ok(milliseconds) = given.extract() {
             return Ok(Self(milliseconds));
         }
-        given.py().import("mqstore.store.times")?.call_method1("to_ms", (given,))?.extract().map(Self)
+        let milliseconds = given.py().import("mqstore.store.times")?.call_method1("to_ms", (given,))?;
+        milliseconds.extract().map(Self).map_err(|error: PyErr| {
+            if error.is_instance_of::<PyOverflowError>(given.py()) {
+                PyValueError::new_err(format!("expected milliseconds that a long has, found {milliseconds}"))
+            } else {
+                error
+            }
+        })
     }
 }
 
 /// A host as text: `1.2.3.4:5` or `[1::2]:5`.
-pub fn host(text: &str) -> PyResult<Host> {
-    let host: Host = text.parse().map_err(|fault: NoHost| PyValueError::new_err(fault.to_string()))?;
-    match u16::try_from(host.port) {
-        Ok(_) => Ok(host),
-        Err(_) => Err(PyValueError::new_err(NoHost(text.to_owned()).to_string())),
+pub fn host(argument: &str, text: &str) -> PyResult<Host> {
+    let refused = |fault: NoHost| PyValueError::new_err(format!("{argument}: {fault}"));
+    let host: Host = text.parse().map_err(refused)?;
+    if u16::try_from(host.port).is_err() {
+        return Err(refused(NoHost(text.to_owned())));
     }
+    Ok(host)
 }
 
 /// Anything that gives a stream of Arrow: a table, a batch or a reader of any library that has it.
@@ -276,7 +285,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for ArrowStream {
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if !given.hasattr("__arrow_c_stream__")? {
             return Err(PyTypeError::new_err(format!(
-                "expected a table, a batch or a reader of Arrow (what has __arrow_c_stream__), found {}",
+                "data: expected a table, a batch or a reader of Arrow (what has __arrow_c_stream__), found {}",
                 given.get_type().name()?
             )));
         }

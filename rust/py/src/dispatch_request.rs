@@ -8,7 +8,9 @@ use mqstore_core::format::properties::{self, DispatchProperties};
 use mqstore_core::num;
 use pyo3::prelude::*;
 
+use crate::arguments::checked;
 use crate::errors::detached;
+use crate::given;
 use crate::store::Store;
 
 /// What stands at a place of the log. Source: `DispatchRequest`.
@@ -43,6 +45,10 @@ impl DispatchRequest {
     }
 }
 
+fn commit_log_offset(given: &Bound<'_, PyAny>) -> PyResult<u64> {
+    checked("commit_log_offset", given, 0..=i64::MAX)
+}
+
 #[pymethods]
 impl Store {
     /// Checks what stands at an offset of the log; ``None`` at its end.
@@ -52,12 +58,12 @@ impl Store {
     fn check_message_and_return_size(
         &self,
         py: Python<'_>,
-        commit_log_offset: u64,
-        check_crc: bool,
-        read_body: bool,
+        #[pyo3(from_py_with = commit_log_offset)] commit_log_offset: u64,
+        #[pyo3(from_py_with = given::check_crc)] check_crc: bool,
+        #[pyo3(from_py_with = given::read_body)] read_body: bool,
     ) -> PyResult<Option<DispatchRequest>> {
         let head_size = num::offset(message::END_FILE_MIN_BLANK_LENGTH);
-        let log = self.core.log();
+        let log = self.open_core(py)?.log();
         let Some(head) = detached(py, || log.get_bytes(commit_log_offset, head_size))? else {
             return Ok(None);
         };

@@ -10,6 +10,7 @@ use pyo3::types::PyString;
 use crate::arguments::{GivenProperties, wrong_type};
 use crate::encoding::properties_to_bytes;
 use crate::errors::detached;
+use crate::given;
 
 /// A compiled SQL92 filter.
 #[pyclass(frozen, module = "mqstore")]
@@ -19,7 +20,11 @@ pub struct SqlFilter(Arc<CoreFilter>);
 impl SqlFilter {
     #[new]
     #[pyo3(signature = (expression, *, compat=false))]
-    fn new(py: Python<'_>, expression: &str, compat: bool) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        #[pyo3(from_py_with = given::expression)] expression: &str,
+        #[pyo3(from_py_with = given::compat)] compat: bool,
+    ) -> PyResult<Self> {
         detached(py, || CoreFilter::compile(expression, compat)).map(|filter| Self(Arc::new(filter)))
     }
 

@@ -1,13 +1,16 @@
-//! The arguments of puts, each told by its name where it is not what is expected.
+//! The arguments of calls, each told by its name where it is not what is expected.
 //!
-//! The better text is made once a conversion has failed: a put of what is right takes no longer for it.
+//! The better text is made once a conversion has failed: a call with what is right takes no longer for it.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::{PyBytes, PyString};
 
-use crate::arguments::{Body, Keys, Place, TimeMs, checked, wrong_type};
+use crate::arguments::{Body, Keys, Place, TimeMs, checked, text, wrong_type};
 
 const INT: RangeInclusive<i64> = i32::MIN as i64..=i32::MAX as i64;
 const QUEUES: RangeInclusive<i64> = 0..=i32::MAX as i64;
@@ -35,12 +38,20 @@ macro_rules! integers {
 arguments! {
     topic: &'a str, "a string";
     body: Body, "bytes or what has the buffer protocol";
+    data: Body, "bytes or what has the buffer protocol";
     tags: Option<&'a str>, "a string";
     deliver_at: Option<TimeMs>, "a datetime or milliseconds";
     born_timestamp: Option<TimeMs>, "a datetime or milliseconds";
     wait_store_msg_ok: bool, "True or False";
     unique_key: bool, "True or False";
     partitioner: &'a str, "a string";
+    key: &'a str, "a string";
+    boundary: &'a str, "a string";
+    expression: &'a str, "a string";
+    keep_times: bool, "True or False";
+    check_crc: bool, "True or False";
+    read_body: bool, "True or False";
+    compat: bool, "True or False";
 }
 
 integers! {
@@ -53,6 +64,43 @@ integers! {
 /// The keys of a message, of which one that is wrong is told by its place.
 pub fn keys(given: &Bound<'_, PyAny>) -> PyResult<Option<Keys>> {
     if given.is_none() { Ok(None) } else { Keys::of(Place::of("keys"), given).map(Some) }
+}
+
+/// The keys that are looked up in one call.
+pub fn keys_to_look_up(given: &Bound<'_, PyAny>) -> PyResult<Vec<PyBackedStr>> {
+    several("keys", "several keys", given, |place, key| text(key, || place.to_string()))
+}
+
+/// The times that are looked up in one call.
+pub fn timestamps(given: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    several("timestamps", "several times in milliseconds", given, |place, time| match time.extract() {
+        Ok(time) => Ok(time),
+        Err(_) => checked(&place.to_string(), time, LONG),
+    })
+}
+
+/// The names of topics.
+pub fn topics(given: &Bound<'_, PyAny>) -> PyResult<Vec<PyBackedStr>> {
+    several("topics", "the names of several topics", given, |place, topic| text(topic, || place.to_string()))
+}
+
+/// Several of something, each read by its place.
+pub fn several<'py, T>(
+    argument: &str,
+    expected: &str,
+    given: &Bound<'py, PyAny>,
+    read: impl Fn(Place<'_>, &Bound<'py, PyAny>) -> PyResult<T>,
+) -> PyResult<Vec<T>> {
+    // One text is several letters, and one of bytes several numbers.
+    if given.is_instance_of::<PyString>() || given.is_instance_of::<PyBytes>() {
+        return Err(wrong_type(argument, given, expected));
+    }
+    let items = given.try_iter().map_err(|error| named(Place::of(argument), expected, given, error))?;
+    let mut found = Vec::with_capacity(given.len().unwrap_or(0));
+    for item in items {
+        found.push(read(Place { argument, at: Some(found.len()) }, &item?)?);
+    }
+    Ok(found)
 }
 
 /// The topic of what may have another one each.
@@ -93,8 +141,16 @@ pub fn named(place: Place<'_>, expected: &str, given: &Bound<'_, PyAny>, error: 
         wrong_type(place, given, expected)
     } else if kind.is(py.get_type::<PyValueError>()) || kind.is(py.get_type::<PyOverflowError>()) {
         PyErr::from_type(kind, format!("{place}: {}", error.value(py)))
+    } else if kind.is(py.get_type::<PyUnicodeEncodeError>()) {
+        no_utf8(&place, given).unwrap_or(error)
     } else {
         // Others may not be made of a text alone.
         error
     }
+}
+
+/// The error that Python's checks have for a string of which UTF-8 has not all.
+pub fn no_utf8(place: &dyn Display, given: &Bound<'_, PyAny>) -> Option<PyErr> {
+    let checks = given.py().import("mqstore.store.arguments").ok()?;
+    checks.call_method1("checked_text", (place.to_string(), given)).err()
 }

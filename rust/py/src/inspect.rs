@@ -29,7 +29,8 @@ fn gap_row(gap: &Gap) -> GapRow {
 #[pymethods]
 impl Store {
     /// Topic, queue, first offset, end, bytes of units in memory, of every queue.
-    fn _queues(&self, py: Python<'_>) -> Vec<(String, i32, u64, u64, usize)> {
+    #[allow(clippy::type_complexity)] // a row for the control plane, which names its columns
+    fn _queues(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, u64, u64, usize)>> {
         let row = |queue: &Arc<ConsumeQueue>| {
             (
                 queue.topic().to_owned(),
@@ -40,13 +41,15 @@ impl Store {
             )
         };
         // A queue's lock may be held by a look into files that Python reads.
-        py.detach(|| self.core.queues().all().iter().map(row).collect())
+        let core = self.open_core(py)?;
+        Ok(py.detach(|| core.queues().all().iter().map(row).collect()))
     }
 
     /// The queues of a topic, in no order.
-    fn _queue_ids(&self, topic: &str) -> Vec<i32> {
+    fn _queue_ids(&self, py: Python<'_>, topic: &str) -> PyResult<Vec<i32>> {
         let of_topic = |queue: &&Arc<ConsumeQueue>| queue.topic() == topic;
-        self.core.queues().all().iter().filter(of_topic).map(|queue| queue.queue_id()).collect()
+        let queues = self.open_core(py)?.queues().all();
+        Ok(queues.iter().filter(of_topic).map(|queue| queue.queue_id()).collect())
     }
 
     /// Units of a queue from a number on: physical offset, size, tags code as stored.

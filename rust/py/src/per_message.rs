@@ -5,7 +5,7 @@ use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PySequence, PyString};
 
 use crate::arguments::{Body, Keys, Place, PropertyMap, TimeMs, wrong_type};
-use crate::given::named;
+use crate::given::{named, several};
 
 /// What messages can share, by the argument that gives it.
 pub trait Shareable: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr> {
@@ -95,7 +95,7 @@ impl<'a, 'py, T: Shareable> FromPyObject<'a, 'py> for PerMessage<T> {
             let read = |place: Place<'_>, one: &Bound<'_, PyAny>| {
                 if one.is_none() { Ok(None) } else { T::read(place, T::EXPECTED, one).map(Some) }
             };
-            return each(T::ARGUMENT, &given, read).map(Self::Each);
+            return several(T::ARGUMENT, T::EXPECTED, &given, read).map(Self::Each);
         }
         let expected = format!("{}, or one for each body", T::EXPECTED);
         T::read(Place::of(T::ARGUMENT), &expected, &given).map(Self::One)
@@ -109,14 +109,15 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Bodies {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let several_expected = "a list of bodies";
         if !are_several(&given) {
-            return Err(wrong_type("bodies", &given, "a list of bodies"));
+            return Err(wrong_type("bodies", &given, several_expected));
         }
         let expected = "bytes or what has the buffer protocol";
         let read = |place: Place<'_>, body: &Bound<'_, PyAny>| {
             body.extract().map_err(|error| named(place, expected, body, error))
         };
-        each("bodies", &given, read).map(Self)
+        several("bodies", several_expected, &given, read).map(Self)
     }
 }
 
@@ -127,29 +128,18 @@ impl<'a, 'py> FromPyObject<'a, 'py> for KeysOfEach {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let expected = "a list of the keys of each body";
         if !are_several(&given) {
-            return Err(wrong_type("keys", &given, "a list of the keys of each body"));
+            return Err(wrong_type("keys", &given, expected));
         }
         let read = |place: Place<'_>, keys: &Bound<'_, PyAny>| {
             if keys.is_none() { Ok(None) } else { Keys::of(place, keys).map(Some) }
         };
-        each("keys", &given, read).map(Self)
+        several("keys", expected, &given, read).map(Self)
     }
 }
 
 fn are_several(given: &Bound<'_, PyAny>) -> bool {
     let is_text = given.is_instance_of::<PyString>() || given.is_instance_of::<PyBytes>();
     !is_text && given.cast::<PySequence>().is_ok()
-}
-
-fn each<'py, T>(
-    argument: &str,
-    given: &Bound<'py, PyAny>,
-    read: impl Fn(Place<'_>, &Bound<'py, PyAny>) -> PyResult<T>,
-) -> PyResult<Vec<T>> {
-    let mut found = Vec::with_capacity(given.len().unwrap_or(0));
-    for item in given.try_iter()? {
-        found.push(read(Place { argument, at: Some(found.len()) }, &item?)?);
-    }
-    Ok(found)
 }

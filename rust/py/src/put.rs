@@ -273,22 +273,22 @@ impl Store {
         #[pyo3(from_py_with = given::wait_store_msg_ok)] wait_store_msg_ok: bool,
         #[pyo3(from_py_with = given::unique_key)] unique_key: bool,
     ) -> PyResult<PutMessageResult> {
-        let given = properties.unwrap_or_default();
-        let put = Put {
+        let (result, wait_for) = Self::_put_begin(
+            slf,
             topic,
             body,
             keys,
             tags,
             queue_id,
-            given,
+            properties,
             flag,
             sys_flag,
             delay_time_level,
             deliver_at,
             born_timestamp,
+            wait_store_msg_ok,
             unique_key,
-        };
-        let (result, wait_for) = put.begin(slf, wait_store_msg_ok)?;
+        )?;
         slf.get().confirmed(slf.py(), result, wait_for)
     }
 
@@ -315,14 +315,13 @@ impl Store {
         #[pyo3(from_py_with = given::wait_store_msg_ok)] wait_store_msg_ok: bool,
         #[pyo3(from_py_with = given::unique_key)] unique_key: bool,
     ) -> PyResult<(PutMessageResult, Option<u64>)> {
-        let given = properties.unwrap_or_default();
         let put = Put {
             topic,
             body,
             keys,
             tags,
             queue_id,
-            given,
+            given: properties.unwrap_or_default(),
             flag,
             sys_flag,
             delay_time_level,
@@ -361,8 +360,8 @@ impl Store {
             flag,
             sys_flag,
             born_timestamp: born_timestamp.unwrap_or(now_ms),
-            born_host: born_host.map_or(Ok(self.born_host), arguments::host)?,
-            store_host: store_host.map_or(Ok(self.store_host), arguments::host)?,
+            born_host: born_host.map_or(Ok(self.born_host), |host| arguments::host("born_host", host))?,
+            store_host: store_host.map_or(Ok(self.store_host), |host| arguments::host("store_host", host))?,
             reconsume_times,
             prepared_transaction_offset,
             body: body.as_slice(),
@@ -400,8 +399,8 @@ impl Store {
             flag: 0,
             sys_flag,
             born_timestamp: born_timestamp.unwrap_or(now_ms),
-            born_host: born_host.map_or(Ok(self.born_host), arguments::host)?,
-            store_host: store_host.map_or(Ok(self.store_host), arguments::host)?,
+            born_host: born_host.map_or(Ok(self.born_host), |host| arguments::host("born_host", host))?,
+            store_host: store_host.map_or(Ok(self.store_host), |host| arguments::host("store_host", host))?,
             reconsume_times,
             prepared_transaction_offset: 0,
             body: &[],

@@ -13,6 +13,7 @@ use pyo3::types::PyMemoryView;
 use crate::arguments::checked;
 use crate::errors::detached;
 use crate::filter::GivenSubscription;
+use crate::given;
 use crate::message::{Message, view};
 use crate::results::{GetMessageResult, QueryMessagesResult};
 use crate::signals::interruptible;
@@ -59,7 +60,7 @@ fn queue_id_if_given(given: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
 impl Store {
     /// A queue, up to where it goes.
     fn whole_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<Option<Arc<ConsumeQueue>>> {
-        if self.core.is_broken_off() {
+        if self.open_core(py)?.is_broken_off() {
             interruptible(py, || self.core.refresh())?;
         }
         Ok(self.core.find_consume_queue(topic, queue_id))
@@ -84,7 +85,7 @@ impl Store {
     fn get_message(
         &self,
         py: Python<'_>,
-        topic: &str,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
         #[pyo3(from_py_with = queue_id)] queue_id: i32,
         #[pyo3(from_py_with = offset)] offset: i64,
         #[pyo3(from_py_with = max_msg_nums)] max_msg_nums: usize,
@@ -114,8 +115,8 @@ impl Store {
     fn query_message(
         &self,
         py: Python<'_>,
-        topic: &str,
-        key: &str,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
+        #[pyo3(from_py_with = given::key)] key: &str,
         #[pyo3(from_py_with = max_num)] max_num: usize,
         #[pyo3(from_py_with = begin)] begin: i64,
         #[pyo3(from_py_with = end)] end: i64,
@@ -130,8 +131,8 @@ impl Store {
     fn query_messages(
         &self,
         py: Python<'_>,
-        topic: &str,
-        keys: Vec<PyBackedStr>,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
+        #[pyo3(from_py_with = given::keys_to_look_up)] keys: Vec<PyBackedStr>,
         #[pyo3(from_py_with = max_num)] max_num: usize,
         #[pyo3(from_py_with = begin)] begin: i64,
         #[pyo3(from_py_with = end)] end: i64,
@@ -153,10 +154,10 @@ impl Store {
     fn get_offset_in_queue_by_time(
         &self,
         py: Python<'_>,
-        topic: &str,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
         #[pyo3(from_py_with = queue_id)] queue_id: i32,
         #[pyo3(from_py_with = timestamp)] timestamp: i64,
-        boundary: &str,
+        #[pyo3(from_py_with = given::boundary)] boundary: &str,
     ) -> PyResult<u64> {
         let boundary = boundary_of(boundary)?;
         detached(py, || self.core.get_offset_in_queue_by_time(topic, queue_id, timestamp, boundary))
@@ -190,7 +191,7 @@ impl Store {
     fn get_max_offset_in_queue(
         &self,
         py: Python<'_>,
-        topic: &str,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
         #[pyo3(from_py_with = queue_id)] queue_id: i32,
     ) -> PyResult<u64> {
         Ok(self.whole_queue(py, topic, queue_id)?.map_or(0, |queue| queue.max_offset_in_queue()))
@@ -200,7 +201,7 @@ impl Store {
     fn get_min_offset_in_queue(
         &self,
         py: Python<'_>,
-        topic: &str,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
         #[pyo3(from_py_with = queue_id)] queue_id: i32,
     ) -> PyResult<u64> {
         Ok(self.whole_queue(py, topic, queue_id)?.map_or(0, |queue| queue.min_offset_in_queue()))
@@ -210,7 +211,7 @@ impl Store {
     fn get_message_total_in_queue(
         &self,
         py: Python<'_>,
-        topic: &str,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
         #[pyo3(from_py_with = queue_id)] queue_id: i32,
     ) -> PyResult<u64> {
         Ok(self.whole_queue(py, topic, queue_id)?.map_or(0, |queue| queue.message_total_in_queue()))
@@ -222,7 +223,7 @@ impl Store {
     fn get_commit_log_offset_in_queue(
         &self,
         py: Python<'_>,
-        topic: &str,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
         #[pyo3(from_py_with = queue_id)] queue_id: i32,
         #[pyo3(from_py_with = offset)] offset: i64,
     ) -> PyResult<i64> {
@@ -236,7 +237,7 @@ impl Store {
     fn get_message_store_time_stamp(
         &self,
         py: Python<'_>,
-        topic: &str,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
         #[pyo3(from_py_with = queue_id)] queue_id: i32,
         #[pyo3(from_py_with = offset)] offset: i64,
     ) -> PyResult<i64> {
@@ -254,7 +255,7 @@ impl Store {
     fn get_earliest_message_time(
         &self,
         py: Python<'_>,
-        topic: Option<&str>,
+        #[pyo3(from_py_with = given::topic_of_others)] topic: Option<&str>,
         #[pyo3(from_py_with = queue_id_if_given)] queue_id: Option<i32>,
     ) -> PyResult<i64> {
         match (topic, queue_id) {
@@ -272,7 +273,7 @@ impl Store {
     fn check_in_disk_by_consume_offset(
         &self,
         py: Python<'_>,
-        topic: &str,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
         #[pyo3(from_py_with = queue_id)] queue_id: i32,
         #[pyo3(from_py_with = place)] offset: u64,
     ) -> PyResult<bool> {
@@ -280,58 +281,59 @@ impl Store {
     }
 
     /// The offset of the log's first byte; -1 while it has no file. Source: ``getMinPhyOffset``.
-    fn get_min_phy_offset(&self) -> i64 {
-        self.core.min_phy_offset()
+    fn get_min_phy_offset(&self, py: Python<'_>) -> PyResult<i64> {
+        Ok(self.open_core(py)?.min_phy_offset())
     }
 
     /// The offset behind the log's last byte. Source: ``getMaxPhyOffset``.
-    fn get_max_phy_offset(&self) -> u64 {
-        self.core.max_phy_offset()
+    fn get_max_phy_offset(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.open_core(py)?.max_phy_offset())
     }
 
     /// The offset behind the last byte of the log that is on the disk. Source: ``getFlushedWhere``.
-    fn get_flushed_where(&self) -> u64 {
-        self.core.log().flushed_offset()
+    fn get_flushed_where(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.open_core(py)?.log().flushed_offset())
     }
 
     /// Up to where messages are dispatched with ``duplicationEnable``. Source: ``getConfirmOffset``.
-    fn get_confirm_offset(&self) -> i64 {
-        self.core.log().confirm_offset()
+    fn get_confirm_offset(&self, py: Python<'_>) -> PyResult<i64> {
+        Ok(self.open_core(py)?.log().confirm_offset())
     }
 
     /// Moves the confirm offset. Source: ``setConfirmOffset``.
-    fn set_confirm_offset(&self, #[pyo3(from_py_with = offset)] offset: i64) {
-        self.core.log().set_confirm_offset(offset);
+    fn set_confirm_offset(&self, py: Python<'_>, #[pyo3(from_py_with = offset)] offset: i64) -> PyResult<()> {
+        self.open_core(py)?.log().set_confirm_offset(offset);
+        Ok(())
     }
 
     /// Bytes of the log that are not dispatched yet. Source: ``dispatchBehindBytes``.
-    fn dispatch_behind_bytes(&self) -> u64 {
-        self.core.dispatch_behind_bytes()
+    fn dispatch_behind_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.open_core(py)?.dispatch_behind_bytes())
     }
 
     /// Store time between the log's last message and the last that is dispatched.
-    fn dispatch_behind_ms(&self) -> i64 {
-        self.core.dispatch_behind_ms()
+    fn dispatch_behind_ms(&self, py: Python<'_>) -> PyResult<i64> {
+        Ok(self.open_core(py)?.dispatch_behind_ms())
     }
 
     /// Bytes of the log that are not on the disk yet. Source: ``remainHowManyDataToFlush``.
-    fn remain_how_many_data_to_flush(&self) -> u64 {
-        self.core.log().remain_how_many_data_to_flush()
+    fn remain_how_many_data_to_flush(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.open_core(py)?.log().remain_how_many_data_to_flush())
     }
 
     /// Bytes of the log that are in memory only. Source: ``remainHowManyDataToCommit``.
-    fn remain_how_many_data_to_commit(&self) -> u64 {
-        self.core.log().remain_how_many_data_to_commit()
+    fn remain_how_many_data_to_commit(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.open_core(py)?.log().remain_how_many_data_to_commit())
     }
 
     /// Free buffers of the transient store pool. Source: ``remainTransientStoreBufferNumbs``.
-    fn remain_transient_store_buffer_numbs(&self) -> usize {
-        self.core.log().remain_transient_store_buffer_count()
+    fn remain_transient_store_buffer_numbs(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.open_core(py)?.log().remain_transient_store_buffer_count())
     }
 
     /// For how long the append that is under way has taken. Source: ``lockTimeMills``.
-    fn lock_time_mills(&self) -> i64 {
-        self.core.log().lock_time_ms()
+    fn lock_time_mills(&self, py: Python<'_>) -> PyResult<i64> {
+        Ok(self.open_core(py)?.log().lock_time_ms())
     }
 
     /// The time by the store's clock.
@@ -341,8 +343,8 @@ impl Store {
 
     /// What the store can do now. Source: ``getRunningFlags``.
     #[getter]
-    fn running_flag_bits(&self) -> u32 {
-        self.core.running_flags().bits()
+    fn running_flag_bits(&self, py: Python<'_>) -> PyResult<u32> {
+        Ok(self.open_core(py)?.running_flags().bits())
     }
 
     /// Whether it is closed.
@@ -353,7 +355,7 @@ impl Store {
 
     /// How many queue units were not served because the log does not agree with them.
     #[getter]
-    fn rejected_count(&self) -> u64 {
-        self.core.rejected_count()
+    fn rejected_count(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.open_core(py)?.rejected_count())
     }
 }

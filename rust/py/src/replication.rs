@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use mqstore_core::error::Error;
-use mqstore_core::ha::{Awaited, ClientOptions, Event, Master, MasterOptions, Transferred};
+use mqstore_core::ha::{Awaited, Client, ClientOptions, Event, Master, MasterOptions, Transferred};
 use pyo3::prelude::*;
 
-use crate::arguments::Body;
+use crate::arguments::{Body, checked};
 use crate::engine::Engine;
 use crate::errors::{IntoPyResult, detached};
+use crate::given;
 use crate::signals::in_steps;
 use crate::store::Store;
 
@@ -16,6 +17,10 @@ use crate::store::Store;
 type Told = Vec<(bool, String, String)>;
 /// A slave's connection: address, what it asked for, its log's end, what it was sent.
 type Connection = (String, Option<u64>, u64, u64);
+
+fn start_offset(given: &Bound<'_, PyAny>) -> PyResult<u64> {
+    checked("start_offset", given, 0..=i64::MAX)
+}
 
 fn told(events: &[Event]) -> Told {
     events.iter().map(|event| (event.is_failure(), event.kind(), event.to_string())).collect()
@@ -97,22 +102,22 @@ impl Store {
         self.core.sync_master().map(|master| master.is_slave_ok(offset))
     }
 
-    fn _ha_listen_address(&self) -> Option<String> {
-        self.core.ha_master().map(|master| master.address().to_string())
+    fn _ha_listen_address(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        Ok(self.open_core(py)?.ha_master().map(|master| master.address().to_string()))
     }
 
-    fn _ha_connections(&self) -> Vec<Connection> {
-        let connections = self.core.ha_master().map(Master::connections).unwrap_or_default();
-        connections
+    fn _ha_connections(&self, py: Python<'_>) -> PyResult<Vec<Connection>> {
+        let connections = self.open_core(py)?.ha_master().map(Master::connections).unwrap_or_default();
+        Ok(connections
             .into_iter()
             .map(|it| (it.address.to_string(), it.request_offset, it.ack_offset, it.transferred_offset))
-            .collect()
+            .collect())
     }
 
     /// The master's address, whether there is a connection, what the master last heard.
-    fn _ha_client(&self) -> Option<(Option<String>, bool, u64)> {
-        let status = self.core.ha_client()?.status();
-        Some((status.master_address, status.is_connected, status.reported_offset))
+    fn _ha_client(&self, py: Python<'_>) -> PyResult<Option<(Option<String>, bool, u64)>> {
+        let status = self.open_core(py)?.ha_client().map(Client::status);
+        Ok(status.map(|it| (it.master_address, it.is_connected, it.reported_offset)))
     }
 
     /// Appends bytes of the master's log as they are. Source: ``appendToCommitLog``.
@@ -126,13 +131,18 @@ impl Store {
     ///     OffsetOutOfRangeError: they do not follow this log's end.
     ///     OptionError: the store is no slave, or the bytes do not end with a file of this store.
     ///     DiskFullError: there is no space for them.
-    fn append_to_commit_log(&self, py: Python<'_>, start_offset: u64, data: Body) -> PyResult<()> {
+    fn append_to_commit_log(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = start_offset)] start_offset: u64,
+        #[pyo3(from_py_with = given::data)] data: Body,
+    ) -> PyResult<()> {
         detached(py, || self.core.append_to_commit_log(start_offset, data.as_slice()))
     }
 
     /// How many bytes the nearest slave is behind. Source: ``slaveFallBehindMuch``.
-    fn slave_fall_behind_much(&self) -> u64 {
-        self.core.slave_fall_behind_much()
+    fn slave_fall_behind_much(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.open_core(py)?.slave_fall_behind_much())
     }
 
     /// Lets a slave follow another master. Source: ``updateHaMasterAddress``.
@@ -140,7 +150,7 @@ impl Store {
     /// Raises:
     ///     OptionError: the store is no slave, or replication does not run.
     fn update_ha_master_address(&self, py: Python<'_>, address: String) -> PyResult<()> {
-        let Some(client) = self.core.ha_client() else {
+        let Some(client) = self.open_core(py)?.ha_client() else {
             let reason = "only a SLAVE that is open with replication=True follows a master".into();
             return Err(Error::Option { option: "haMasterAddress", value: address, reason }).into_py(py);
         };

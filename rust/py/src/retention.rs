@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use mqstore_core::retention::Expiry;
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::pybacked::PyBackedStr;
 
 use crate::errors::detached;
+use crate::given;
 use crate::store::Store;
 
 #[pymethods]
@@ -48,16 +48,13 @@ impl Store {
     /// ``cleanUnusedTopic``.
     ///
     /// Raises:
-    ///     TypeError: one string in place of several.
-    fn clean_unused_topic(&self, py: Python<'_>, topics: Bound<'_, PyAny>) -> PyResult<usize> {
-        // The names in it would be its letters, and every topic unused.
-        if topics.is_instance_of::<PyString>() {
-            return Err(PyTypeError::new_err(
-                "topics: expected the names of the topics that are used, found one string",
-            ));
-        }
-        let topics =
-            topics.try_iter()?.map(|topic| topic?.extract()).collect::<PyResult<HashSet<String>>>()?;
+    ///     TypeError: they are one string, or no strings.
+    fn clean_unused_topic(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = given::topics)] topics: Vec<PyBackedStr>,
+    ) -> PyResult<usize> {
+        let topics: HashSet<String> = topics.iter().map(ToString::to_string).collect();
         detached(py, || self.core.clean_unused_topic(&topics))
     }
 

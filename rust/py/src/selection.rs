@@ -20,6 +20,7 @@ use pyo3::types::PyCapsule;
 
 use crate::attach::Kept;
 use crate::errors::{self, detached};
+use crate::given;
 use crate::message::Message;
 use crate::reading::boundary_of;
 use crate::results::GetMessageResult;
@@ -286,10 +287,10 @@ impl Store {
     fn get_offsets_in_queue_by_time(
         &self,
         py: Python<'_>,
-        topic: &str,
-        queue_id: i32,
-        timestamps: Vec<i64>,
-        boundary: &str,
+        #[pyo3(from_py_with = given::topic)] topic: &str,
+        #[pyo3(from_py_with = given::field::queue_id)] queue_id: i32,
+        #[pyo3(from_py_with = given::timestamps)] timestamps: Vec<i64>,
+        #[pyo3(from_py_with = given::boundary)] boundary: &str,
     ) -> PyResult<Vec<u64>> {
         let boundary: Boundary = boundary_of(boundary)?;
         interruptible(py, || self.core.get_offsets_in_queue_by_time(topic, queue_id, &timestamps, boundary))

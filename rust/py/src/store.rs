@@ -89,6 +89,14 @@ pub fn on_network_disk(path: std::path::PathBuf) -> bool {
     mqstore_core::fs::is_network(&path)
 }
 
+impl Store {
+    /// The engine's store, unless it is closed: what it was is no answer of a store that may be another one's by now.
+    pub(crate) fn open_core(&self, py: Python<'_>) -> PyResult<&CoreStore> {
+        self.core.check_open().into_py(py)?;
+        Ok(&self.core)
+    }
+}
+
 #[pymethods]
 impl Store {
     #[new]
@@ -111,7 +119,8 @@ impl Store {
             Some(now_ms) => Arc::new(PyClock::new(py, now_ms)?),
             None => Arc::new(SystemClock),
         };
-        let (born_host, store_host) = (arguments::host(born_host)?, arguments::host(store_host)?);
+        let (born_host, store_host) =
+            (arguments::host("born_host", born_host)?, arguments::host("store_host", store_host)?);
         let config = StoreConfig::from(options);
         let fs = file_system(ranges, &config.store_path_root_dir);
         let core = interruptible_alone(py, || match (part, under.and_then(|view| view.core.held_lock())) {

@@ -34,7 +34,7 @@ impl SqlFilter {
     /// [`Error::Option`] with the place where the expression is none.
     pub fn compile(text: &str, compat: bool) -> Result<Self> {
         let refuse = |at: usize, reason: &str| Error::Option {
-            option: "filter",
+            option: "expression",
             value: shown(text),
             reason: format!(
                 "{reason}, at character {}",
@@ -44,7 +44,7 @@ impl SqlFilter {
         if text.len() > MAX_SIZE {
             let value = shown(text);
             return Err(Error::Option {
-                option: "filter",
+                option: "expression",
                 value,
                 reason: format!("longer than {MAX_SIZE} bytes"),
             });
