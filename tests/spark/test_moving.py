@@ -242,6 +242,27 @@ def test_diff_tells_messages_without_a_place_by_their_unique_keys(spark: SparkSe
     assert len(rows) == len(gone)
 
 
+def test_diff_tells_bytes_apart_that_are_no_utf_8(spark: SparkSession, tmp_path: Path) -> None:
+    """As texts they are all one character; what stands in another order is the same."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    stored = b"mark\x01HERE\x02seen\x01once"
+    with mqstore.open(one, "rw", **SMALL) as store:
+        for _ in range(3):
+            store.put("t", b"x", queue_id=0, properties={"mark": "HERE", "seen": "once"})
+        assert bytes(store.get_commit_log_data(0)).count(stored) == 3
+    shutil.copytree(one, other)
+    for path, first in ((one, b"\xff"), (other, b"\xfe")):
+        log = path / "commitlog" / f"{0:020}"
+        data = log.read_bytes().replace(stored, stored.replace(b"HERE", first * 4), 1)
+        data = data.replace(stored, stored.replace(b"HERE", b"\xff" * 4), 1)
+        turned = b"seen\x01once\x02mark\x01\xff\xff\xff\xff"
+        log.write_bytes(data.replace(stored, turned if path == other else stored.replace(b"HERE", b"\xff" * 4), 1))
+    with mqstore.open(one) as left, mqstore.open(other) as right:
+        assert [message.properties for message in left.select()] == [message.properties for message in right.select()]
+    found = [(row.queue_offset, row.kind, row.columns) for row in diff(str(one), str(other), spark=spark).collect()]
+    assert found == [(0, "different", ["properties"])]
+
+
 def test_messages_of_several_stores(spark: SparkSession, store: Path, tmp_path: Path) -> None:
     """A cluster's brokers are exported as one, and are one store where they are imported."""
     replay(str(store), tmp_path / "broker-b", spark=spark, wanted=Wanted(topics=("orders",)), **SMALL)

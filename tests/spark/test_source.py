@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 
 import mqstore.spark
 from mqstore.errors import OptionError, StoreNotFoundError
+from mqstore.spark.columns import RAW
 from mqstore.spark.source import MQStoreDataSource
 from tests.compat.goldens import GOLDENS, Golden
 from tests.spark.made import START_MS, fill, read_directly, rows
@@ -84,7 +85,7 @@ def expected(made: list[dict[str, Any]], takes: Callable[[dict[str, Any]], bool]
 def test_every_field_of_every_message(read: Reader, made: tuple[Path, list[dict[str, Any]]]) -> None:
     frame = read()
     assert [field.name for field in frame.schema] == [
-        field.name for field in mqstore.spark.schema() if field.name != "raw_body"
+        field.name for field in mqstore.spark.schema() if field.name not in RAW
     ]
     found = sorted((as_made(row) for row in frame.collect()), key=lambda row: row["commit_log_offset"])
     assert {row.pop("store") for row in found} == {str(made[0])}

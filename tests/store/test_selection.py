@@ -245,6 +245,15 @@ def test_a_compressed_body_inflates_in_arrow(open_store: Opener) -> None:
         assert zlib.decompress(row["raw_body"]) == row["body"]
 
 
+def test_raw_properties_are_as_they_are_stored(tmp_path: Path) -> None:
+    with mqstore.open(tmp_path / "store", "rw") as store:
+        store.put("t", b"x", properties={"UNIQ_KEY": "u", "name": "ä"})
+        table = store.select().to_arrow(["raw_properties"]).read_all()
+        pairs = table["raw_properties"][0].as_py().split(b"\x02")
+        assert sorted(pairs) == [b"UNIQ_KEY\x01u", "name\x01ä".encode()]
+        assert "raw_properties" not in store.select().to_arrow().schema.names, "only who names it gets it"
+
+
 @pytest.mark.parametrize("body", ["binary", "view"])
 @pytest.mark.parametrize("key", [None, "k"])
 def test_inflated_bodies_end_a_batch(open_store: Opener, body: str, key: str | None) -> None:

@@ -22,6 +22,7 @@
 | `tags` | string | |
 | `keys` | array of string | without the unique key |
 | `properties` | map of string to string | all of them |
+| `raw_properties` | binary | as they are stored |
 | `body` | binary | inflated where a client compressed it |
 | `raw_body` | binary | as it is stored |
 | `bad_range` | struct of begin, end, reason | of a part of the log that gave no message; else null |
@@ -44,10 +45,25 @@ from pyspark.sql.types import (
 
 from mqstore.option_error import bad_option
 
-__all__ = ["BAD_RANGE", "BAD_RANGE_TYPE", "COLUMNS", "STORE", "check_schema", "has_bodies", "schema", "schema_of"]
+__all__ = [
+    "BAD_RANGE",
+    "BAD_RANGE_TYPE",
+    "COLUMNS",
+    "RAW",
+    "REPLACEMENT",
+    "STORE",
+    "check_schema",
+    "has_bodies",
+    "schema",
+    "schema_of",
+]
 
 STORE = "store"
 BAD_RANGE = "bad_range"
+REPLACEMENT = "\ufffd"
+"""What a text has where its bytes are no UTF-8."""
+RAW = frozenset({"raw_properties", "raw_body"})
+"""What others have in the form that is mostly wanted: only who names it gets it."""
 BAD_RANGE_TYPE = StructType(
     [StructField("begin", LongType()), StructField("end", LongType()), StructField("reason", StringType())]
 )
@@ -57,7 +73,7 @@ _TYPES: dict[str, DataType] = {
     **dict.fromkeys(_INTEGERS, IntegerType()),
     **dict.fromkeys(_LONGS, LongType()),
     **dict.fromkeys(("born_timestamp", "store_timestamp"), TimestampType()),
-    **dict.fromkeys(("body", "raw_body"), BinaryType()),
+    **dict.fromkeys(("raw_properties", "body", "raw_body"), BinaryType()),
     "keys": ArrayType(StringType()),
     "properties": MapType(StringType(), StringType()),
     BAD_RANGE: BAD_RANGE_TYPE,
@@ -65,7 +81,7 @@ _TYPES: dict[str, DataType] = {
 _ORDER = (
     "store topic queue_id queue_offset commit_log_offset store_size body_crc flag sys_flag born_timestamp born_host "
     "store_timestamp store_host reconsume_times prepared_transaction_offset msg_id unique_key tags keys properties "
-    "body raw_body bad_range"
+    "raw_properties body raw_body bad_range"
 )
 COLUMNS: dict[str, DataType] = {name: _TYPES.get(name, StringType()) for name in _ORDER.split()}
 """Every column's type, in the order of the table."""
@@ -75,12 +91,12 @@ def schema(*names: str) -> StructType:
     """The schema of some columns, for ``spark.read.schema``: what is not in it is not read.
 
     Args:
-        names: The columns' names, in their order; all but ``raw_body`` by default.
+        names: The columns' names, in their order; all but the raw ones by default.
 
     Raises:
         ValueError: there is no such column.
     """
-    return schema_of(names or (name for name in COLUMNS if name != "raw_body"))
+    return schema_of(names or (name for name in COLUMNS if name not in RAW))
 
 
 def schema_of(names: Iterable[str]) -> StructType:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 import mqstore
 from mqstore import _native
 from mqstore.option_error import bad_argument
-from mqstore.spark.columns import COLUMNS, schema
+from mqstore.spark.columns import BAD_RANGE, COLUMNS, REPLACEMENT, schema
 from mqstore.spark.opened import check_stores, expand
 from mqstore.spark.read_options import names_option
 from mqstore.spark.session import spark_session
@@ -82,7 +82,7 @@ class Wanted:
         # Before anything is written: Spark plans behind that.
         check_stores(paths)
         names = list(dict.fromkeys(columns))
-        readable = names if self.where is None else list(dict.fromkeys([*names, *_without("raw_body", "bad_range")]))
+        readable = names if self.where is None else list(dict.fromkeys([*names, *_without("raw_body")]))
         reader = spark.read.format("mqstore").schema(schema(*readable)).option("mode", "FAILFAST")
         given: dict[str, str | None] = {
             "subscribe": names_option("topics", self.topics),
@@ -111,7 +111,8 @@ def _first_line(error: AnalysisException) -> str:
 
 
 def _without(*names: str) -> list[str]:
-    return [name for name in COLUMNS if name not in names]
+    """What a message is made of, but for some of it."""
+    return [name for name in COLUMNS if name not in {*names, "raw_properties", BAD_RANGE}]
 
 
 _ALL = Wanted()
@@ -137,7 +138,7 @@ def export(
         spark: The session; :func:`mqstore.spark.spark_session` by default.
     """
     session = spark or spark_session()
-    columns = _without("bad_range", "body" if raw else "raw_body")
+    columns = _without("body" if raw else "raw_body")
     messages = by_day(wanted.of(session, stores, columns))
     messages.write.mode(mode).partitionBy("topic", "day").parquet(out)
     if mode != "ignore" and not _has_schema(session, out):
@@ -224,7 +225,7 @@ def _exported(spark: SparkSession, source: str) -> DataFrame:
     missing = [name for name in (*_RECORD, "commit_log_offset") if name not in names]
     if missing or not bodies:
         raise bad_argument("source", source, f"it has no column {(missing or ['body'])[0]}: not an export")
-    return spark.read.schema(schema(*_without("bad_range", *({"raw_body", "body"} - set(bodies))))).parquet(source)
+    return spark.read.schema(schema(*_without(*({"raw_body", "body"} - set(bodies))))).parquet(source)
 
 
 def _encoded(messages: DataFrame, folder: str) -> list[str]:
@@ -375,9 +376,11 @@ def diff(left: str, right: str, *, wanted: Wanted = _ALL, spark: SparkSession | 
     return rows.where((f.col("kind") != "different") | (f.size("columns") > 0))
 
 
-_DIFF_COLUMNS = (*_IDENTITY, "commit_log_offset", "unique_key", *_COMPARED)
+_DIFF_COLUMNS = (*_IDENTITY, "commit_log_offset", "unique_key", *_COMPARED, "raw_properties")
 _RECORD_CRC = "__CRC32#"
 """The property with a record's own CRC, which covers where and when it is stored."""
+_NAME_ENDS, _VALUE_ENDS = "\x01", "\x02"
+"""Behind a property's name, and behind its value, as they are stored."""
 _IS_PLACELESS = 4
 """The system flag's bit that prepared and rolled back messages have: none of them counts in its queue."""
 
@@ -396,10 +399,18 @@ def _comparable(messages: DataFrame, side: str) -> DataFrame:
     known_by = f.when(is_placeless, f.coalesce("unique_key", f.lit(""))).otherwise("").alias("known_by")
     known = messages.select("*", known_by)
     place = Window.partitionBy(*_IDENTITY, "known_by").orderBy("commit_log_offset")
-    of_message = f.map_filter("properties", lambda name, _: name != _RECORD_CRC)
-    properties = f.to_json(f.array_sort(f.map_entries(of_message)))
-    plain = {"body": f.sha2("body", 256), "properties": properties}
+    plain = {"body": f.sha2("body", 256), "properties": _plain_properties()}
     values = [plain.get(name, f.col(name)).alias(f"{side}_{name}") for name in _COMPARED]
     number = f.row_number().over(place).alias("number")
     where = f.col("commit_log_offset").alias(f"{side}_commit_log_offset")
     return known.select(*_IDENTITY, "known_by", number, where, *values)
+
+
+def _plain_properties() -> "Column":
+    """A message's properties but its record's CRC, as one text; with their bytes where a text may stand for others."""
+    of_message = f.map_filter("properties", lambda name, _: name != _RECORD_CRC)
+    shown = f.to_json(f.array_sort(f.map_entries(of_message)))
+    # A character for each byte.
+    pairs = f.split(f.decode("raw_properties", "ISO-8859-1"), _VALUE_ENDS)
+    stored = f.array_sort(f.filter(pairs, lambda pair: ~pair.startswith(_RECORD_CRC + _NAME_ENDS)))
+    return f.concat(shown, f.when(f.contains(shown, f.lit(REPLACEMENT)), f.to_json(stored)).otherwise(""))

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from mqstore.spark.columns import REPLACEMENT
 from mqstore.store.selection import SelectionSpec
 from mqstore.store.times import to_ms
 
@@ -127,10 +128,6 @@ class Narrowing:
         )
 
 
-_REPLACEMENT = "\ufffd"
-"""What a text has where its bytes are no UTF-8."""
-
-
 def _values(given: Filter) -> frozenset[Any] | None:
     """The values that a filter leaves, where it leaves some."""
     found: frozenset[Any] | None = None
@@ -139,7 +136,7 @@ def _values(given: Filter) -> frozenset[Any] | None:
     elif isinstance(given, In):
         found = frozenset(value for value in given.value if value is not None)
     # The engine looks for a value's own bytes, and a column shows others as that value too.
-    is_told_apart = not any(isinstance(value, str) and _REPLACEMENT in value for value in found or ())
+    is_told_apart = not any(isinstance(value, str) and REPLACEMENT in value for value in found or ())
     return found if is_told_apart else None
 
 

@@ -1,7 +1,7 @@
 """A piece of a store: what one of Spark's tasks reads."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
@@ -57,8 +57,8 @@ class Piece(InputPartition):
         return sorted({topic for topic, *_ in self._queues})
 
     @property
-    def _queues(self) -> Sequence[QueueRow]:
-        return () if self.spec.places is not None else self.spec.queues or ()
+    def _queues(self) -> list[QueueRow]:
+        return [] if self.spec.places is not None else list(self.spec.queues or ())
 
 
 def read_piece(piece: Piece, schema: StructType, options: ReadOptions) -> Iterator["pa.RecordBatch"]:
@@ -72,10 +72,10 @@ def read_piece(piece: Piece, schema: StructType, options: ReadOptions) -> Iterat
     """
     import pyarrow as pa  # noqa: PLC0415 - the module is imported where no message is read
 
-    store = _open(piece, options)
+    store, spec = _open(piece, options)
     names = [name for name in schema.fieldNames() if name not in {STORE, BAD_RANGE}]
     capsule, bad_ranges = store._spark_stream(
-        piece.spec, names or [_CHEAPEST], options.max_records_per_batch, _MAX_BATCH_BYTES
+        spec, names or [_CHEAPEST], options.max_records_per_batch, _MAX_BATCH_BYTES
     )
     batches = pa.RecordBatchReader._import_from_c_capsule(capsule)
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
@@ -96,22 +96,42 @@ def _next_batch(batches: "pa.RecordBatchReader", bad_ranges: "_native.BadRanges"
         raise
 
 
-def _open(piece: Piece, options: ReadOptions) -> "_native.Store":
+def _open(piece: Piece, options: ReadOptions) -> tuple["_native.Store", SelectionSpec]:
+    """The part of the store that a piece needs, and what is there of the piece."""
     store = part_of(piece.path, piece.topics, piece.log_end, piece.openings, pread=options.pread, run=piece.run)
-    if not _has_units(store, piece):
+    if (left := _queues_left(store, piece)) != piece._queues:
         forget_part(piece.path, piece.topics, piece.openings, pread=options.pread, run=piece.run)
         store = part_of(piece.path, piece.topics, piece.log_end, piece.openings, pread=options.pread, run=piece.run)
-        if not _has_units(store, piece):
-            store._check_not_made_anew()
-            raise DataLossError(
-                f"option path={piece.store}: its queue files are shorter than when the read was planned"
-            )
-    return store
+        left = _queues_left(store, piece)
+    if left == piece._queues:
+        return store, piece.spec
+    store._check_not_made_anew()
+    if options.fail_on_data_loss:
+        raise DataLossError(
+            f"option path={piece.store}: its queue files are shorter than when the read was planned, or were removed "
+            "(failOnDataLoss=false reads what is left)"
+        )
+    return store, replace(piece.spec, queues=left)
 
 
-def _has_units(store: "_native.Store", piece: Piece) -> bool:
+def _queues_left(store: "_native.Store", piece: Piece) -> list[QueueRow]:
+    """What a store has of a piece's queues: one may have been removed since, and have begun anew."""
     ends: dict[tuple[str, int | None], int] = {row[:2]: row[3] for row in store._queues()}
-    return all(ends.get((topic, queue_id), 0) >= (end or 0) for topic, queue_id, _, end in piece._queues)
+    left: list[QueueRow] = []
+    for topic, queue_id, begin, end in piece._queues:
+        behind = min(end or 0, ends.get((topic, queue_id), 0))
+        if (begin or 0) < behind and not _has_begun_anew(store, piece, topic, queue_id or 0, {begin or 0, behind - 1}):
+            left.append((topic, queue_id, begin, behind))
+    return left
+
+
+def _has_begun_anew(store: "_native.Store", piece: Piece, topic: str, queue_id: int, numbers: set[int]) -> bool:
+    """Whether a queue has later messages than were planned where units were, or nothing yet.
+
+    It is asked of two units, since one may be damaged; those that retention has removed say nothing.
+    """
+    units = [unit for number in numbers for unit in store._units(topic, queue_id, number, 1)]
+    return bool(units) and all(size <= 0 or offset >= piece.log_end for offset, size, _ in units)
 
 
 def _with_own_columns(batch: "pa.RecordBatch", store: str, schema: "pa.Schema") -> "pa.RecordBatch":

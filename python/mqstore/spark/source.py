@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from mqstore.option_error import bad_option
-from mqstore.spark.columns import BAD_RANGE, COLUMNS, check_schema, has_bodies, schema_of
+from mqstore.spark.columns import BAD_RANGE, COLUMNS, RAW, check_schema, has_bodies, schema_of
 from mqstore.spark.narrowing import Narrowing
 from mqstore.spark.piece import Piece, read_piece
 from mqstore.spark.planning import plan
@@ -43,9 +43,9 @@ class MQStoreDataSource(DataSource):
         return "mqstore"
 
     def schema(self) -> StructType:
-        """Every column but ``raw_body``, ``properties`` and ``bad_range`` where the options want them."""
+        """Every column but the raw ones, ``properties`` and ``bad_range`` where the options want them."""
         options = ReadOptions.of(self.options)
-        left_out = {"raw_body"}
+        left_out = set(RAW)
         if not options.include_properties:
             left_out.add("properties")
         if options.mode != "PERMISSIVE":

@@ -9,7 +9,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from mqstore.option_error import bad_argument
-from mqstore.spark.columns import COLUMNS, schema
+from mqstore.spark.columns import BAD_RANGE, COLUMNS, RAW, schema
 from mqstore.spark.moving import by_day
 from mqstore.spark.piece import DataLossError
 from mqstore.spark.read_options import names_option
@@ -58,7 +58,7 @@ def dispatch(
         reason = f"expected a number of seconds from 0 to {_LONGEST_INTERVAL_S}"
         raise bad_argument("follow_interval_s", follow_interval_s, reason)
     session = spark or spark_session()
-    names = [name for name in COLUMNS if name not in {"raw_body", "bad_range"}]
+    names = [name for name in COLUMNS if name not in {*RAW, BAD_RANGE}]
     reader = session.readStream.format("mqstore").schema(schema(*names)).option("startingOffsets", "earliest")
     if (wanted := names_option("topics", topics)) is not None:
         reader = reader.option("subscribe", wanted)

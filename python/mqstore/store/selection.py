@@ -304,7 +304,7 @@ class Selection:
         :meth:`MessageStore.report` tells both.
 
         Args:
-            columns: Names of columns, in their order; all but ``raw_body`` by default.
+            columns: Names of columns, in their order; all but the raw ones by default.
             body: ``"binary"`` copies bodies, ``"view"`` gives views into the store's files.
             max_messages: Most messages a batch.
             max_bytes: About how many bytes of records a batch; inflated bodies end it at 64 MiB too.

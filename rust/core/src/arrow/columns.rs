@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType};
-use arrow_array::{ArrayRef, ArrowPrimitiveType, ListArray, MapArray, PrimitiveArray, StructArray};
+use arrow_array::{
+    ArrayRef, ArrowPrimitiveType, BinaryArray, ListArray, MapArray, PrimitiveArray, StructArray,
+};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 
@@ -59,6 +61,7 @@ pub(super) fn column_builder(
         Column::Tags => Box::new(Repeated::new(|row| row.properties.tags)),
         Column::Keys => Box::new(Keys::new(key_field(dialect), room)),
         Column::Properties => Box::new(PropertyMaps::new(properties_field(dialect), room)),
+        Column::RawProperties => Box::new(RawProperties::with_room(room.rows)),
         Column::Body => body_builder(body, true, room, memory),
         Column::RawBody => body_builder(body, false, room, memory),
     }
@@ -320,5 +323,30 @@ impl ColumnBuilder for PropertyMaps {
             vec![Arc::new(self.names.into_array(None)?), Arc::new(self.values.into_array(None)?)];
         let entries = StructArray::try_new(fields, columns, None)?;
         Ok(Arc::new(MapArray::try_new(self.field, self.ends.into_offsets(), entries, None, false)?))
+    }
+}
+
+struct RawProperties {
+    bytes: Vec<u8>,
+    ends: Ends,
+}
+
+impl RawProperties {
+    fn with_room(rows: usize) -> Self {
+        Self { bytes: Vec::new(), ends: Ends::with_room(rows) }
+    }
+}
+
+impl ColumnBuilder for RawProperties {
+    fn append(&mut self, rows: &Rows<'_>) -> Result<(), ArrowError> {
+        for row in rows.iter() {
+            self.bytes.extend_from_slice(row.record.properties);
+            self.ends.push(self.bytes.len());
+        }
+        check_size(self.bytes.len())
+    }
+
+    fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(BinaryArray::try_new(self.ends.into_offsets(), self.bytes.into(), None)?))
     }
 }

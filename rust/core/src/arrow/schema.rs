@@ -21,6 +21,7 @@
 //! | `tags` | string, null where there are none | |
 //! | `keys` | list of string | |
 //! | `properties` | map of string to string | |
+//! | `raw_properties` | binary | as they are stored: as texts different bytes that are no UTF-8 can be the same |
 //! | `body` | binary or binary view | inflated where a client compressed it |
 //! | `raw_body` | binary or binary view | as it is stored |
 //!
@@ -56,13 +57,14 @@ pub enum Column {
     Tags,
     Keys,
     Properties,
+    RawProperties,
     Body,
     RawBody,
 }
 
 impl Column {
     /// All columns, in the order of the table.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Topic,
         Self::QueueId,
         Self::QueueOffset,
@@ -82,6 +84,7 @@ impl Column {
         Self::Tags,
         Self::Keys,
         Self::Properties,
+        Self::RawProperties,
         Self::Body,
         Self::RawBody,
     ];
@@ -109,9 +112,16 @@ impl Column {
             Self::Tags => "tags",
             Self::Keys => "keys",
             Self::Properties => "properties",
+            Self::RawProperties => "raw_properties",
             Self::Body => "body",
             Self::RawBody => "raw_body",
         }
+    }
+
+    /// Whether another column has it in the form that is mostly wanted.
+    #[must_use]
+    pub const fn is_raw(self) -> bool {
+        matches!(self, Self::RawProperties | Self::RawBody)
     }
 
     /// Whether it is made of properties, for which a message's property string is taken apart.
@@ -134,6 +144,7 @@ impl Column {
             Self::BornTimestamp | Self::StoreTimestamp => timestamp_type(dialect),
             Self::Keys => DataType::List(key_field(dialect)),
             Self::Properties => DataType::Map(properties_field(dialect), false),
+            Self::RawProperties => DataType::Binary,
             Self::Body | Self::RawBody => match body {
                 BodyType::Binary => DataType::Binary,
                 BodyType::BinaryView => DataType::BinaryView,
@@ -180,10 +191,10 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// All columns but `raw_body`.
+    /// All columns but the raw ones, which others have in another form.
     #[must_use]
     pub fn all(body: BodyType) -> Self {
-        let columns = Column::ALL.into_iter().filter(|column| *column != Column::RawBody).collect();
+        let columns = Column::ALL.into_iter().filter(|column| !column.is_raw()).collect();
         Self { columns, body, dialect: Dialect::Arrow }
     }
 
