@@ -10,19 +10,23 @@ from mqstore.verify import RepairResult, repair, verify
 from tests.compat.streams import SMALL_FILES
 from tests.verify.damage import LOG_FILE_SIZE
 
+LIGHT = SMALL_FILES | {"enableMultiDispatch": True, "enableLmq": True}
 BOTH_WAYS = pytest.mark.parametrize("in_place", [False, True], ids=["into a folder", "in place"])
 
 
-def made(path: Path, count: int, size: int, queues: int = 2) -> dict[int, tuple[str, int, int]]:
+def made(
+    path: Path, count: int, size: int, queues: int = 2, further: str | None = None
+) -> dict[int, tuple[str, int, int]]:
     """Makes a store; gives where its messages stand in the log and in the queues."""
-    with mqstore.open(path, "rw", **SMALL_FILES) as store:
+    properties = {} if further is None else {"INNER_MULTI_DISPATCH": further}
+    with mqstore.open(path, "rw", **LIGHT) as store:
         for number in range(count):
-            store.put("t", bytes(size), queue_id=number % queues)
+            store.put("t", bytes(size), queue_id=number % queues, properties=properties)
     return told(path)
 
 
 def told(path: Path) -> dict[int, tuple[str, int, int]]:
-    with mqstore.open(path, **SMALL_FILES) as store:
+    with mqstore.open(path, **LIGHT) as store:
         return {
             message.commit_log_offset: (message.topic, message.queue_id, message.queue_offset)
             for message in store.select("t")
@@ -31,13 +35,13 @@ def told(path: Path) -> dict[int, tuple[str, int, int]]:
 
 def repaired(path: Path, *, in_place: bool) -> RepairResult:
     """Repairs a store; what that gives is whole, opens for writing, and is the same when it is repaired again."""
-    done = repair(path, None if in_place else path.with_name("whole"), **SMALL_FILES)
+    done = repair(path, None if in_place else path.with_name("whole"), **LIGHT)
     has = told(done.path)
-    found = {finding.kind for finding in verify(done.path, **SMALL_FILES)[1]}
+    found = {finding.kind for finding in verify(done.path, **LIGHT)[1]}
     assert found <= {"offset_gap", "clock_set_back"}
-    again = repair(done.path, path.with_name("again"), **SMALL_FILES)
+    again = repair(done.path, path.with_name("again"), **LIGHT)
     assert (again.holes, again.lost, told(again.path)) == ((), (), has)
-    with mqstore.open(done.path, "rw", **SMALL_FILES) as store:
+    with mqstore.open(done.path, "rw", **LIGHT) as store:
         store.put("u", b"next")
     assert told(done.path) == has
     return done
@@ -91,7 +95,7 @@ def test_a_queue_file_of_later_messages_of_another_store_tells_of_none(tmp_path:
     """All of its units lead behind the log's end, also those at the places of messages that are there."""
     path, other = tmp_path / "store", tmp_path / "other"
     known = made(path, 4, 10)
-    with mqstore.open(other, "rw", **SMALL_FILES) as store:
+    with mqstore.open(other, "rw", **LIGHT) as store:
         for number in range(60):
             store.put("u" if number < 40 else "t", bytes(300), queue_id=number % 2)
     name = "consumequeue/t/1/00000000000000000000"
@@ -111,3 +115,38 @@ def test_a_log_file_that_is_a_copy_of_another_takes_no_message_of_that(tmp_path:
     gone = {message for place, message in known.items() if place // LOG_FILE_SIZE == 1}
     assert has == {place: message for place, message in known.items() if message not in gone}
     assert {(lost.topic, lost.queue_id, lost.queue_offset) for lost in done.lost} == gone
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("number", [0, 1, 2], ids=["the first", "one in the middle", "the last"])
+@pytest.mark.parametrize("further", [None, "%LMQ%a,%LMQ%b"])
+def test_what_fits_between_in_a_log_file_of_another_store_does_not_stay(
+    tmp_path: Path, number: int, further: str | None, *, in_place: bool
+) -> None:
+    """Where it says that it stands queues lead to what the store's own file had, and lead to nothing in this one."""
+    path, other = tmp_path / "store", tmp_path / "other"
+    known = made(path, 500, 200, further=further)
+    made(other, 600, 201, further="%LMQ%b,%LMQ%a")
+    files = sorted((path / "commitlog").iterdir())
+    at = [0, 1, len(files) - 1][number]
+    shutil.copy(other / "commitlog" / files[at].name, files[at])
+    done = repaired(path, in_place=in_place)
+    gone = {message for place, message in known.items() if place // LOG_FILE_SIZE == at}
+    assert told(done.path) == {place: message for place, message in known.items() if message not in gone}
+    lost = {(lost.topic, lost.queue_id, lost.queue_offset) for lost in done.lost}
+    assert {message for message in lost if message[0] == "t"} == gone
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("number", [0, 1, -1], ids=["the first", "one in the middle", "the last"])
+def test_a_queue_file_of_another_store_takes_no_log_file_that_it_alone_leads_to(
+    tmp_path: Path, number: int, *, in_place: bool
+) -> None:
+    path, other = tmp_path / "store", tmp_path / "other"
+    known = made(path, 190, 3000, queues=1)
+    made(other, 200, 2900, queues=1)
+    queue = path / "consumequeue/t/0"
+    name = sorted(queue.iterdir())[number].name
+    shutil.copy(other / "consumequeue/t/0" / name, queue / name)
+    done = repaired(path, in_place=in_place)
+    assert (done.lost, done.holes, told(done.path)) == ((), (), known)

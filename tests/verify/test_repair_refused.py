@@ -142,6 +142,25 @@ def test_what_a_writer_would_not_accept_in_the_log_s_folder(
     assert repair(store, tmp_path / "whole", **SMALL_FILES).lost
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+def test_topics_that_cannot_be_read(store: Path, tmp_path: Path, *, in_place: bool) -> None:
+    """No repaired store opens with them: that is seen before its log is copied, or its queues are set aside."""
+    topics = store / "config" / "topics.json"
+    for path in (topics, topics.with_name("topics.json.bak")):
+        path.write_bytes(bytes(40))
+    before = contents(tmp_path)
+    out = None if in_place else tmp_path / "whole"
+    told = call(store, *(["--in-place"] if in_place else ["--out", str(out)]))
+    assert told.exit_code == 1
+    assert f"{topics}: expected JSON as RocketMQ writes it" in told.output
+    assert f"{store}: nothing was changed, move that out of the store, or restore what was there" in told.output
+    assert GO_ON not in told.output
+    assert contents(tmp_path) == before
+    topics.unlink()
+    topics.with_name("topics.json.bak").unlink()
+    assert len(repair(store, out, **SMALL_FILES).lost) == 1
+
+
 @pytest.mark.parametrize("place", ["index", "consumequeue/CURRENT", "consumequeue/t/0/README.txt"])
 def test_what_is_set_aside_may_hold_anything(store: Path, place: str) -> None:
     if (store / place).is_dir():

@@ -15,9 +15,11 @@ from mqstore.option_error import bad_argument
 from mqstore.options import StoreOptions, snake_case
 from mqstore.store.arguments import checked_path
 from mqstore.store.byte_ranges import folder_to_write, refuse_remote, resolved
+from mqstore.store.config_manager import read_only
 from mqstore.store.file_kinds import wrong_kind, wrong_kinds
 from mqstore.store.group_offsets import keep, read_up_to, set_back
 from mqstore.store.read_offset import ReadOffset
+from mqstore.store.topics import TopicConfigManager
 from mqstore.verify import unfinished
 from mqstore.verify.cut_end import cut_end
 from mqstore.verify.expired_queues import ExpiredQueue, expired_queues, put_back
@@ -138,6 +140,7 @@ def repair(
         if target is not None:
             _refuse_broken_off(source)
             _refuse_dangling(source)
+            _refuse_unread_topics(source)
             return _repair_into(target, source, of_source, given, step)
         return _repair_in_place(source, of_source, given, step)
 
@@ -214,6 +217,21 @@ def _refuse_dangling(source: Path) -> None:
     for path in (path for kept in _KEPT for path in (source / kept, *(source / kept).rglob("*"))):
         if path.is_symlink() and not path.exists():
             raise wrong_kind(str(path), "a file", "a link that leads nowhere")
+
+
+def _refuse_unread_topics(source: Path) -> None:
+    """Refuses topics that can't be read, with which nobody opens a store, before a log is copied or queues are moved.
+
+    Raises:
+        MQStoreError: file and ``.bak`` are damaged, or the one that there is.
+    """
+    try:
+        TopicConfigManager(source / "config" / "topics.json", read_only, int)
+    except MQStoreError as error:
+        if not unfinished.is_begun(source / "mqstore"):
+            left = "nothing was changed, move that out of the store, or restore what was there"
+            error.add_note(f"{source}: {left}")
+        raise
 
 
 def _set_back(path: Path, ends: Mapping[tuple[str, int], int], derived: MadeAnew, saved: Path | None = None) -> int:
@@ -381,6 +399,7 @@ def _found(view: _native.LogView, source: Path, of_source: StoreOptions) -> unfi
     """Finds out what is to be changed, and refuses what can't be."""
     _refuse_strays(view, source)
     _refuse_moving(source)
+    _refuse_unread_topics(source)
     read_up_to(source)  # what can't be read can't be set back in the end either
     is_gone = gone(view)
     found = unfinished.found(

@@ -4,6 +4,7 @@ use std::iter;
 use std::ops::ControlFlow;
 
 use super::filler::{MIN_FILLER_SIZE, filler};
+use super::foreign;
 use super::further::Further;
 use super::order;
 use crate::commit_log::scan::{self, ScanEnd, check_topic};
@@ -120,8 +121,12 @@ fn add_strangers(view: &LogView, found: &mut Vec<Hole>) -> Result<()> {
         return Ok(());
     }
     let queues = view.queues()?;
+    let of_another_store = foreign::of_another_store(view, &queues, found)?;
+    let mut going: Vec<u64> = of_another_store.iter().map(|record| record.from).collect();
+    add(view, found, of_another_store)?;
     let out_of_order = order::out_of_order(view, &queues, found)?;
-    let going = out_of_order.iter().map(|record| record.from).collect();
+    going.extend(out_of_order.iter().map(|record| record.from));
+    going.sort_unstable();
     add(view, found, out_of_order)?;
     let (log, from, to) = (view.log(), view.min_offset(), view.end());
     add(view, found, strangers::find_among_others(log, &queues, from, to, going)?)

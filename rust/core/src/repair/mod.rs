@@ -7,6 +7,7 @@
 mod believed;
 mod copy;
 pub(crate) mod filler;
+mod foreign;
 mod further;
 mod holes;
 mod order;

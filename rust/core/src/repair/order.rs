@@ -160,7 +160,7 @@ fn each(
 }
 
 /// The offset that a record says; one that none can have is later than all.
-fn offset_of(record: &Record<'_>) -> u64 {
+pub(super) fn offset_of(record: &Record<'_>) -> u64 {
     num::from_java_long(record.queue_offset).unwrap_or(u64::MAX - 1)
 }
 

@@ -12,7 +12,7 @@ use crate::format::cq_unit::CqUnit;
 use crate::format::message::Record;
 use crate::format::sys_flag;
 use crate::num;
-use crate::recovery::strangers::any_leads_elsewhere;
+use crate::recovery::elsewhere::any_leads_elsewhere;
 
 /// Units of a queue that are read at a time.
 const UNITS_AT_ONCE: usize = 64;
