@@ -165,7 +165,7 @@ UTC_500 = dt.datetime.fromtimestamp(START_MS / 1000 + 500, dt.UTC)
         ([Not(EqualTo(("topic",), "topic-1"))], everything),
         ([EqualTo(("topic",), None)], everything),
     ],
-    ids=str,
+    ids=lambda given: str(given) if isinstance(given, list) else "rows",
 )
 def test_what_filters_leave_to_be_read(
     made: tuple[Path, list[dict[str, Any]]], filters: list[Filter], takes: Callable[[dict[str, Any]], bool]

@@ -14,9 +14,6 @@ use crate::format::message::{self, Check, Decoded, Record};
 use crate::interrupt;
 use crate::num;
 
-/// Units on each side of one that tell whose file it is.
-const UNITS_NEAR: u64 = 16;
-
 /// Adds those of some suspects to which a unit leads that their record does not agree with.
 ///
 /// After a crash a suspect comes from every queue whose units were all in memory. So the units of each queue
@@ -79,29 +76,11 @@ fn leads_elsewhere(
     if unit.place() != place || unit_fits(queue, unit, index, record) {
         return Ok(false);
     }
-    let is_moved = is_moved_with_others(log, queue, record, index)?;
-    Ok(match queues.get_decoded(QueueRef { topic: record.topic, queue_id: record.queue_id }) {
-        Some(own) => !is_moved && !has_anothers_unit(log, &own, record)?,
-        // A queue that is not there has its files in another's place, as where its folder has another name, or its records
-        // became its own by damage, many of them alike: then the others around them are the queue's in which they stand.
-        None => !is_moved || has_its_own_near(log, queue, index)?,
-    })
-}
-
-/// Whether a queue's file has units of its own not far from an index.
-fn has_its_own_near(log: &CommitLog, queue: &ConsumeQueue, index: u64) -> Result<bool> {
-    let from = index.saturating_sub(UNITS_NEAR);
-    for at in from..=index.saturating_add(UNITS_NEAR) {
-        let Some(unit) = queue.units_in_files().unit(at)? else { continue };
-        let Some((offset, size)) = unit.place() else { continue };
-        let Some(bytes) = log.get_message(offset, size)? else { continue };
-        if let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure)
-            && unit_fits(queue, &unit, at, &record)
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    // Of a queue that is not there no files can be in another's place: its records became its own by damage.
+    let Some(own) = queues.get_decoded(QueueRef { topic: record.topic, queue_id: record.queue_id }) else {
+        return Ok(true);
+    };
+    Ok(!is_moved_with_others(log, queue, record, index)? && !has_anothers_unit(log, &own, record)?)
 }
 
 /// Whether the place of a record in its own queue has the unit of a record that belongs elsewhere: then that file is another

@@ -411,20 +411,6 @@ fn units_of_another_queue_s_file_are_no_evidence() {
     }
 }
 
-/// A queue's folder has another name: what its units say tells of none of its records, which have no other ones.
-#[test]
-fn units_in_a_folder_of_another_name_are_no_evidence() {
-    let root = tempfile::tempdir().unwrap();
-    let offsets = killed(root.path(), true);
-    open(root.path()).close().unwrap();
-    let queues = root.path().join("consumequeue");
-    std::fs::rename(queues.join("orders"), queues.join("order")).unwrap();
-    let store = read(root.path());
-    for place in offsets {
-        assert!(store.record_at(place).unwrap().is_some(), "{place}");
-    }
-}
-
 /// Alike they are another queue's that has no files: the units behind them tell that they stand in their own.
 #[test]
 fn a_queue_s_first_records_that_changed_alike_are_given_by_no_way() {
