@@ -32,7 +32,7 @@ test-rust:
 
 # A file's tests stay together: many share a store, or a session of Spark, that takes longer to make than to ask.
 test-python: $(VENV)/engine-dev
-	$(BIN)/pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile
+	$(BIN)/pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # The hand-over between the engine's threads, each test under so many decisions of a scheduler, twice.
 SCHEDULES ?= 40

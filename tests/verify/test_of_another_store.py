@@ -150,3 +150,35 @@ def test_a_queue_file_of_another_store_takes_no_log_file_that_it_alone_leads_to(
     shutil.copy(other / "consumequeue/t/0" / name, queue / name)
     done = repaired(path, in_place=in_place)
     assert (done.lost, done.holes, told(done.path)) == ((), (), known)
+
+
+def unit_file(path: Path, number: int) -> tuple[Path, int]:
+    """The file of a unit of queue 0, and where it stands there."""
+    file_size = int(SMALL_FILES["mappedFileSizeConsumeQueue"])
+    file, position = divmod(20 * number, file_size)
+    return path / f"consumequeue/t/0/{file * file_size:020}", position
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("damage", ["all but the last", "a single one", "in each other's place"])
+def test_damaged_units_take_no_log_file(tmp_path: Path, damage: str, *, in_place: bool) -> None:
+    """Though some lead to other places of it and, but where the last one is whole, none to its record."""
+    path = tmp_path / "store"
+    known = made(path, 500, 200, queues=1)
+    numbers = [number for number, place in enumerate(sorted(known)) if place // LOG_FILE_SIZE == 1]
+    units = []
+    for file, position in (unit_file(path, number) for number in numbers):
+        units.append(file.read_bytes()[position : position + 20])
+    elsewhere = [unit[:7] + bytes([unit[7] ^ 4]) + unit[8:] for unit in units]
+    match damage:
+        case "all but the last":
+            units[:-1] = elsewhere[:-1]
+        case "a single one":
+            units = [elsewhere[0], *[bytes(20)] * (len(units) - 1)]
+        case _:
+            units = [*units[1:], units[0]]
+    for (file, position), unit in zip((unit_file(path, number) for number in numbers), units, strict=True):
+        content = file.read_bytes()
+        file.write_bytes(content[:position] + unit + content[position + 20 :])
+    done = repaired(path, in_place=in_place)
+    assert (done.lost, done.holes, told(done.path)) == ((), (), known)
