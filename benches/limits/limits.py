@@ -8,6 +8,7 @@ timed in turns.
 
 import argparse
 import asyncio
+import contextlib
 import functools
 import importlib.machinery
 import importlib.util
@@ -316,10 +317,21 @@ def _read_objects(store: mqstore.MessageStore) -> None:
             offset = found.next_begin_offset
 
 
-def _flushed(folder: Path, count: int, *, by_each: bool) -> float:
-    """Records of four threads: each flush is for all four, without anybody to wait for it, or each flushes its own."""
+@contextlib.contextmanager
+def _allocated(folder: Path, count: int) -> Iterator[int]:
+    """A file with room for so many records, removed in the end."""
     path = folder / "flushed"
     file = os.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        os.posix_fallocate(file, 0, count * RECORD_SIZE)
+        yield file
+    finally:
+        os.close(file)
+        path.unlink()
+
+
+def _flushed(folder: Path, count: int, *, by_each: bool) -> float:
+    """Records of four threads: each flush is for all four, without anybody to wait for it, or each flushes its own."""
     numbers = iter(range(count))
 
     def load(size: int) -> None:
@@ -337,12 +349,8 @@ def _flushed(folder: Path, count: int, *, by_each: bool) -> float:
         numbers = iter(range(count // 4))
         load(4 * RECORD_SIZE)
 
-    try:
-        os.posix_fallocate(file, 0, count * RECORD_SIZE)
+    with _allocated(folder, count) as file:
         return _each(count, in_threads if by_each else by_one)
-    finally:
-        os.close(file)
-        path.unlink()
 
 
 def _in_threads(put: Callable[..., object], count: int) -> float:
@@ -404,8 +412,6 @@ def _least_tasks(memory: Any, count: int) -> float:
 
 def _least_flushed_tasks(memory: Any, folder: Path, count: int) -> float:
     """The same, where a thread writes and flushes what came in during its last flush, and tells the loop."""
-    path = folder / "flushed"
-    file = os.open(path, os.O_RDWR | os.O_CREAT)
     is_over = False
     waits = threading.Event()
     futures = _Futures(memory, waits.set)
@@ -431,12 +437,8 @@ def _least_flushed_tasks(memory: Any, folder: Path, count: int) -> float:
             waits.set()
             flusher.join()
 
-    try:
-        os.posix_fallocate(file, 0, count * RECORD_SIZE)
+    with _allocated(folder, count) as file:
         return _each(count, lambda: asyncio.run(beside()))
-    finally:
-        os.close(file)
-        path.unlink()
 
 
 def flushes(stores: Stores) -> Iterator[Limit]:

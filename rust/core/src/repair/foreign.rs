@@ -10,13 +10,12 @@ use hashbrown::HashMap;
 use super::believed::agrees_with_log;
 use super::filler::is_filler;
 use super::holes::Hole;
-use super::order::offset_of;
-use crate::commit_log::scan::{self, ScanEnd};
+use super::order::{self, offset_of};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::consume_queue::table::QueueTable;
 use crate::dispatch::Gap;
 use crate::error::Result;
-use crate::format::message::{self, Check, Decoded, Record, RecordFault};
+use crate::format::message::{self, Check, Decoded, Record};
 use crate::log_view::LogView;
 use crate::num;
 
@@ -60,8 +59,11 @@ impl FileCheck<'_> {
         let (mut records, mut is_its) = (Vec::new(), false);
         // By queue file: how many units lead elsewhere.
         let mut contradicted: HashMap<(QueueKey, u64), usize> = HashMap::new();
-        self.each(|offset, record| {
-            records.push(gap(offset, record));
+        order::each_record(self.view, holes, self.file.clone(), |offset, record| {
+            if is_filler(record) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            records.push(order::misplaced(offset, record));
             let queue = self.view.config().removed_queues.queue_of(offset, record);
             let Some(queue) = queue else { return Ok(ControlFlow::Continue(())) };
             let said = self.said(offset, record, queue)?;
@@ -82,24 +84,6 @@ impl FileCheck<'_> {
             }
         }
         Ok(if count < LEAST_CONTRADICTED { Vec::new() } else { records })
-    }
-
-    /// Visits the records of the file, but for those that an earlier repair put there.
-    fn each(&self, mut visit: impl FnMut(u64, &Record<'_>) -> Result<ControlFlow<()>>) -> Result<()> {
-        let (files, to) = (self.view.files(), self.file.end);
-        let mut position = self.file.start;
-        while position < to {
-            let end = scan::scan(files, position, to, Check::BodyCrc, |offset, record, _| {
-                if is_filler(record) { Ok(ControlFlow::Continue(())) } else { visit(offset, record) }
-            })?;
-            let (bad, fault) = match end {
-                ScanEnd::Reached(_) | ScanEnd::Stopped(_) => break,
-                ScanEnd::Missing(offset) => (offset, None),
-                ScanEnd::Fault { offset, fault } => (offset, Some(fault)),
-            };
-            position = scan::next_valid(files, bad, fault, to)?.unwrap_or(to);
-        }
-        Ok(())
     }
 
     fn said(&self, offset: u64, record: &Record<'_>, queue: QueueRef<'_>) -> Result<Said> {
@@ -127,14 +111,5 @@ impl FileCheck<'_> {
         let begin = number.saturating_mul(count);
         let agrees = agrees_with_log(self.view, holes, &files, begin, begin.saturating_add(count))?;
         Ok(agrees == Some(true))
-    }
-}
-
-fn gap(offset: u64, record: &Record<'_>) -> Gap {
-    let Record { queue_id, queue_offset, .. } = *record;
-    Gap {
-        from: offset,
-        to: offset + u64::from(record.total_size),
-        fault: Some(RecordFault::Misplaced { queue_id, queue_offset }),
     }
 }

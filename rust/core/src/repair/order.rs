@@ -6,7 +6,7 @@
 //! that stay are the most that follow each other in the order of their offsets, those before all that have their units.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range};
 
 use hashbrown::HashMap;
 
@@ -112,12 +112,7 @@ fn those_that_go(view: &LogView, holes: &[Hole], divided: &HashMap<QueueKey, Run
         };
         let Some(run) = runs.runs.get(*at) else { return Ok(()) };
         if !run.stays {
-            let Record { queue_id, queue_offset, .. } = *record;
-            found.push(Gap {
-                from: offset,
-                to: offset + u64::from(record.total_size),
-                fault: Some(RecordFault::Misplaced { queue_id, queue_offset }),
-            });
+            found.push(misplaced(offset, record));
         }
         *count += 1;
         if *count == run.end - run.first {
@@ -128,31 +123,47 @@ fn those_that_go(view: &LogView, holes: &[Hole], divided: &HashMap<QueueKey, Run
     Ok(found)
 }
 
+/// A record that has to go, since it would not be put where it says.
+pub(super) fn misplaced(offset: u64, record: &Record<'_>) -> Gap {
+    let Record { queue_id, queue_offset, .. } = *record;
+    let fault = Some(RecordFault::Misplaced { queue_id, queue_offset });
+    Gap { from: offset, to: record.next_offset(offset), fault }
+}
+
 /// Visits the records between holes that are in a queue.
 fn each(
     view: &LogView,
     holes: &[Hole],
     mut visit: impl FnMut(u64, &Record<'_>, QueueRef<'_>) -> Result<()>,
 ) -> Result<()> {
-    let mut position = view.min_offset();
-    let behind_all = (view.end(), view.end());
+    each_record(view, holes, view.min_offset()..view.end(), |offset, record| {
+        if let Some(queue) = view.config().removed_queues.queue_of(offset, record) {
+            visit(offset, record, queue)?;
+        }
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+/// Visits the records between holes in a range, until it is told to stop. What does not check out is in a hole by now.
+pub(super) fn each_record(
+    view: &LogView,
+    holes: &[Hole],
+    range: Range<u64>,
+    mut visit: impl FnMut(u64, &Record<'_>) -> Result<ControlFlow<()>>,
+) -> Result<()> {
+    let mut position = range.start;
+    let behind_all = (range.end, range.end);
     for (from, to) in holes.iter().map(|hole| (hole.from, hole.to)).chain([behind_all]) {
+        let from = from.min(range.end);
         while position < from {
-            let end = scan::scan(view.files(), position, from, Check::Structure, |offset, record, _| {
-                if let Some(queue) = view.config().removed_queues.queue_of(offset, record) {
-                    visit(offset, record, queue)?;
-                }
-                Ok(ControlFlow::Continue(()))
-            })?;
-            position = match end {
-                ScanEnd::Reached(_) => from,
-                ScanEnd::Stopped(bad) | ScanEnd::Missing(bad) => {
-                    scan::next_valid(view.files(), bad, None, from)?.unwrap_or(from)
-                }
-                ScanEnd::Fault { offset, fault } => {
-                    scan::next_valid(view.files(), offset, Some(fault), from)?.unwrap_or(from)
-                }
+            let visit = |offset, record: &Record<'_>, _: &[u8]| visit(offset, record);
+            let (bad, fault) = match scan::scan(view.files(), position, from, Check::Structure, visit)? {
+                ScanEnd::Reached(_) => break,
+                ScanEnd::Stopped(_) => return Ok(()),
+                ScanEnd::Missing(offset) => (offset, None),
+                ScanEnd::Fault { offset, fault } => (offset, Some(fault)),
             };
+            position = scan::next_valid(view.files(), bad, fault, from)?.unwrap_or(from);
         }
         position = position.max(to);
     }
