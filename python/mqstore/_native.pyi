@@ -1026,6 +1026,8 @@ class Store:
         """The number of a queue's first unit whose message stands at an offset of the log or behind it."""
     def _removed_up_to(self, topic: str, queue_id: int) -> int | None:
         """The offset of the log up to which a queue's messages are those of one that was removed, if there is any."""
+    def _removed_queues(self) -> list[tuple[str, int, int]]:
+        """The queues that were removed while the log has their messages, each with the offset up to which these are."""
 
     # ---- figures
 

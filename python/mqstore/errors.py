@@ -103,6 +103,8 @@ class OptionError(MQStoreError, ValueError):
     """The option."""
     value: str
     """Its value."""
+    reason: str
+    """What is wrong with it."""
 
 
 class StoreChangedError(MQStoreError):

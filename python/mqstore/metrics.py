@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from mqstore.consumer.settings import DLQ_GROUP_TOPIC_PREFIX, RETRY_GROUP_TOPIC_PREFIX
-from mqstore.store.arguments import checked_integer
+from mqstore.store.arguments import check_store, checked_integer, checked_text
 from mqstore.store.figures import StoreFigures, StoreRates
 
 if TYPE_CHECKING:
@@ -61,7 +61,14 @@ class StoreCollector(Collector):
 
         A store that is open to read has figures of its log, its queues and its groups; what its writer
         has counted is the writer's to say.
+
+        Raises:
+            TypeError: the store is none, or a name no string.
         """
+        check_store(store)
+        checked_text("cluster", cluster)
+        if broker is not None:
+            checked_text("broker", broker)
         self._store = store
         self._names = (cluster, broker or f"{store.options.broker_ip1}:{store.options.listen_port}")
         self._lock = threading.Lock()
@@ -226,10 +233,12 @@ def serve(
 
     Raises:
         OSError: it cannot listen there.
-        TypeError: the port is no integer.
+        TypeError: the store is none, the port no integer, or the address or a name no string.
         ValueError: it is no port.
     """
+    collector = StoreCollector(store, cluster=cluster, broker=broker)
     checked_integer("port", port, 0, _MAX_PORT)
+    checked_text("address", address)
     registry = CollectorRegistry()
-    registry.register(StoreCollector(store, cluster=cluster, broker=broker))
+    registry.register(collector)
     return start_http_server(port, address, registry)

@@ -35,6 +35,7 @@ def bad_argument(argument: str, value: object, reason: str) -> OptionError:
 def _error(option: str, value: object, shown: str, reason: str) -> OptionError:
     is_secret = _SECRET_OPTION.search(option) is not None
     shown, given = ("***", "***") if is_secret else (_without_secrets(shown), _without_secrets(str(value)))
-    error = OptionError(f"option {option}={shown}: {_without_secrets(reason)}")
-    error.option, error.value = option, given
+    reason = _without_secrets(reason)
+    error = OptionError(f"option {option}={shown}: {reason}")
+    error.option, error.value, error.reason = option, given, reason
     return error

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 import mqstore
 from mqstore import MessageExtBrokerInner
@@ -261,6 +262,40 @@ def test_diff_tells_bytes_apart_that_are_no_utf_8(spark: SparkSession, tmp_path:
         assert [message.properties for message in left.select()] == [message.properties for message in right.select()]
     found = [(row.queue_offset, row.kind, row.columns) for row in diff(str(one), str(other), spark=spark).collect()]
     assert found == [(0, "different", ["properties"])]
+
+
+def test_export_and_import_keep_properties_as_they_are_stored(spark: SparkSession, tmp_path: Path) -> None:
+    """As texts bytes that are no UTF-8 are all one character, a name without a value is none, and none is the first."""
+    path, stored = tmp_path / "store", b"mark\x01HERE\x02seen\x01once"
+    with mqstore.open(path, "rw", **SMALL) as store:
+        for _ in range(4):
+            store.put("t", b"x", queue_id=0, properties={"mark": "HERE", "seen": "once"})
+    log = path / "commitlog" / f"{0:020}"
+    data = log.read_bytes()
+    for odd in (b"mark\x01\xff\xfe\xff\xfe", b"m\xffrk\x01HERE", b"mark\x01\x02a\x01b"):
+        data = data.replace(stored, odd + b"\x02seen\x01once", 1)
+    log.write_bytes(data.replace(stored, b"seen\x01once\x02mark\x01HERE"))
+    export(str(path), str(tmp_path / "out"), spark=spark)
+    import_messages(str(tmp_path / "out"), tmp_path / "copied", spark=spark, keep_offsets=True, **SMALL)
+    assert log_contents(tmp_path / "copied") == log_contents(path)
+
+
+def test_properties_that_were_changed_behind_an_export_are_imported(spark: SparkSession, tmp_path: Path) -> None:
+    """And tables that have their texts alone."""
+    fill(tmp_path / "store", 4)
+    export(str(tmp_path / "store"), str(tmp_path / "out"), spark=spark)
+    exported = spark.read.parquet(str(tmp_path / "out"))
+    added = f.map_concat("properties", f.create_map(f.lit("added"), f.lit("one")))
+    exported.withColumn("properties", added).write.parquet(str(tmp_path / "changed"))
+    exported.drop("raw_properties").write.parquet(str(tmp_path / "texts"))
+    imported = []
+    for name in ("changed", "texts"):
+        import_messages(str(tmp_path / name), tmp_path / f"of-{name}", spark=spark, **SMALL)
+        with mqstore.open(tmp_path / f"of-{name}") as store:
+            imported.append([message.properties for message in store.select()])
+    with mqstore.open(tmp_path / "store") as store:
+        known = [message.properties for message in store.select()]
+    assert imported == [[{**properties, "added": "one"} for properties in known], known]
 
 
 def test_messages_of_several_stores(spark: SparkSession, store: Path, tmp_path: Path) -> None:

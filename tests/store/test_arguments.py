@@ -92,6 +92,23 @@ USES: list[tuple[Use, str, list[Any]]] = [
     (lambda store, value: mqstore.Selection(store, places=value), "places", [3, "12"]),
     (lambda store, value: store.figures().rates_since(value), "earlier", [3, None]),
     (lambda store, value: store.consumers.queue_ids(value), "topic", [3, NO_TEXT]),
+    (lambda store, value: store.consumers.folder(value), "group", [3, None, "", "../g"]),
+    (lambda store, value: store.consumers.consume_stats(value), "group", [3, None, NO_TEXT]),
+    (lambda store, value: store.consumers.consume_stats("g", value), "topics", [3, ["t", 3]]),
+    (lambda store, value: store.consumers.figures_of(value, "t"), "group", [3, None]),
+    (lambda store, value: store.consumers.figures_of("g", value), "topic", [3, None]),
+    (lambda store, value: store.consumers.topics.get(value), "topic", [3, None]),
+    (lambda store, value: store.consumers.topics.delete(value), "topic", [3, None]),
+    (lambda store, value: store.consumers.groups.get(value), "group", [3, None]),
+    (lambda store, value: store.consumers.groups.delete(value), "group", [3, None]),
+    (lambda store, value: store.consumer("g", value), "topics", ["", "a/b", ".", "..", "a\0b", "t" * 256]),
+    (lambda store, value: store.consumer("g", {value: "*"}), "topics", ["", "a/b", 3]),
+    (lambda store, value: store.consumer("g", ["t", value], sql="a = 1"), "topics", ["", "a/b", 3]),
+    (lambda _store, value: mqstore.Selection(value, sql="a > 1"), "store", [3, None]),
+    (lambda _store, value: serve(value, 0), "store", [3, None]),
+    (lambda store, value: serve(store, 0, address=value), "address", [3, None]),
+    (lambda store, value: serve(store, 0, cluster=value), "cluster", [3, None]),
+    (lambda store, value: serve(store, 0, broker=value), "broker", [3]),
     (lambda store, value: store.put("t", b"", queue_id=0, born_timestamp=value), "born_timestamp", [1.5]),
     (lambda _store, value: mqstore.SqlFilter("a = 1", compat=value), "compat", ["true", 1]),
     (lambda _store, value: verify(value), "store", [3, b"store"]),
@@ -168,6 +185,7 @@ def test_a_time_that_no_long_has_is_told(
         (lambda _store: mqstore.SqlFilter("a >"), "expression"),
         (lambda store: store.select("t", sql="a >"), "sql"),
         (lambda store: store.select("t").where(sql="a >"), "sql"),
+        (lambda store: mqstore.Selection(store, sql="a >"), "sql"),
         (lambda store: store.consumer("g", "t", sql="a >"), "sql"),
     ],
 )
@@ -177,6 +195,16 @@ def test_a_filter_that_is_none_is_told_by_the_argument_that_has_it(
     with pytest.raises(mqstore.OptionError, match=f"^option {argument}=a >: expected a property") as raised:
         use(store)
     assert (raised.value.option, raised.value.value) == (argument, "a >")
+    assert str(raised.value) == f"option {argument}=a >: {raised.value.reason}"
+
+
+def test_the_figures_of_a_group_are_those_of_whole_topics(store: mqstore.MessageStore) -> None:
+    store.put_many("t", [b"one"], queue_id=0)
+    store.put_many("tt", [b"one"], queue_id=0)
+    store.consumers.reset_offset("g", {("t", 0): 0, ("tt", 0): 1})
+    assert [stats.topic for stats in store.consumers.consume_stats("g", "tt")] == ["tt"], "not each letter of it"
+    assert [stats.topic for stats in store.consumers.consume_stats("g", ["t", "tt"])] == ["t", "tt"]
+    assert store.consumers.consume_stats("g", []) == []
 
 
 def test_a_filter_beside_topics_with_tags_is_told_by_its_name(store: mqstore.MessageStore) -> None:

@@ -196,6 +196,12 @@ def test_commands(made: Path, uploaded: str) -> None:
     assert SECRET not in refused.stderr
 
 
+def test_groups_of_a_store_elsewhere_are_refused_before_it_is_looked_for() -> None:
+    refused = run("groups", "gopher://host/store")
+    assert refused.exit_code == 1
+    assert refused.stderr == "Error: gopher://host/store is not local: this needs a store on this machine's disks\n"
+
+
 @pytest.mark.parametrize(
     ("given", "path"),
     [
@@ -252,6 +258,9 @@ def test_what_can_not_be_opened(made: Path, s3: S3Server) -> None:
         mqstore.open("gopher://host/store")
     with pytest.raises(OptionError, match="file:///"):
         mqstore.open("file://elsewhere/store")
+    for uri in ("s3://", "s3://?region=eu-west-1", "hdfs://"):
+        with pytest.raises(OptionError, match=r"^option path=(s3|hdfs)://: it names no folder$"):
+            mqstore.open(uri)
     wrong = byte_ranges.with_parameters(s3.uri("nothing/store"), {"access_key": KEY, "secret_key": SECRET})
     with pytest.raises(MQStoreError, match="s3://nothing/store") as missing:
         mqstore.open(wrong)

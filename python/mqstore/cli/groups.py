@@ -7,6 +7,7 @@ import click
 
 import mqstore
 from mqstore.cli.reader_call import ReaderCall, reader_call
+from mqstore.store.byte_ranges import check_local
 
 __all__ = ["groups"]
 
@@ -43,6 +44,7 @@ def groups(call: ReaderCall, *, group: str | None) -> None:
 
     With GROUP it lists the queues of that group.
     """
+    check_local(call.store.directory)
     with call.open() as store:
         rows = _group_rows(store) if group is None else _queue_rows(store, group)
         call.end_if_nothing(call.show(rows))

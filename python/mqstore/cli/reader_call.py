@@ -16,7 +16,8 @@ import mqstore
 from mqstore.cli.shown import printable
 from mqstore.cli.store_call import StoreCall, conf_option, print_lines
 from mqstore.cli.tables import print_rows
-from mqstore.store.arguments import INT_MAX, LONG_MAX
+from mqstore.errors import OptionError
+from mqstore.store.arguments import INT_MAX, LONG_MAX, checked_topic
 from mqstore.store.times import to_ms
 
 __all__ = [
@@ -43,8 +44,6 @@ _EXPECTED_TIME = (
 )
 AGE = re.compile("-([0-9]+)([smhd])")
 """A time as an age."""
-_MAX_NAME_SIZE = 255
-"""Of a file's name, in bytes."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -117,15 +116,16 @@ class _Text(click.ParamType[str]):
 
 
 class _Topic(_Text):
-    """A topic that a store can have, the name of its queues' folder: for another ``tail`` would wait for ever."""
+    """A topic that a store can have."""
 
     name = "TOPIC"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         topic = super().convert(value, param, ctx)
-        if topic in {"", ".", ".."} or "/" in topic or len(topic.encode()) > _MAX_NAME_SIZE:
-            self.fail(f"{topic!r}: expected a topic, a folder's name of at most {_MAX_NAME_SIZE} bytes", param, ctx)
-        return topic
+        try:
+            return checked_topic("TOPIC", topic)
+        except OptionError as error:
+            self.fail(f"{topic!r}: {error.reason}", param, ctx)
 
 
 TIME = _Time()

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from mqstore.consumer.settings import ConsumerSettings, check_group, retry_topic
 from mqstore.errors import MQStoreError, ReadOnlyError
 from mqstore.options import FilterRow
 from mqstore.services import PersistConsumerOffsetService
-from mqstore.store.arguments import INT_MAX, LONG_MIN, checked_integer, checked_text, expected_other
+from mqstore.store.arguments import INT_MAX, LONG_MIN, checked_integer, checked_text, checked_texts, expected_other
 from mqstore.store.byte_ranges import local_folder
 from mqstore.store.config_consumer_filter import ConsumerFilterManager
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
@@ -183,7 +183,12 @@ class ConsumerManager:
         return topics
 
     def folder(self, group: str) -> Path:
-        """Where a group has what the consumers of this machine share."""
+        """Where a group has what the consumers of this machine share.
+
+        Raises:
+            OptionError: no group has such a name.
+        """
+        check_group(group)
         return self._path / "mqstore" / "consumers" / group
 
     def offset_store(self, settings: ConsumerSettings) -> OffsetStore:
@@ -353,8 +358,13 @@ class ConsumerManager:
             manager.abandon()
 
     def figures_of(self, group: str, topic: str) -> GroupFigures:
-        """The figures of a group and a topic."""
-        return self.figures.setdefault((group, topic), GroupFigures())
+        """The figures of a group and a topic.
+
+        Raises:
+            TypeError: a name is no string.
+        """
+        names = (checked_text("group", group), checked_text("topic", topic))
+        return self.figures.setdefault(names, GroupFigures())
 
     # ---- how far groups are
 
@@ -368,10 +378,17 @@ class ConsumerManager:
         """The groups that have offsets."""
         return sorted({group for file in self._offset_files() for _, group in file.pairs()})
 
-    def consume_stats(self, group: str, topics: Sequence[str] | None = None) -> list[ConsumeStats]:
-        """How far a group is with each queue that it has read. Source: ``getConsumeStats``."""
+    def consume_stats(self, group: str, topics: str | Iterable[str] | None = None) -> list[ConsumeStats]:
+        """How far a group is with each queue that it has read, of all topics or of some. Source: ``getConsumeStats``.
+
+        Raises:
+            StoreClosedError: the store is closed.
+            TypeError: the group is no string, or the topics are neither one nor several.
+        """
+        checked_text("group", group)
+        wanted = None if topics is None else checked_texts("topics", topics)
         found = self.consume_stats_of_groups().get(group, [])
-        return [stats for stats in found if topics is None or stats.topic in topics]
+        return [stats for stats in found if wanted is None or stats.topic in wanted]
 
     def consume_stats_of_groups(self) -> dict[str, list[ConsumeStats]]:
         """The same of every group that has offsets, which are read once for all of them."""

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from mqstore._native import Message, SqlFilter
 from mqstore.consumer.allocate import AllocateMessageQueue, allocate_averagely
 from mqstore.option_error import bad_argument
-from mqstore.store.arguments import INT_MAX, check_timeout, checked_filter, checked_integer, checked_text
+from mqstore.store.arguments import INT_MAX, check_timeout, checked_filter, checked_integer, checked_text, checked_topic
 from mqstore.store.times import checked_time
 
 __all__ = [
@@ -195,8 +195,8 @@ def _subscriptions(
         raise bad_argument("topics", topics, "expected at least one")
     compiled = None if sql is None else checked_filter("sql", sql, compat=compat)
     if compiled is not None:
-        return tuple(Subscription(_text("topics", topic), compiled.expression, compiled) for topic in wanted)
-    return tuple(_of_tags(_text("topics", topic), _text("tags", tags)) for topic, tags in wanted.items())
+        return tuple(Subscription(_topic(topic), compiled.expression, compiled) for topic in wanted)
+    return tuple(_of_tags(_topic(topic), _text("tags", tags)) for topic, tags in wanted.items())
 
 
 def _of_tags(topic: str, tags: str) -> Subscription:
@@ -204,6 +204,10 @@ def _of_tags(topic: str, tags: str) -> Subscription:
     if subscription.codes is not None and not subscription.codes:
         raise bad_argument("tags", tags, "expected tags separated by ||; a group that wants none would pass over all")
     return subscription
+
+
+def _topic(value: object) -> str:
+    return checked_topic("topics", _text("topics", value))
 
 
 def _text(option: str, value: object) -> str:

@@ -47,6 +47,8 @@ _RECORD = (
     "properties",
 )
 """What a record is made of, its body aside."""
+_STORED = "raw_properties"
+"""What their texts do not tell of properties; a table that somebody else made of messages may lack it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +114,7 @@ def _first_line(error: AnalysisException) -> str:
 
 def _without(*names: str) -> list[str]:
     """What a message is made of, but for some of it."""
-    return [name for name in COLUMNS if name not in {*names, "raw_properties", BAD_RANGE}]
+    return [name for name in COLUMNS if name not in {*names, BAD_RANGE}]
 
 
 _ALL = Wanted()
@@ -232,7 +234,7 @@ def _encoded(messages: DataFrame, folder: str) -> list[str]:
     """Stages messages as finished records, in files whose order is that of the messages."""
     is_raw = "raw_body" in messages.columns
     body = f.col("raw_body" if is_raw else "body").alias("body")
-    rows = messages.select(*_RECORD, body, "commit_log_offset", "store")
+    rows = messages.select(*_RECORD, _STORED, body, "commit_log_offset", "store")
     is_one_store = rows.select("store").distinct().limit(2).count() <= 1
     order = ["commit_log_offset"] if is_one_store else ["store_timestamp", "store", "commit_log_offset"]
 
@@ -240,7 +242,7 @@ def _encoded(messages: DataFrame, folder: str) -> list[str]:
         path = os.path.join(folder, uuid.uuid4().hex)
         with Path(path).open("wb") as file:
             for batch in batches:
-                encoded = _native.encode_records(batch.select([*_RECORD, "body"]), is_raw)
+                encoded = _native.encode_records(batch.select([*_RECORD, _STORED, "body"]), is_raw)
                 file.write(len(encoded).to_bytes(_FRAME_SIZE))
                 file.write(encoded)
         return _staged(path)
@@ -376,7 +378,7 @@ def diff(left: str, right: str, *, wanted: Wanted = _ALL, spark: SparkSession | 
     return rows.where((f.col("kind") != "different") | (f.size("columns") > 0))
 
 
-_DIFF_COLUMNS = (*_IDENTITY, "commit_log_offset", "unique_key", *_COMPARED, "raw_properties")
+_DIFF_COLUMNS = (*_IDENTITY, "commit_log_offset", "unique_key", *_COMPARED, _STORED)
 _RECORD_CRC = "__CRC32#"
 """The property with a record's own CRC, which covers where and when it is stored."""
 _NAME_ENDS, _VALUE_ENDS = "\x01", "\x02"
@@ -411,6 +413,6 @@ def _plain_properties() -> "Column":
     of_message = f.map_filter("properties", lambda name, _: name != _RECORD_CRC)
     shown = f.to_json(f.array_sort(f.map_entries(of_message)))
     # A character for each byte.
-    pairs = f.split(f.decode("raw_properties", "ISO-8859-1"), _VALUE_ENDS)
+    pairs = f.split(f.decode(_STORED, "ISO-8859-1"), _VALUE_ENDS)
     stored = f.array_sort(f.filter(pairs, lambda pair: ~pair.startswith(_RECORD_CRC + _NAME_ENDS)))
     return f.concat(shown, f.when(f.contains(shown, f.lit(REPLACEMENT)), f.to_json(stored)).otherwise(""))

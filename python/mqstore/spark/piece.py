@@ -12,7 +12,7 @@ from mqstore.errors import MQStoreError, RecordError
 from mqstore.spark.columns import BAD_RANGE, BAD_RANGE_TYPE, STORE
 from mqstore.spark.opened import forget_part, part_of
 from mqstore.spark.read_options import ReadOptions
-from mqstore.store.byte_ranges import shown
+from mqstore.store.byte_ranges import is_remote, shown
 from mqstore.store.selection import QueueRow, SelectionSpec
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ __all__ = ["DataLossError", "Piece", "read_piece"]
 _MAX_BATCH_BYTES = 16 << 20
 _CHEAPEST = "queue_id"
 """What is read where no column of messages is wanted, only how many there are."""
+_PLACE = "commit_log_offset"
+"""By it a queue's message is known that came later than what was planned."""
 
 
 class DataLossError(MQStoreError):
@@ -74,16 +76,42 @@ def read_piece(piece: Piece, schema: StructType, options: ReadOptions) -> Iterat
 
     store, spec = _open(piece, options)
     names = [name for name in schema.fieldNames() if name not in {STORE, BAD_RANGE}]
+    asked = [*names, _PLACE] if piece._queues and _PLACE not in names else names
     capsule, bad_ranges = store._spark_stream(
-        spec, names or [_CHEAPEST], options.max_records_per_batch, _MAX_BATCH_BYTES
+        spec, asked or [_CHEAPEST], options.max_records_per_batch, _MAX_BATCH_BYTES
     )
     batches = pa.RecordBatchReader._import_from_c_capsule(capsule)
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
     # A function of the pieces' own rows: what a part of the log could not give comes behind what it could.
     while (batch := _next_batch(batches, bad_ranges)) is not None:
-        yield _with_own_columns(batch, piece.store, arrow_schema)
+        yield _with_own_columns(_planned(batch, piece), piece.store, arrow_schema)
         yield from _bad_rows(bad_ranges, piece, arrow_schema, options)
     yield from _bad_rows(bad_ranges, piece, arrow_schema, options)
+    # A queue may have been removed since it was looked at, and with it what was still to be read. What is open does not
+    # tell: it may have some of the old files and some of the new ones.
+    if piece._queues and options.fail_on_data_loss and not is_remote(piece.path):
+        store = _opened_again(piece, options)
+        if _queues_left(store, piece) != piece._queues:
+            _tell_lost(store, piece, options)
+
+
+def _planned(batch: "pa.RecordBatch", piece: Piece) -> "pa.RecordBatch":
+    """A batch without what came later than the piece was planned, of a queue that has begun anew while it was read."""
+    if not piece._queues:
+        return batch
+    import pyarrow.compute as pc  # noqa: PLC0415 - as above
+
+    is_planned = pc.less(batch.column(_PLACE), piece.log_end)
+    return batch if pc.all(is_planned).as_py() is not False else batch.filter(is_planned)
+
+
+def _tell_lost(store: "_native.Store", piece: Piece, options: ReadOptions) -> None:
+    store._check_not_made_anew()
+    if options.fail_on_data_loss:
+        raise DataLossError(
+            f"option path={piece.store}: its queue files are shorter than when the read was planned, or were removed "
+            "(failOnDataLoss=false reads what is left)"
+        )
 
 
 def _next_batch(batches: "pa.RecordBatchReader", bad_ranges: "_native.BadRanges") -> "pa.RecordBatch | None":
@@ -98,20 +126,24 @@ def _next_batch(batches: "pa.RecordBatchReader", bad_ranges: "_native.BadRanges"
 
 def _open(piece: Piece, options: ReadOptions) -> tuple["_native.Store", SelectionSpec]:
     """The part of the store that a piece needs, and what is there of the piece."""
-    store = part_of(piece.path, piece.topics, piece.log_end, piece.openings, pread=options.pread, run=piece.run)
+    store = _part(piece, options)
     if (left := _queues_left(store, piece)) != piece._queues:
-        forget_part(piece.path, piece.topics, piece.openings, pread=options.pread, run=piece.run)
-        store = part_of(piece.path, piece.topics, piece.log_end, piece.openings, pread=options.pread, run=piece.run)
+        store = _opened_again(piece, options)
         left = _queues_left(store, piece)
     if left == piece._queues:
         return store, piece.spec
-    store._check_not_made_anew()
-    if options.fail_on_data_loss:
-        raise DataLossError(
-            f"option path={piece.store}: its queue files are shorter than when the read was planned, or were removed "
-            "(failOnDataLoss=false reads what is left)"
-        )
+    _tell_lost(store, piece, options)
     return store, replace(piece.spec, queues=left)
+
+
+def _part(piece: Piece, options: ReadOptions) -> "_native.Store":
+    return part_of(piece.path, piece.topics, piece.log_end, piece.openings, pread=options.pread, run=piece.run)
+
+
+def _opened_again(piece: Piece, options: ReadOptions) -> "_native.Store":
+    """The part as it is now."""
+    forget_part(piece.path, piece.topics, piece.openings, pread=options.pread, run=piece.run)
+    return _part(piece, options)
 
 
 def _queues_left(store: "_native.Store", piece: Piece) -> list[QueueRow]:

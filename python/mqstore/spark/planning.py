@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import mqstore
     from mqstore import _native
 
-__all__ = ["LogRange", "counted", "first_position", "plan"]
+__all__ = ["LogRange", "check_start", "counted", "first_position", "plan"]
 
 _UNIT_SIZE = 20
 _SAMPLE_COUNT = 16
@@ -43,6 +43,8 @@ class LogRange:
 
     begin: int
     end: int
+    end_at_start: int | None = None
+    """Where the log ended when the stream began: numbers of queues that it begins at mean what there was then."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,22 @@ def first_position(path: str, options: ReadOptions) -> int:
     return log._log_range(SelectionSpec(begin_timestamp=options.starting.timestamp))[0]
 
 
+def check_start(path: str, options: ReadOptions) -> None:
+    """Refuses numbers at which a stream is to begin that a store's queues do not have.
+
+    Raises:
+        OptionError: there are some, and ``failOnDataLoss`` is on.
+    """
+    numbers = {} if options.starting is None else options.starting.offsets
+    if not options.fail_on_data_loss or all(number <= 0 for number in numbers.values()):
+        return
+    store = followed(path, pread=options.pread)
+    rows = {row[:2]: row for row in store._queues()}
+    for queue in numbers:
+        row = rows.get(queue, (*queue, 0, 0, 0))
+        _resolve(store, Bounds(offsets=numbers), row, "startingOffsets", is_strict=True)
+
+
 def counted(options: ReadOptions, begin: int, end: int) -> SelectionSpec:
     """The messages of a part of the log that count against a limit: at least those that are read."""
     queues: list[QueueRow] | None = None
@@ -181,7 +199,7 @@ def _share_of_units(
     store = followed(path, pread=options.pread)
     changes, openings = store._changes(), store._openings_seen()
     log_end = store.get_max_phy_offset() if of_log is None else of_log.end
-    queues = _queue_bounds(store, options, narrowing, is_stream=of_log is not None)
+    queues = _queue_bounds(store, options, narrowing, of_log)
     if spec.keys is not None:
         ranges: list[QueueRow] = [(topic, queue_id, begin, end) for topic, queue_id, begin, end, _ in queues]
         spec = replace(spec, queues=ranges if options.has_topics or narrowing.topics is not None else None)
@@ -214,10 +232,11 @@ _QueueBounds = tuple[str, int, int, int, int]
 
 
 def _queue_bounds(
-    store: "mqstore.MessageStore", options: ReadOptions, narrowing: Narrowing, *, is_stream: bool
+    store: "mqstore.MessageStore", options: ReadOptions, narrowing: Narrowing, of_log: LogRange | None
 ) -> list[_QueueBounds]:
     found = []
     known = set()
+    is_stream = of_log is not None
     # The end is where a stream begins by its offsets: what a queue's end is now says nothing.
     starting = options.starting or Bounds()
     if is_stream and starting.is_latest:
@@ -229,6 +248,9 @@ def _queue_bounds(
         if not options.takes_queue(topic, queue_id) or not narrowing.takes_queue(topic, queue_id):
             continue
         begin = _resolve(store, starting, row, "startingOffsets", is_strict=is_strict)
+        if of_log is not None and of_log.end_at_start is not None:
+            # A queue that has begun anew since then has other messages under these numbers.
+            begin = min(begin, max(row[2], store._first_unit_at(topic, queue_id, of_log.end_at_start)))
         behind = _resolve(store, options.ending, row, "endingOffsets", is_strict=is_strict)
         begin, behind = narrowing.offsets(begin, behind)
         if begin < behind:

@@ -2,6 +2,7 @@
 
 An offset is where each store's log stands, by the store's folder: the log is the one order of
 everything that is put, so a batch is a range of it, and the same range gives the same messages again.
+What else is in it `stream_offset` says.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,8 +24,9 @@ from mqstore.spark.columns import has_bodies
 from mqstore.spark.narrowing import Narrowing
 from mqstore.spark.opened import expand, log_of
 from mqstore.spark.piece import DataLossError, Piece, read_piece
-from mqstore.spark.planning import LogRange, counted, first_position, plan
+from mqstore.spark.planning import LogRange, check_start, counted, first_position, plan
 from mqstore.spark.read_options import ReadOptions
+from mqstore.spark.stream_offset import Offset, begun, check_not_removed, end_at_start, gone_on, stores_of
 from mqstore.store.byte_ranges import shown
 
 if TYPE_CHECKING:
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from mqstore import _native
 
 __all__ = ["MessageStreamReader"]
-
-Offset = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -83,17 +83,27 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Where the options say that a new query begins."""
-        return {shown(path): first_position(path, self._options) for path in expand(self._options.paths)}
+        found: Offset = {}
+        for path in expand(self._options.paths):
+            position = first_position(path, self._options)
+            # Before it is noted how far the log goes: numbers up to there mean messages that were there.
+            check_start(path, self._options)
+            found |= begun(log_of(path, pread=self._options.pread), shown(path), self._options, position)
+        return found
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
         """How far the next batch goes: what a limit leaves is shared among the stores that have something."""
         ends = self._last if self._last is not None else self._ends()
         begins = {path: self._begin(path, start, self._reached(path, start, ends[path])) for path in ends}
         behind = {path: ends[path] - begins[path] for path in ends if ends[path] > begins[path]}
-        found = {**start, **begins}
+        found = {**stores_of(start), **begins}
         for path, share in _shares(behind, limit, self._options.max_bytes_per_trigger):
             found[path] = share.end(self._log(path), self._options, begins[path], ends[path])
-        return found
+        noted: Offset = {}
+        for store, position in found.items():
+            begin = begins.get(store, position)
+            noted |= gone_on(self._log, store, self._options, start, begin=begin, position=position)
+        return noted
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """What ``maxOffsetsPerTrigger``, else ``maxBytesPerTrigger`` says."""
@@ -114,12 +124,14 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """The pieces of a batch."""
         ranges = {}
-        for path, behind in end.items():
+        for path, behind in stores_of(end).items():
             if start.get(path) == behind or not self._is_there(path, start.get(path, 0), behind):
                 continue
             begin = self._begin(path, start, behind)
             if begin < behind:
-                ranges[self._path(path)] = LogRange(self._first_there(path, begin, behind), behind)
+                check_not_removed(self._log(path), path, self._options, start, begin)
+                first = self._first_there(path, begin, behind)
+                ranges[self._path(path)] = LogRange(first, behind, end_at_start(start, path, begin))
         return list(plan(self._options, Narrowing(), ranges, has_bodies=has_bodies(self._schema)))
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:

@@ -21,6 +21,7 @@ __all__ = [
     "check_fields",
     "check_function",
     "check_kind",
+    "check_store",
     "check_timeout",
     "checked_filter",
     "checked_integer",
@@ -29,6 +30,7 @@ __all__ = [
     "checked_several",
     "checked_text",
     "checked_texts",
+    "checked_topic",
     "expected_other",
 ]
 
@@ -39,6 +41,8 @@ LONG_MAX = (1 << 63) - 1
 """The largest offset, and the largest time."""
 LONG_MIN = -(1 << 63)
 """The smallest time."""
+_MAX_NAME_SIZE = 255
+"""Of a file's name, in bytes."""
 _BOUNDS = 2
 
 
@@ -77,6 +81,21 @@ def checked_text(argument: str, value: object) -> str:
     return value
 
 
+def checked_topic(argument: str, value: object) -> str:
+    """An argument that has to be a topic that a store can have, the name of its queues' folder.
+
+    Who waits for messages of another one would wait for ever.
+
+    Raises:
+        TypeError: it is no string.
+        OptionError: it is none.
+    """
+    topic = checked_text(argument, value)
+    if topic in {"", ".", ".."} or not {"/", "\0"}.isdisjoint(topic) or len(topic.encode()) > _MAX_NAME_SIZE:
+        raise bad_argument(argument, topic, f"expected a topic, a folder's name of at most {_MAX_NAME_SIZE} bytes")
+    return topic
+
+
 def checked_filter(argument: str, value: str, *, compat: bool) -> SqlFilter:
     """An argument that has to be a SQL92 filter, which is refused under the name by which it was given.
 
@@ -88,8 +107,7 @@ def checked_filter(argument: str, value: str, *, compat: bool) -> SqlFilter:
     try:
         return SqlFilter(value, compat=compat)
     except OptionError as error:
-        reason = str(error).removeprefix(f"option {error.option}={error.value}: ")
-        raise bad_option(argument, error.value, reason) from error
+        raise bad_option(argument, error.value, error.reason) from error
 
 
 def check_kind(argument: str, value: object, kind: type) -> None:
@@ -100,6 +118,17 @@ def check_kind(argument: str, value: object, kind: type) -> None:
     """
     if not isinstance(value, kind):
         raise expected_other(argument, value, f"a {kind.__name__}")
+
+
+def check_store(value: object) -> None:
+    """Refuses an argument ``store`` that is none.
+
+    Raises:
+        TypeError: it is none.
+    """
+    from mqstore.store.message_store import MessageStore  # noqa: PLC0415 - which is made of what takes stores
+
+    check_kind("store", value, MessageStore)
 
 
 def expected_other(argument: str, value: object, what: str) -> TypeError:

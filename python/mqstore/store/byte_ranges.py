@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ByteRanges",
     "RangeReader",
+    "check_local",
     "expand",
     "folder_to_write",
     "is_remote",
@@ -97,7 +98,7 @@ def shown(path: str) -> str:
     if not is_remote(path):
         return path
     scheme, _, rest = path.partition("://")
-    return f"{scheme}://{_user_and_place(rest.partition('?')[0])[1]}".rstrip("/")
+    return f"{scheme}://{_user_and_place(rest.partition('?')[0])[1].rstrip('/')}"
 
 
 def _user_and_place(named: str) -> tuple[str, str]:
@@ -297,8 +298,22 @@ def local_folder(root: str, ranges: ByteRanges | None) -> Path:
         MQStoreError: it is not on this machine's disks.
     """
     if ranges is not None:
-        raise MQStoreError(f"{ranges.name} is not local: this needs a store on this machine's disks")
+        raise _not_local(ranges.name)
     return Path(root)
+
+
+def check_local(path: str | os.PathLike[str]) -> None:
+    """Refuses a store that is not on this machine's disks by its name, before it is looked for.
+
+    Raises:
+        MQStoreError: it is not.
+    """
+    if is_remote(path):
+        raise _not_local(shown(os.fspath(path)))
+
+
+def _not_local(name: str) -> MQStoreError:
+    return MQStoreError(f"{name} is not local: this needs a store on this machine's disks")
 
 
 def refuse_remote(option: str, path: str | os.PathLike[str]) -> None:
@@ -327,6 +342,8 @@ def folder_to_write(option: str, path: str | os.PathLike[str]) -> str:
 
 @functools.lru_cache(maxsize=32)
 def _opened(uri: str) -> "tuple[FileSystem, str]":
+    if not uri.partition("://")[2].partition("?")[0]:
+        raise _bad_path(uri, "it names no folder")
     try:
         from pyarrow.fs import FileSystem  # noqa: PLC0415 - an extra
     except ModuleNotFoundError:

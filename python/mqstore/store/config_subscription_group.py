@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from mqstore.store.arguments import INT_MAX, LONG_MAX, check_fields, check_kind
+from mqstore.store.arguments import INT_MAX, LONG_MAX, check_fields, check_kind, checked_text
 from mqstore.store.config_manager import ConfigManager, Json, checked_int, checked_object
 
 __all__ = ["SubscriptionGroupConfig", "SubscriptionGroupManager"]
@@ -98,8 +98,12 @@ class SubscriptionGroupManager(ConfigManager):
         return {"dataVersion": self.next_version(self._now_ms()), "subscriptionGroupTable": table}
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:
-        """A group, or ``None``."""
-        return self._groups.get(group)
+        """A group, or ``None``.
+
+        Raises:
+            TypeError: its name is no string.
+        """
+        return self._groups.get(checked_text("group", group))
 
     def all(self) -> dict[str, SubscriptionGroupConfig]:
         """All groups by name."""
@@ -127,7 +131,12 @@ class SubscriptionGroupManager(ConfigManager):
             self._change(self._groups | {config.group_name: config})
 
     def delete(self, group: str) -> None:
-        """Removes a group. Source: ``deleteSubscriptionGroupConfig``."""
+        """Removes a group. Source: ``deleteSubscriptionGroupConfig``.
+
+        Raises:
+            TypeError: its name is no string.
+        """
+        checked_text("group", group)
         with self._lock:
             if group in self._groups:
                 self._change({name: config for name, config in self._groups.items() if name != group})

@@ -1,5 +1,6 @@
 """Which messages: the one way to say so, and what can be done with them."""
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -10,6 +11,7 @@ from mqstore.store.arguments import (
     LONG_MAX,
     LONG_MIN,
     check_kind,
+    check_store,
     checked_filter,
     checked_integer,
     checked_several,
@@ -96,9 +98,14 @@ class Selection:
         """Checks what it was given; a queue that is named twice is one, as for a consumer.
 
         Raises:
-            TypeError: a queue is no range, a key, the tags or the filter are no string, or a number no integer.
+            OptionError: the filter is none.
+            TypeError: the store is none, a queue no range, a key, the tags or the filter no string, or a number none.
             ValueError: a number is out of bounds.
         """
+        check_store(self.store)
+        self._check(has_new_filter=True)
+
+    def _check(self, *, has_new_filter: bool) -> None:
         if self.queues is not None:
             queues = checked_several("queues", self.queues, "several ranges of queues")
             for queue in queues:
@@ -108,8 +115,8 @@ class Selection:
             object.__setattr__(self, "keys", checked_texts("key", self.keys))
         if self.tags is not None:
             checked_text("tags", self.tags)
-        if self.sql is not None:
-            checked_text("sql", self.sql)
+        if self.sql is not None and has_new_filter:
+            checked_filter("sql", self.sql, compat=self.store.compat)
         if self.places is not None:
             places = checked_several("places", self.places, "several offsets of the log")
             object.__setattr__(self, "places", tuple(checked_integer("places", place) for place in places))
@@ -167,14 +174,22 @@ class Selection:
         if tags is not None:
             changes["tags"] = tags
         if sql is not None:
-            changes["sql"] = checked_filter("sql", sql, compat=self.store.compat).expression
+            changes["sql"] = sql
         if begin is not None:
             changes["begin_timestamp"] = checked_time("begin", begin)
         if end is not None:
             changes["end_timestamp"] = checked_time("end", end)
         if limit is not None:
             changes["limit"] = limit
-        return replace(self, **changes)
+        return self._with(changes, has_new_filter="sql" in changes)
+
+    def _with(self, changes: dict[str, Any], *, has_new_filter: bool) -> Self:
+        """The selection with other fields. A filter is compiled to be checked: one that is known to be one, once."""
+        found = copy.copy(self)
+        for name, value in changes.items():
+            object.__setattr__(found, name, value)
+        found._check(has_new_filter=has_new_filter)
+        return found
 
     def __iter__(self) -> Iterator[Message]:
         """The messages, as they are when one comes to them."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from mqstore.store import config_json
-from mqstore.store.arguments import INT_MAX, LONG_MAX, check_fields, check_kind
+from mqstore.store.arguments import INT_MAX, LONG_MAX, check_fields, check_kind, checked_text
 from mqstore.store.config_manager import ConfigManager, Json, checked_object, read_only, unless_damaged
 
 if TYPE_CHECKING:
@@ -110,8 +110,12 @@ class TopicConfigManager(ConfigManager):
         return known if known is not None and known[0] is entry else (entry, config_json.dump_entry(entry))
 
     def get(self, topic: str) -> TopicConfig | None:
-        """A topic, or ``None``."""
-        entry = self._table.get(topic)
+        """A topic, or ``None``.
+
+        Raises:
+            TypeError: its name is no string.
+        """
+        entry = self._table.get(checked_text("topic", topic))
         return None if entry is None else TopicConfig.from_json(topic, entry)
 
     def all(self) -> dict[str, TopicConfig]:
@@ -142,7 +146,12 @@ class TopicConfigManager(ConfigManager):
             self._change(self._table | {config.topic_name: entry})
 
     def delete(self, topic: str) -> None:
-        """Removes a topic. Source: ``deleteTopicConfig``."""
+        """Removes a topic. Source: ``deleteTopicConfig``.
+
+        Raises:
+            TypeError: its name is no string.
+        """
+        checked_text("topic", topic)
         with self._lock:
             if topic in self._table:
                 self._change({name: entry for name, entry in self._table.items() if name != topic})

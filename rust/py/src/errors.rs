@@ -65,6 +65,7 @@ pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
             let attributes = [
                 ("option", value(py, "mappedFileSizeCommitLog")),
                 ("value", value(py, file_end.to_string())),
+                ("reason", value(py, &message)),
             ];
             build(py, "OptionError", &message, &attributes)
         }
@@ -96,8 +97,10 @@ pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
         Error::Locked { path: file, holder } => {
             build(py, "StoreLockedError", &message, &[("path", path(file)), ("holder", value(py, holder))])
         }
-        Error::Option { option, value: given, .. } => {
-            build(py, "OptionError", &message, &[("option", value(py, *option)), ("value", value(py, given))])
+        Error::Option { option, value: given, reason } => {
+            let attributes =
+                [("option", value(py, *option)), ("value", value(py, given)), ("reason", value(py, reason))];
+            build(py, "OptionError", &message, &attributes)
         }
         Error::MadeAnew { path: file, from } => {
             build(py, "StoreChangedError", &message, &[("path", path(file)), ("offset", value(py, *from))])

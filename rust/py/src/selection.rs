@@ -6,10 +6,11 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use mqstore_core::arrow::{BatchOptions, BodyType, Columns, Dialect, MessageReader, record_batch};
-use mqstore_core::commit_log::topic_queue::QueueRef;
+use mqstore_core::commit_log::topic_queue::{QueueKey, QueueRef};
 use mqstore_core::consume_queue::Boundary;
 use mqstore_core::error::Error;
 use mqstore_core::filter::SqlFilter;
+use mqstore_core::format::java_string;
 use mqstore_core::selection::{BadRanges as CoreBadRanges, Cursor as CoreCursor, QueueRange, Selection};
 use mqstore_core::side_by_side::available_threads;
 use mqstore_core::store::Subscription;
@@ -280,6 +281,16 @@ impl Store {
     fn _removed_up_to(&self, topic: &str, queue_id: i32) -> Option<u64> {
         let queue = QueueRef { topic: topic.as_bytes(), queue_id };
         self.core.config().removed_queues.last_of(queue).map(|last| last + 1)
+    }
+
+    /// The queues that were removed while the log has their messages, each with the offset up to which these are.
+    fn _removed_queues(&self) -> Vec<(String, i32, u64)> {
+        let removed = &self.core.config().removed_queues;
+        let up_to = |queue: &QueueKey| removed.last_of(queue.as_ref()).map(|last| last + 1);
+        let row = |queue: QueueKey| {
+            Some((java_string::decode(&queue.topic).into_owned(), queue.queue_id, up_to(&queue)?))
+        };
+        removed.queues().into_iter().filter_map(row).collect()
     }
 
     /// For each of several times what :meth:`get_offset_in_queue_by_time` gives.

@@ -1,17 +1,23 @@
 //! Rows of a record batch as finished records: what was read out of one store on its way into another.
 //!
-//! The columns are those of `schema.rs` that a record is made of, all of them needed, no value null.
+//! The columns are those of `schema.rs` that a record is made of, all of them needed, no value null. One more,
+//! `raw_properties`, may be missing or null: texts alone do not say which bytes that are no UTF-8 were stored, in which order, and
+//! what was empty. It counts where the texts are still what it gives: where somebody has changed them, they are what is meant.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 use arrow_array::{Int64Array, RecordBatch};
 
 use super::values::{BatchFault, Given, Maps, Values, number};
 use crate::format::host::Host;
 use crate::format::java_hash_map::JavaHashMap;
+use crate::format::java_string;
 use crate::format::message::{self, MAX_PROPERTIES_LENGTH, MAX_TOPIC_LENGTH, Place, RecordFields};
-use crate::format::{properties, sys_flag};
+use crate::format::{properties, record_crc, sys_flag};
 use crate::num;
 
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 14] = [
     "topic",
     "queue_id",
     "queue_offset",
@@ -24,6 +30,7 @@ const COLUMNS: [&str; 13] = [
     "reconsume_times",
     "prepared_transaction_offset",
     "properties",
+    "raw_properties",
     "body",
 ];
 const PLACE: &str = "commit_log_offset";
@@ -41,6 +48,7 @@ struct RecordRows {
     reconsume_times: Int64Array,
     prepared_transaction_offset: Int64Array,
     properties: Maps,
+    raw_properties: Option<Values>,
     body: Values,
     /// Bits of the flag that say how the body is compressed, where it no longer is.
     inflated: i32,
@@ -90,6 +98,7 @@ impl RecordRows {
             reconsume_times: integers("reconsume_times")?,
             prepared_transaction_offset: integers("prepared_transaction_offset")?,
             properties: given.maps("properties")?.ok_or(BatchFault::Missing("properties"))?,
+            raw_properties: given.bytes("raw_properties")?,
             body: given.bytes("body")?.ok_or(BatchFault::Missing("body"))?,
             inflated: if is_raw { 0 } else { sys_flag::COMPRESSED | sys_flag::COMPRESSION_TYPE },
         })
@@ -136,7 +145,7 @@ impl RecordRows {
 
     /// The property string, and whether it had the checksum of the record that it was in: the record that it
     /// goes into gets one of its own.
-    fn properties(&self, row: usize) -> Result<(Vec<u8>, bool), BatchFault> {
+    fn properties(&self, row: usize) -> Result<(Cow<'_, [u8]>, bool), BatchFault> {
         let mut map = JavaHashMap::default();
         for (name, value) in self.properties.get(row) {
             let (Some(name), Some(value)) = (name, value) else {
@@ -144,10 +153,28 @@ impl RecordRows {
             };
             map.put(name, value);
         }
+        if let Some(raw) =
+            self.raw_properties.as_ref().and_then(|raw| raw.get(row)).filter(|raw| gives(raw, &map))
+        {
+            let (properties, had_crc) = record_crc::without(raw);
+            return Ok((Cow::Borrowed(properties), had_crc));
+        }
         let had_crc = map.get(properties::CRC32).is_some();
         map.remove(properties::CRC32);
-        Ok((properties::encode(&map), had_crc))
+        Ok((Cow::Owned(properties::encode(&map)), had_crc))
     }
+}
+
+/// Whether a property string is read as these texts.
+fn gives(raw: &[u8], texts: &JavaHashMap<'_>) -> bool {
+    let pairs =
+        properties::pairs(raw).map(|(name, value)| (java_string::decode(name), java_string::decode(value)));
+    let read: HashMap<_, _> = pairs.collect();
+    let is_read = |(name, value): (&[u8], &[u8])| {
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        read.get(name).is_some_and(|read| read.as_bytes() == value)
+    };
+    texts.iter().all(is_read) && texts.iter().count() == read.len()
 }
 
 fn bytes<'a>(values: &'a Values, column: &'static str, row: usize) -> Result<&'a [u8], BatchFault> {
