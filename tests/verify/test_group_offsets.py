@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import mqstore
+from mqstore.cli.main import main
 from mqstore.store import config_json
 from mqstore.verify import repair
 from tests.compat.streams import SMALL_FILES
@@ -13,6 +15,7 @@ from tests.services.conftest import HandClock
 from tests.verify.damage import BODY_AT, lose, overwrite
 from tests.waiting import wait_until
 
+SHARED = "mqstore/consumers/shared/consumerOffset.json"
 LIGHT: dict[str, Any] = SMALL_FILES | {"enableLmq": True, "enableMultiDispatch": True}
 
 
@@ -124,3 +127,26 @@ def test_no_group_of_a_broker_with_light_queues_is_further_than_its_queue(tmp_pa
     assert written["offsetTable"] == {"t@far": {"0": 7}, "t@near": {"0": 7}}
     if done.saved is not None:
         assert (done.saved / "config" / "lmqConsumerOffset.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize(
+    "name", ["config/consumerOffset.json", "config/delayOffset.json", "config/subscriptionGroup.json", SHARED]
+)
+def test_what_groups_have_and_nobody_can_read_stays_and_is_told(tmp_path: Path, name: str, *, in_place: bool) -> None:
+    """Made anew they would have every group begin anew, and some of them at the end."""
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL_FILES) as opened:
+        opened.put("t", b"message", queue_id=0)
+    for damaged in (path / name, path / f"{name}.bak"):
+        damaged.parent.mkdir(parents=True, exist_ok=True)
+        damaged.write_bytes(b"{damaged")
+    out = tmp_path / "whole"
+    options = [part for option, value in SMALL_FILES.items() for part in ("-o", f"{option}={value}")]
+    to = ["--in-place"] if in_place else ["--out", str(out)]
+    done = CliRunner().invoke(main, ["repair", str(path), *options, "--json", *to])
+    whole = path if in_place else out
+    assert f"  {whole / name} can't be read, and is as it was" in done.stderr
+    assert done.exit_code == 1
+    assert (whole / name).read_bytes() == b"{damaged"
+    assert repair(whole, tmp_path / "again", **SMALL_FILES).unread == (tmp_path / "again" / name,)

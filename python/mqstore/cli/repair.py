@@ -27,7 +27,7 @@ def repair(call: ReaderCall, *, out: str | None, in_place: bool) -> None:
     Every record that checks out is kept where it stands; queues, index and checkpoint are made anew from the log.
     Look with verify first, and give the same options. The Java store opens the result without losing more.
 
-    Ends with 0 where nothing was lost or cut, else with 1.
+    Ends with 0 where nothing was lost or cut and all could be read, else with 1.
     """
     if (out is None) != in_place:
         raise click.UsageError("give either --out DIR or --in-place")
@@ -45,7 +45,7 @@ def repair(call: ReaderCall, *, out: str | None, in_place: bool) -> None:
             _tell(note)
         raise
     _show(call, done)
-    if done.lost or done.holes or done.cut:
+    if done.lost or done.holes or done.cut or done.unread:
         sys.exit(1)
 
 
@@ -74,6 +74,8 @@ def _show(call: ReaderCall, done: RepairResult) -> None:
         _tell(
             f"  {done.timed_again_count:,} timed messages may be delivered once more: what said that they are is lost"
         )
+    for path in done.unread:
+        _tell(f"  {path} can't be read, and is as it was: restore it, or move it and its .bak away to begin without")
     if done.saved is not None:
         _tell(f"  what was there before is in {done.saved}")
 

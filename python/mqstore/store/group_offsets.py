@@ -14,13 +14,14 @@ from mqstore.store.arguments import INT_MAX
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager, LmqConsumerOffsetManager
 from mqstore.store.config_delay_offset import DelayOffsetManager
 from mqstore.store.config_manager import read_only, unless_damaged, write_behind_log
+from mqstore.store.config_subscription_group import SubscriptionGroupManager
 from mqstore.store.delayed import SCHEDULE_TOPIC
 from mqstore.store.read_offset import ReadOffset, log_end_behind
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["GoesOn", "SetBack", "first_unread", "keep", "read_up_to", "set_back", "set_back_to_ends"]
+__all__ = ["GoesOn", "SetBack", "first_unread", "keep", "read_up_to", "set_back", "set_back_to_ends", "unread"]
 
 _log = logging.getLogger("mqstore")
 _MOST_TOLD = 10
@@ -99,6 +100,18 @@ def read_up_to(store: Path) -> set[tuple[str, int, int]]:
         if isinstance(offsets, ConsumerOffsetManager):
             found |= {(*row.queue, row.read.log_end) for row in _rows(offsets)}
     return found
+
+
+def unread(store: Path) -> list[Path]:
+    """The files of groups and delay levels that are damaged: who asks what they hold is told, and gets nothing.
+
+    Raises:
+        StoreIOError: one cannot be read.
+    """
+    of_groups = store / "config" / "subscriptionGroup.json"
+    damaged = [path for path, manager, _ in _files(store) if _opened(path, manager, read_only) is None]
+    is_damaged = unless_damaged(lambda: SubscriptionGroupManager(of_groups, read_only, int)) is None
+    return [*damaged, of_groups] if is_damaged else damaged
 
 
 def set_back(store: Path, goes_on: GoesOn, write: Write, saved: Path | None = None) -> list[SetBack]:

@@ -17,7 +17,7 @@ from mqstore.store.arguments import checked_path
 from mqstore.store.byte_ranges import folder_to_write, refuse_remote, resolved
 from mqstore.store.config_manager import read_only
 from mqstore.store.file_kinds import wrong_kind, wrong_kinds
-from mqstore.store.group_offsets import keep, read_up_to, set_back
+from mqstore.store.group_offsets import keep, read_up_to, set_back, unread
 from mqstore.store.read_offset import ReadOffset
 from mqstore.store.topics import TopicConfigManager
 from mqstore.verify import unfinished
@@ -80,6 +80,8 @@ class RepairResult:
     """Offsets of groups and delay levels that were set back to the ends of queues which had lost what they had read."""
     timed_again_count: int
     """Timed messages that may be delivered once more: what said that they are is lost."""
+    unread: tuple[Path, ...]
+    """Files of groups and delay levels that are damaged, as are their ``.bak``: they are as they were."""
 
 
 def repair(
@@ -169,7 +171,8 @@ def _repair_into(
         step(_MAKING)
         derived = derive(options, copied.told, copied.holes, copied.end)
         ends = derived.ends | put_back(copied.expired, [source], made, sizes.queue)
-        return _result(target, None, (copied.holes, cut), derived, _set_back(made, ends, derived))
+        damaged = [target / path.relative_to(made) for path in unread(made)]
+        return _result(target, None, (copied.holes, cut), derived, (_set_back(made, ends, derived), damaged))
 
     return _whole_or_not_at_all(target, fill)
 
@@ -188,7 +191,7 @@ def _repair_in_place(source: Path, of_source: StoreOptions, given: dict[str, Any
         derived = derive(options, found.told, found.holes, view.end, view)
         ends = derived.ends | put_back(found.expired, found.all_saved, source, found.sizes.queue)
         count = _set_back(source, ends, derived, found.first)
-        result = _result(source, found.first, (found.holes, found.cut), derived, count)
+        result = _result(source, found.first, (found.holes, found.cut), derived, (count, unread(source)))
         state.append(_IS_DONE)
         unfinished.end(own)
     return result
@@ -246,9 +249,13 @@ def _set_back(path: Path, ends: Mapping[tuple[str, int], int], derived: MadeAnew
 
 
 def _result(
-    path: Path, saved: Path | None, damage: tuple[_Holes, _Cut], derived: MadeAnew, set_back_count: int
+    path: Path,
+    saved: Path | None,
+    damage: tuple[_Holes, _Cut],
+    derived: MadeAnew,
+    of_groups: tuple[int, list[Path]],
 ) -> RepairResult:
-    holes, cut = damage
+    (holes, cut), (set_back_count, damaged) = damage, of_groups
     return RepairResult(
         path=path,
         saved=saved,
@@ -258,6 +265,7 @@ def _result(
         message_count=derived.message_count,
         set_back_count=set_back_count,
         timed_again_count=derived.timed_again_count,
+        unread=tuple(damaged),
     )
 
 
@@ -400,7 +408,9 @@ def _found(view: _native.LogView, source: Path, of_source: StoreOptions) -> unfi
     _refuse_strays(view, source)
     _refuse_moving(source)
     _refuse_unread_topics(source)
-    read_up_to(source)  # what can't be read can't be set back in the end either
+    # What the system refuses to read can't be set back or told in the end either.
+    read_up_to(source)
+    unread(source)
     is_gone = gone(view)
     found = unfinished.found(
         source / "mqstore",

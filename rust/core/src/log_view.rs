@@ -25,7 +25,7 @@ use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::mapped_file::Access;
 use crate::published::{Openings, Progress};
 use crate::recovery::layout::{Layout, check_exists, file_size_of, log_folders};
-use crate::recovery::{Recovered, StoreState, log_end};
+use crate::recovery::{Recovered, StoreState, cut_short, log_end};
 use crate::sync::{AtomicBool, Mutex, Ordering};
 
 /// Where a walk over records stopped.
@@ -103,7 +103,10 @@ impl LogView {
             access,
             budget: None,
         };
-        let files = FileQueue::new(Arc::clone(&fs), options, &listing);
+        let mut files = FileQueue::new(Arc::clone(&fs), options.clone(), &listing);
+        if let Some(file_size) = cut_short::size_before(&files, &config)? {
+            files = FileQueue::new(Arc::clone(&fs), FileQueueOptions { file_size, ..options }, &listing);
+        }
         let named_begin = listing.min_offset().unwrap_or(0);
         let log = CommitLog::new(Arc::clone(&config), Arc::clone(&clock), files)?;
         // A list that is not whole is told by who opens the store.
@@ -374,7 +377,10 @@ impl LogView {
     /// # Errors
     /// Where a folder can't be listed, or the layout is another version's.
     pub fn strays(&self) -> Result<Vec<Stray>> {
-        Ok(Layout::read(&*self.fs, &self.config)?.faults)
+        let layout = Layout::read(&*self.fs, &self.config)?;
+        let mut faults = layout.log.faults(self.files().file_size());
+        faults.extend(layout.queues.faults);
+        Ok(faults)
     }
 
     /// The queues as their files are, ends not looked for.

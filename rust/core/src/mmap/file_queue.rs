@@ -162,7 +162,7 @@ impl Listing {
                 faults.push(Stray { path: path.clone(), expected, found });
             };
             if *len != file_size {
-                fault(format!("{file_size} bytes, as the first file has"), format!("{len} bytes"));
+                fault(format!("{file_size} bytes, as the files have"), format!("{len} bytes"));
             }
             match previous {
                 _ if !offset.is_multiple_of(file_size) => {

@@ -6,6 +6,7 @@
 //! is opened for writing; one that is only read keeps all of it in memory.
 
 pub mod ahead;
+pub(crate) mod cut_short;
 pub(crate) mod elsewhere;
 pub mod index;
 pub mod layout;

@@ -236,7 +236,7 @@ fn faults_name_file_expected_and_found() {
     let none: Vec<String> = fault(&[(100, 100), (200, 100)]);
     assert_eq!(none, Vec::<String>::new());
     let short: Vec<String> = fault(&[(0, 99), (100, 100)]);
-    assert_eq!(short, ["00000000000000000000: 100 bytes, as the first file has / 99 bytes"]);
+    assert_eq!(short, ["00000000000000000000: 100 bytes, as the files have / 99 bytes"]);
     let empty_in_the_middle: Vec<String> = fault(&[(0, 0), (100, 100)]);
     assert_eq!(empty_in_the_middle.len(), 1);
     let odd: Vec<String> = fault(&[(0, 100), (150, 100)]);
