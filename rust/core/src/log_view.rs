@@ -104,7 +104,10 @@ impl LogView {
             budget: None,
         };
         let mut files = FileQueue::new(Arc::clone(&fs), options.clone(), &listing);
-        if let Some(file_size) = cut_short::size_before(&files, &config)? {
+        // Who looks at a part of the log alone reads no more than that.
+        if end.is_none()
+            && let Some(file_size) = cut_short::size_before(&files, &config)?
+        {
             files = FileQueue::new(Arc::clone(&fs), FileQueueOptions { file_size, ..options }, &listing);
         }
         let named_begin = listing.min_offset().unwrap_or(0);
