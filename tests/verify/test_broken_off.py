@@ -35,7 +35,8 @@ LOST = {20, 21, MESSAGES - 1}
 TRIED = 25
 """Of some hundred places."""
 _MODULES = {
-    sys.modules[f"mqstore.{name}"].__file__ for name in ("verify.repair", "verify.unfinished", "store.group_offsets")
+    sys.modules[f"mqstore.{name}"].__file__
+    for name in ("verify.repair", "verify.unfinished", "verify.kept_config", "store.group_offsets")
 }
 
 

@@ -142,25 +142,6 @@ def test_what_a_writer_would_not_accept_in_the_log_s_folder(
     assert repair(store, tmp_path / "whole", **SMALL_FILES).lost
 
 
-@pytest.mark.parametrize("in_place", [False, True])
-def test_topics_that_cannot_be_read(store: Path, tmp_path: Path, *, in_place: bool) -> None:
-    """No repaired store opens with them: that is seen before its log is copied, or its queues are set aside."""
-    topics = store / "config" / "topics.json"
-    for path in (topics, topics.with_name("topics.json.bak")):
-        path.write_bytes(bytes(40))
-    before = contents(tmp_path)
-    out = None if in_place else tmp_path / "whole"
-    told = call(store, *(["--in-place"] if in_place else ["--out", str(out)]))
-    assert told.exit_code == 1
-    assert f"{topics}: expected JSON as RocketMQ writes it" in told.output
-    assert f"{store}: nothing was changed, move that out of the store, or restore what was there" in told.output
-    assert GO_ON not in told.output
-    assert contents(tmp_path) == before
-    topics.unlink()
-    topics.with_name("topics.json.bak").unlink()
-    assert len(repair(store, out, **SMALL_FILES).lost) == 1
-
-
 @pytest.mark.parametrize("place", ["index", "consumequeue/CURRENT", "consumequeue/t/0/README.txt"])
 def test_what_is_set_aside_may_hold_anything(store: Path, place: str) -> None:
     if (store / place).is_dir():
@@ -172,7 +153,7 @@ def test_what_is_set_aside_may_hold_anything(store: Path, place: str) -> None:
     assert len(done.lost) == 1
 
 
-def full(*_: object) -> None:
+def full(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
@@ -180,7 +161,7 @@ def test_a_failure_says_that_the_store_was_changed_and_that_another_goes_on(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as failing:
-        failing.setattr(sys.modules["mqstore.verify.repair"], "set_back", full)
+        failing.setattr(sys.modules["mqstore.verify.repair"], "mend_config", full)
         with pytest.raises(mqstore.StoreIOError, match="No space left") as failed:
             repair(store, **SMALL_FILES)
         assert failed.value.__notes__ == [f"{store}: {GO_ON}"]

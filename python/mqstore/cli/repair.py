@@ -45,7 +45,7 @@ def repair(call: ReaderCall, *, out: str | None, in_place: bool) -> None:
             _tell(note)
         raise
     _show(call, done)
-    if done.lost or done.holes or done.cut or done.unread:
+    if done.lost or done.holes or done.cut or done.topics_anew is not None or done.unread:
         sys.exit(1)
 
 
@@ -73,6 +73,11 @@ def _show(call: ReaderCall, done: RepairResult) -> None:
     if done.timed_again_count:
         _tell(
             f"  {done.timed_again_count:,} timed messages may be delivered once more: what said that they are is lost"
+        )
+    if done.topics_anew is not None:
+        _tell(
+            f"  config/topics.json can't be read: {len(done.topics_anew):,} topics were made anew, with as many queues "
+            "as they have; what was set of them, and topics without queues, are to be set again"
         )
     for path in done.unread:
         _tell(f"  {path} can't be read, and is as it was: restore it, or move it and its .bak away to begin without")

@@ -3,7 +3,7 @@
 Source: ``TopicConfigManager``, ``TopicConfig``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -130,6 +130,12 @@ class TopicConfigManager(ConfigManager):
                 found = TopicConfig(topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums)
                 self.update(found)
             return found
+
+    def add_all(self, configs: Iterable[TopicConfig]) -> None:
+        """Adds those topics that are not there, all at once."""
+        with self._lock:
+            new = {config.topic_name: config.to_json() for config in configs}
+            self._change(new | self._table)
 
     def update(self, config: TopicConfig) -> None:
         """Adds or changes a topic. Source: ``updateTopicConfig``.

@@ -4,8 +4,8 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,15 +15,13 @@ from mqstore.option_error import bad_argument
 from mqstore.options import StoreOptions, snake_case
 from mqstore.store.arguments import checked_path
 from mqstore.store.byte_ranges import folder_to_write, refuse_remote, resolved
-from mqstore.store.config_manager import read_only
 from mqstore.store.file_kinds import wrong_kind, wrong_kinds
-from mqstore.store.group_offsets import keep, read_up_to, set_back, unread
-from mqstore.store.read_offset import ReadOffset
-from mqstore.store.topics import TopicConfigManager
+from mqstore.store.group_offsets import keep, read_up_to, unread
 from mqstore.verify import unfinished
 from mqstore.verify.cut_end import cut_end
 from mqstore.verify.expired_queues import ExpiredQueue, expired_queues, put_back
 from mqstore.verify.file_sizes import file_sizes
+from mqstore.verify.kept_config import KeptConfig, are_topics_damaged, mend_config, remove_topics, topics_are_aside
 from mqstore.verify.log_ranges import locked_log_view, log_view
 from mqstore.verify.lost_messages import Lost, Told, gone
 from mqstore.verify.lost_messages import told as told_by
@@ -80,6 +78,8 @@ class RepairResult:
     """Offsets of groups and delay levels that were set back to the ends of queues which had lost what they had read."""
     timed_again_count: int
     """Timed messages that may be delivered once more: what said that they are is lost."""
+    topics_anew: tuple[str, ...] | None
+    """Topics that were made anew, with as many queues as they have, where their file and its ``.bak`` were damaged."""
     unread: tuple[Path, ...]
     """Files of groups and delay levels that are damaged, as are their ``.bak``: they are as they were."""
 
@@ -96,7 +96,7 @@ def repair(
     No record moves: what lies between two that check out is filled with records of rolled back
     transactions, which are in no queue and no index, so that the Java store walks over them and loses
     nothing behind. A torn end is cut. Queues, index and checkpoint are made anew from the log, the
-    configuration is kept.
+    configuration is kept; of topics that nobody can read those are made anew that have queues.
 
     Where it is broken off, or fails, another folder is not there at all, nor are those that were made for it: it is
     made as ``OUT.repairing`` and has its name at the end. In place all that was changed is saved, and another repair in
@@ -142,7 +142,7 @@ def repair(
         if target is not None:
             _refuse_broken_off(source)
             _refuse_dangling(source)
-            _refuse_unread_topics(source)
+            are_topics_damaged(source)  # what the system refuses to read is no damage
             return _repair_into(target, source, of_source, given, step)
         return _repair_in_place(source, of_source, given, step)
 
@@ -171,8 +171,9 @@ def _repair_into(
         step(_MAKING)
         derived = derive(options, copied.told, copied.holes, copied.end)
         ends = derived.ends | put_back(copied.expired, [source], made, sizes.queue)
-        damaged = [target / path.relative_to(made) for path in unread(made)]
-        return _result(target, None, (copied.holes, cut), derived, (_set_back(made, ends, derived), damaged))
+        config = mend_config(made, ends, derived, lacks_topics=copied.lacks_topics)
+        config = replace(config, unread=tuple(target / path.relative_to(made) for path in config.unread))
+        return _result(target, None, (copied.holes, cut), derived, config)
 
     return _whole_or_not_at_all(target, fill)
 
@@ -190,8 +191,9 @@ def _repair_in_place(source: Path, of_source: StoreOptions, given: dict[str, Any
         step(_MAKING)
         derived = derive(options, found.told, found.holes, view.end, view)
         ends = derived.ends | put_back(found.expired, found.all_saved, source, found.sizes.queue)
-        count = _set_back(source, ends, derived, found.first)
-        result = _result(source, found.first, (found.holes, found.cut), derived, (count, unread(source)))
+        lacks_topics = topics_are_aside(found.all_saved)
+        config = mend_config(source, ends, derived, lacks_topics=lacks_topics, saved=found.first)
+        result = _result(source, found.first, (found.holes, found.cut), derived, config)
         state.append(_IS_DONE)
         unfinished.end(own)
     return result
@@ -222,40 +224,10 @@ def _refuse_dangling(source: Path) -> None:
             raise wrong_kind(str(path), "a file", "a link that leads nowhere")
 
 
-def _refuse_unread_topics(source: Path) -> None:
-    """Refuses topics that can't be read, with which nobody opens a store, before a log is copied or queues are moved.
-
-    Raises:
-        MQStoreError: file and ``.bak`` are damaged, or the one that there is.
-    """
-    try:
-        TopicConfigManager(source / "config" / "topics.json", read_only, int)
-    except MQStoreError as error:
-        if not unfinished.is_begun(source / "mqstore"):
-            left = "nothing was changed, move that out of the store, or restore what was there"
-            error.add_note(f"{source}: {left}")
-        raise
-
-
-def _set_back(path: Path, ends: Mapping[tuple[str, int], int], derived: MadeAnew, saved: Path | None = None) -> int:
-    """Sets groups and delay levels that are further than their queues back; gives how many."""
-
-    def goes_on(queue: tuple[str, int], read: ReadOffset) -> ReadOffset:
-        end = ends.get(queue, 0)
-        offset = read.offset if read.offset <= end else derived.unread.get((*queue, read.log_end), end)
-        return ReadOffset(offset, read.log_end)
-
-    return len(set_back(path, goes_on, _native.write_whole, saved))
-
-
 def _result(
-    path: Path,
-    saved: Path | None,
-    damage: tuple[_Holes, _Cut],
-    derived: MadeAnew,
-    of_groups: tuple[int, list[Path]],
+    path: Path, saved: Path | None, damage: tuple[_Holes, _Cut], derived: MadeAnew, config: KeptConfig
 ) -> RepairResult:
-    (holes, cut), (set_back_count, damaged) = damage, of_groups
+    holes, cut = damage
     return RepairResult(
         path=path,
         saved=saved,
@@ -263,9 +235,10 @@ def _result(
         cut=cut,
         lost=_in_order(derived.lost),
         message_count=derived.message_count,
-        set_back_count=set_back_count,
+        set_back_count=config.set_back_count,
         timed_again_count=derived.timed_again_count,
-        unread=tuple(damaged),
+        topics_anew=config.topics,
+        unread=config.unread,
     )
 
 
@@ -368,6 +341,7 @@ def _cut(view: _native.LogView, of_source: StoreOptions) -> _Cut:
 class _Copied:
     """What was found while a store was copied."""
 
+    lacks_topics: bool
     holes: _Holes
     told: frozenset[Told]
     expired: frozenset[ExpiredQueue]
@@ -380,7 +354,10 @@ def _copy(view: _native.LogView, source: Path, made: Path) -> _Copied:
     holes = view.copy_repaired(made / "commitlog")
     for kept in _KEPT:
         _copy_files(source / kept, made / kept)
-    return _Copied(holes=tuple(holes), told=told, expired=expired, end=view.end)
+    lacks_topics = are_topics_damaged(made)
+    if lacks_topics:
+        remove_topics(made)
+    return _Copied(lacks_topics=lacks_topics, holes=tuple(holes), told=told, expired=expired, end=view.end)
 
 
 def _copy_files(source: Path, target: Path) -> None:
@@ -407,10 +384,10 @@ def _found(view: _native.LogView, source: Path, of_source: StoreOptions) -> unfi
     """Finds out what is to be changed, and refuses what can't be."""
     _refuse_strays(view, source)
     _refuse_moving(source)
-    _refuse_unread_topics(source)
     # What the system refuses to read can't be set back or told in the end either.
     read_up_to(source)
     unread(source)
+    are_topics_damaged(source)
     is_gone = gone(view)
     found = unfinished.found(
         source / "mqstore",
@@ -444,6 +421,8 @@ def _fill(view: _native.LogView, source: Path, found: unfinished.Found) -> None:
     """Fills the log's holes where they are, and sets aside what will be made anew."""
     removed = source / "mqstore" / "removed_queues"
     keep(removed, found.first / removed.relative_to(source))
+    if are_topics_damaged(source):
+        remove_topics(source, found.first)
     view.fill_holes()
     for path in _aside(source):
         if path.exists():
