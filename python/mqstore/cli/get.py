@@ -1,7 +1,6 @@
 """``mqstore get``."""
 
 import itertools
-from dataclasses import replace
 
 import click
 
@@ -55,7 +54,8 @@ def get(
         selection = store.select(
             topic, queue_id=queue_id, offsets=(offset, None), tags=tags, begin=begin, end=end, limit=most
         )
-        messages = iter(replace(selection, sql=sql))
+        # It is known to be a filter.
+        messages = iter(selection._with({"sql": sql}, has_new_filter=False))
         shown = messages if limit is not None else itertools.islice(messages, _LIMIT)
         call.end_if_nothing(call.show(message_rows(shown, as_json=call.as_json)))
         if next(messages, None) is not None:

@@ -1,5 +1,6 @@
 """Which messages: the one way to say so, and what can be done with them."""
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -102,6 +103,9 @@ class Selection:
             ValueError: a number is out of bounds.
         """
         check_store(self.store)
+        self._check(has_new_filter=True)
+
+    def _check(self, *, has_new_filter: bool) -> None:
         if self.queues is not None:
             queues = checked_several("queues", self.queues, "several ranges of queues")
             for queue in queues:
@@ -111,7 +115,7 @@ class Selection:
             object.__setattr__(self, "keys", checked_texts("key", self.keys))
         if self.tags is not None:
             checked_text("tags", self.tags)
-        if self.sql is not None:
+        if self.sql is not None and has_new_filter:
             checked_filter("sql", self.sql, compat=self.store.compat)
         if self.places is not None:
             places = checked_several("places", self.places, "several offsets of the log")
@@ -177,7 +181,15 @@ class Selection:
             changes["end_timestamp"] = checked_time("end", end)
         if limit is not None:
             changes["limit"] = limit
-        return replace(self, **changes)
+        return self._with(changes, has_new_filter="sql" in changes)
+
+    def _with(self, changes: dict[str, Any], *, has_new_filter: bool) -> Self:
+        """The selection with other fields. A filter is compiled to be checked: one that is known to be one, once."""
+        found = copy.copy(self)
+        for name, value in changes.items():
+            object.__setattr__(found, name, value)
+        found._check(has_new_filter=has_new_filter)
+        return found
 
     def __iter__(self) -> Iterator[Message]:
         """The messages, as they are when one comes to them."""
