@@ -8,7 +8,7 @@ import pytest
 import mqstore
 from mqstore.verify import RepairResult, repair, verify
 from tests.compat.streams import SMALL_FILES
-from tests.verify.damage import LOG_FILE_SIZE
+from tests.verify.damage import LOG_FILE_SIZE, lose
 
 LIGHT = SMALL_FILES | {"enableMultiDispatch": True, "enableLmq": True}
 BOTH_WAYS = pytest.mark.parametrize("in_place", [False, True], ids=["into a folder", "in place"])
@@ -138,6 +138,57 @@ def test_what_fits_between_in_a_log_file_of_another_store_does_not_stay(
 
 
 @BOTH_WAYS
+@pytest.mark.parametrize("damaged", [0, 2], ids=["before it", "behind it"])
+def test_what_a_damaged_record_in_another_file_parts_tells_nothing_of_a_log_file_of_another_store(
+    tmp_path: Path, damaged: int, *, in_place: bool
+) -> None:
+    """Though the store's own records are on either side of the damage."""
+    path, other = tmp_path / "store", tmp_path / "other"
+    known = made(path, 500, 200)
+    made(other, 600, 201)
+    name = f"commitlog/{LOG_FILE_SIZE:020}"
+    shutil.copy(other / name, path / name)
+    bad = [place for place in known if place // LOG_FILE_SIZE == damaged][50]
+    lose(path, bad)
+    done = repaired(path, in_place=in_place)
+    stays = {place: message for place, message in known.items() if place // LOG_FILE_SIZE != 1 and place != bad}
+    assert told(done.path) == stays
+    assert len(done.lost) == len(known) - len(stays)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2], ids=["the first", "one in the middle", "the last"])
+@pytest.mark.parametrize(("size", "queues"), [(300, 2), (100, 3), (201, 2)])
+def test_without_queues_the_most_records_that_follow_each_other_stay(
+    tmp_path: Path, number: int, size: int, queues: int
+) -> None:
+    path, other = tmp_path / "store", tmp_path / "other"
+    known = made(path, 500, 200)
+    made(other, 3000, size, queues)
+    name = f"commitlog/{number * LOG_FILE_SIZE:020}"
+    shutil.copy(other / name, path / name)
+    shutil.rmtree(path / "consumequeue")
+    has = told(repaired(path, in_place=False).path)
+    others = {place: message for place, message in known.items() if place // LOG_FILE_SIZE != number}
+    assert {place: has.get(place) for place in others} == others
+
+
+@BOTH_WAYS
+def test_two_messages_that_a_log_file_had_are_enough_to_tell_another_in_its_place(
+    tmp_path: Path, *, in_place: bool
+) -> None:
+    path, other = tmp_path / "store", tmp_path / "other"
+    in_first_file = sum(place < LOG_FILE_SIZE for place in made(other, 300, 201, queues=1))
+    known = made(path, in_first_file + 2, 200, queues=1)
+    gone = {message for place, message in known.items() if place >= LOG_FILE_SIZE}
+    assert len(gone) == 2
+    name = f"commitlog/{LOG_FILE_SIZE:020}"
+    shutil.copy(other / name, path / name)
+    done = repaired(path, in_place=in_place)
+    assert told(done.path) == {place: message for place, message in known.items() if message not in gone}
+    assert {(lost.topic, lost.queue_id, lost.queue_offset) for lost in done.lost} == gone
+
+
+@BOTH_WAYS
 @pytest.mark.parametrize("number", [0, 1, -1], ids=["the first", "one in the middle", "the last"])
 def test_a_queue_file_of_another_store_takes_no_log_file_that_it_alone_leads_to(
     tmp_path: Path, number: int, *, in_place: bool
@@ -160,9 +211,9 @@ def unit_file(path: Path, number: int) -> tuple[Path, int]:
 
 
 @BOTH_WAYS
-@pytest.mark.parametrize("damage", ["all but the last", "a single one", "in each other's place"])
+@pytest.mark.parametrize("damage", ["all but the last", "a single one", "in each other's place", "out of the log"])
 def test_damaged_units_take_no_log_file(tmp_path: Path, damage: str, *, in_place: bool) -> None:
-    """Though some lead to other places of it and, but where the last one is whole, none to its record."""
+    """Though some lead to other places of it, or all out of it, and but for a whole last one none to its record."""
     path = tmp_path / "store"
     known = made(path, 500, 200, queues=1)
     numbers = [number for number, place in enumerate(sorted(known)) if place // LOG_FILE_SIZE == 1]
@@ -175,6 +226,8 @@ def test_damaged_units_take_no_log_file(tmp_path: Path, damage: str, *, in_place
             units[:-1] = elsewhere[:-1]
         case "a single one":
             units = [elsewhere[0], *[bytes(20)] * (len(units) - 1)]
+        case "out of the log":
+            units = [unit[:4] + bytes([unit[4] ^ 1]) + unit[5:] for unit in units]
         case _:
             units = [*units[1:], units[0]]
     for (file, position), unit in zip((unit_file(path, number) for number in numbers), units, strict=True):

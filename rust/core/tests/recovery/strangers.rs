@@ -374,24 +374,28 @@ fn a_last_record_behind_a_jump_is_as_it_was_where_a_unit_agrees_with_it() {
     }
 }
 
-/// 4.9.3 puts the unit behind a gap to its queue's end, and those behind it after it.
+/// 4.9.3 puts the unit behind a gap to its queue's end, and those behind it after it: of the first of them only the next one
+/// tells so, where no unit stands at the place that it says.
 #[test]
 fn units_of_a_queue_whose_gap_was_closed_are_no_evidence() {
-    let root = tempfile::tempdir().unwrap();
-    let compat = || StoreConfig { compat: true, ..config(root.path()) };
-    let store = open_with(compat());
-    let places: Vec<_> = (0..10_u64)
-        .map(|number| {
-            if number == 5 {
-                store.log().set_next_queue_offset(QueueRef { topic: b"orders", queue_id: 0 }, 8);
-            }
-            put(&store, "orders", 0, number.to_string().as_bytes(), "").wrote_offset
-        })
-        .collect();
-    store.close().unwrap();
-    let store = read(root.path());
-    for place in places {
-        assert!(store.record_at(place).unwrap().is_some(), "{place}");
+    for behind_gap in [8, 100] {
+        let root = tempfile::tempdir().unwrap();
+        let compat = || StoreConfig { compat: true, ..config(root.path()) };
+        let store = open_with(compat());
+        let places: Vec<_> = (0..10_u64)
+            .map(|number| {
+                if number == 5 {
+                    let queue = QueueRef { topic: b"orders", queue_id: 0 };
+                    store.log().set_next_queue_offset(queue, behind_gap);
+                }
+                put(&store, "orders", 0, number.to_string().as_bytes(), "").wrote_offset
+            })
+            .collect();
+        store.close().unwrap();
+        let store = read(root.path());
+        for place in places {
+            assert!(store.record_at(place).unwrap().is_some(), "{behind_gap}: {place}");
+        }
     }
 }
 
@@ -439,6 +443,28 @@ fn a_record_that_changed_in_a_closed_store_is_given_by_no_way() {
             assert_eq!(bodies(&store, "orders", 0), expected_without(8, "orders"));
             assert_eq!(store.record_at(bad).unwrap().map(|bytes| bytes.to_vec()), None, "byte {at}");
         }
+    }
+}
+
+/// That the other queue has its own record there tells that its files are in their place: the record is what changed.
+#[test]
+fn a_record_that_says_a_place_that_another_has_is_given_by_no_way_in_a_closed_store() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let places: Vec<_> = (0..10)
+        .map(|number| {
+            put(&store, "orders", number % 2, number.to_string().as_bytes(), &format!("KEYS\u{1}k{number}"))
+                .wrote_offset
+        })
+        .collect();
+    store.close().unwrap();
+    patch(&log_file(root.path(), 0), places[4] + QUEUE_ID_AT + 3, |at| at[0] ^= 1);
+    let store = read(root.path());
+    assert_eq!(bodies(&store, "orders", 0), ["0", "2", "6", "8"]);
+    assert_eq!(bodies(&store, "orders", 1), ["1", "3", "5", "7", "9"]);
+    assert_eq!(found_of(&store, "orders", "k4"), 0);
+    for (number, &place) in places.iter().enumerate() {
+        assert_eq!(store.record_at(place).unwrap().is_some(), number != 4, "{number}");
     }
 }
 
