@@ -172,7 +172,7 @@ def assert_saved(saved: list[Path], log: dict[str, bytes]) -> None:
     assert all(b"%d " % number * 100 in kept for number in LOST)
 
 
-@pytest.mark.parametrize("step", ["derive", "put_back", "set_back"])
+@pytest.mark.parametrize("step", ["derive", "put_back", "mend_config"])
 def test_what_was_put_since_it_was_broken_off_stays(damaged: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """The next one goes by the log as it is then, not as it was."""
     with monkeypatch.context() as broken:

@@ -185,20 +185,20 @@ def test_nobody_writes_from_the_look_at_the_log_to_the_end(
     def called_later(name: str) -> Callable[..., Any]:
         call: Callable[..., Any] = getattr(module, name)
 
-        def call_later(*given: Any) -> Any:
+        def call_later(*given: Any, **named: Any) -> Any:
             write(name)
-            return call(*given)
+            return call(*given, **named)
 
         return call_later
 
-    for name in ("derive", "put_back", "set_back"):
+    for name in ("derive", "put_back", "mend_config"):
         monkeypatch.setattr(module, name, called_later(name))
     monkeypatch.setattr(unfinished, "begin", begin_later)
     monkeypatch.setattr(Path, "rename", rename_later)
     done = repair(path, **SMALL_FILES)
     monkeypatch.undo()
     aside = ["positions", "consumequeue", "index", "checkpoint"]
-    assert refused == ["noted", *aside, "derive", "put_back", "set_back"]
+    assert refused == ["noted", *aside, "derive", "put_back", "mend_config"]
     assert len(done.lost) == len(lost)
     check_repaired(path, offsets, lost)
 
