@@ -41,23 +41,18 @@ def test_a_queue_that_was_removed_when_its_batch_was_planned_is_lost(
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadAllAvailable())
     pieces = reader.partitions(start, end)
-    with mqstore.open(path, "rw", **SMALL) as store:
-        assert store.clean_unused_topic({"u"}) == 1
-        store.put_many("t", [b"new"] * new_count, queue_id=0)
+    assert begin_anew(path, new_count) == 1
     forget_opened()
     if is_open_further:
         read_as_of(path, pieces)
 
-    def batch() -> list[bytes]:
-        return [row["body"] for piece in pieces for found in reader.read(piece) for row in found.to_pylist()]
-
     if is_strict:
         with pytest.raises(DataLossError, match=r"or were removed \(failOnDataLoss=false reads what is left\)"):
-            batch()
+            bodies(reader, pieces)
     else:
-        assert batch() == [b"stays"] * 10
+        assert bodies(reader, pieces) == [b"stays"] * 10
     pieces = reader.partitions(end, reader.latestOffset(end, ReadAllAvailable()))
-    assert batch() == [b"new"] * new_count
+    assert bodies(reader, pieces) == [b"new"] * new_count
 
 
 @pytest.mark.parametrize("new_count", [0, 60, 300])
@@ -77,9 +72,7 @@ def test_a_queue_that_is_removed_between_the_look_at_it_and_the_read_is_lost(
 
     def removed_behind(*given: Any) -> Any:
         found = look(*given)
-        with mqstore.open(path, "rw", **SMALL) as store:
-            store.clean_unused_topic({"u"})
-            store.put_many("t", [b"new"] * new_count, queue_id=0)
+        begin_anew(path, new_count)
         return found
 
     with monkeypatch.context() as patched:
@@ -103,9 +96,7 @@ def test_numbers_at_which_a_stream_begins_mean_messages_that_were_there(path: Pa
     assert bodies(reader, reader.partitions(start, middle)) == [b"old"] * 5
     end = reader.latestOffset(middle, ReadAllAvailable())
     assert bodies(reader, reader.partitions(middle, end)) == [b"old"] * 5
-    with mqstore.open(path, "rw", **SMALL) as store:
-        store.clean_unused_topic({"u"})
-        store.put_many("t", [b"new"] * 35, queue_id=0)
+    begin_anew(path, 35)
     if is_started_again:
         forget_opened()
         reader, end = stream_reader(str(path), "body", **options), json.loads(json.dumps(end))
@@ -145,9 +136,7 @@ def test_messages_that_were_removed_with_their_queue_before_a_batch_are_lost(
     reader = stream_reader(str(path), "body", **options)
     start = reader.initialOffset()
     middle = reader.latestOffset(start, ReadMaxRows(20))
-    with mqstore.open(path, "rw", **SMALL) as store:
-        store.clean_unused_topic({"u"})
-        store.put_many("t", [b"new"] * 3, queue_id=0)
+    begin_anew(path, 3)
     if is_started_again:
         forget_opened()
         reader, middle = stream_reader(str(path), "body", **options), json.loads(json.dumps(middle))
@@ -167,9 +156,7 @@ def test_messages_that_were_removed_with_their_queue_before_a_batch_are_lost(
 
 
 def test_queues_that_were_removed_before_a_query_began_are_no_loss_to_it(path: Path) -> None:
-    with mqstore.open(path, "rw", **SMALL) as store:
-        store.clean_unused_topic({"u"})
-        store.put_many("t", [b"new"] * 3, queue_id=0)
+    begin_anew(path, 3)
     reader = stream_reader(str(path), "body", subscribe="t", startingOffsets="earliest")
     found, at = [], reader.initialOffset()
     while (to := reader.latestOffset(at, ReadMaxBytes(500))) != at:
@@ -177,6 +164,14 @@ def test_queues_that_were_removed_before_a_query_began_are_no_loss_to_it(path: P
         at = json.loads(json.dumps(to))
     assert found == [b"new"] * 3
     assert list(at) == [str(path)], "nothing is noted of what lies behind"
+
+
+def begin_anew(path: Path, new_count: int) -> int:
+    """Removes the queue, which gets so many new messages then; gives how many topics were removed."""
+    with mqstore.open(path, "rw", **SMALL) as store:
+        removed_count = store.clean_unused_topic({"u"})
+        store.put_many("t", [b"new"] * new_count, queue_id=0)
+    return removed_count
 
 
 def bodies(reader: MessageStreamReader, pieces: Sequence[InputPartition]) -> list[bytes]:

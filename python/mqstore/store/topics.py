@@ -15,7 +15,7 @@ from mqstore.store.config_manager import ConfigManager, Json, checked_object, re
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["LMQ_PREFIX", "TopicConfig", "TopicConfigManager", "named_topics"]
+__all__ = ["LMQ_PREFIX", "TopicConfig", "TopicConfigManager", "named_topics", "undamaged_topics"]
 
 LMQ_PREFIX = "%LMQ%"
 """What the names of light queues begin with."""
@@ -80,8 +80,17 @@ def named_topics(store: "MessageStore") -> list[str]:
         return list(store._topics.all())
     if store._ranges is not None:
         return []
-    topics = unless_damaged(lambda: TopicConfigManager(store.path / "config" / "topics.json", read_only, int))
+    topics = undamaged_topics(store.path)
     return [] if topics is None else list(topics.all())
+
+
+def undamaged_topics(store: Path) -> "TopicConfigManager | None":
+    """The topics of a store, to look at; ``None`` where their file and its ``.bak`` are damaged.
+
+    Raises:
+        StoreIOError: the file cannot be read.
+    """
+    return unless_damaged(lambda: TopicConfigManager(store / "config" / "topics.json", read_only, int))
 
 
 class TopicConfigManager(ConfigManager):

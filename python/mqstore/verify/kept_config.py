@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mqstore import _native
-from mqstore.store.config_manager import read_only, unless_damaged
 from mqstore.store.delayed import SCHEDULE_TOPIC, TIMED_TOPIC
 from mqstore.store.group_offsets import keep, set_back, unread
 from mqstore.store.half_messages import HALF_TOPIC, OP_TOPIC
 from mqstore.store.read_offset import ReadOffset
-from mqstore.store.topics import LMQ_PREFIX, TopicConfig, TopicConfigManager
+from mqstore.store.topics import LMQ_PREFIX, TopicConfig, TopicConfigManager, undamaged_topics
 from mqstore.verify.made_anew import MadeAnew
 
 __all__ = ["KeptConfig", "are_topics_damaged", "mend_config", "remove_topics", "topics_are_aside"]
@@ -39,11 +38,7 @@ def are_topics_damaged(store: Path) -> bool:
     Raises:
         StoreIOError: the operating system refuses to say.
     """
-    return unless_damaged(lambda: _topics(store)) is None
-
-
-def _topics(store: Path) -> TopicConfigManager:
-    return TopicConfigManager(store / _TOPICS[0], read_only, int)
+    return undamaged_topics(store) is None
 
 
 def remove_topics(store: Path, saved: Path | None = None) -> None:
