@@ -24,10 +24,16 @@ def test_no_row_is_outside_of_the_times_where_a_clock_was_set_back(tmp_path: Pat
     with mqstore.open(tmp_path / "store", "rw", clock=lambda: now[0], compat=True, **SMALL) as store:
         for at in range(400):
             now[0] = START_MS + at * 1000 + (3_600_000 if 100 <= at < 140 else 0)
-            store.put("t", b"x" * 300, queue_id=0)
+            store.put("t", b"x" * 300, queue_id=0, keys="k")
         stored = [(message.store_timestamp, message.commit_log_offset) for message in store.select()]
     assert [time for time, _ in stored] != sorted(time for time, _ in stored)
-    for begin, end in ((0, 50), (130, 300), (145, 160)):
+    # Every range of the log's order that begins or ends where times go back: halving finds one place or another.
+    for begin, end in (
+        (0, 50),
+        (130, 300),
+        *((at, at + 15) for at in range(85, 160, 3)),
+        *((at, 300) for at in range(140, 160, 3)),
+    ):
         begin_ms, end_ms = START_MS + begin * 1000, START_MS + end * 1000
         wanted = [offset for time, offset in stored if begin_ms <= time < end_ms]
         times_asked: dict[str, Any] = {
@@ -35,7 +41,7 @@ def test_no_row_is_outside_of_the_times_where_a_clock_was_set_back(tmp_path: Pat
             "endingTimestamp": end_ms,
             "minPartitions": pieces,
         }
-        for asked in (times_asked, times_asked | {"subscribe": "t"}):
+        for asked in (times_asked, times_asked | {"subscribe": "t"}, times_asked | {"keys": "k"}):
             table, _ = read_directly(tmp_path / "store", "commit_log_offset", **asked)
             assert table["commit_log_offset"].to_pylist() == wanted
 

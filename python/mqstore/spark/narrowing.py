@@ -101,11 +101,6 @@ class Narrowing:
             return list(given)
         return None if self.unique_keys is None else sorted(self.unique_keys)
 
-    @property
-    def has_times(self) -> bool:
-        """Whether filters say which store times are left."""
-        return self.store_timestamp != _Interval()
-
     def apply(self, spec: SelectionSpec) -> SelectionSpec:
         """A selection with what is left of the log, of time and of tags."""
         time = self.store_timestamp.meet(spec.begin_timestamp, spec.end_timestamp)
@@ -120,8 +115,6 @@ class Narrowing:
             tags=tags,
             begin_timestamp=time.first,
             end_timestamp=time.last,
-            # A filter takes every row that fits, also of a broker whose clock was set back.
-            times_in_any_order=self.has_times,
             # A filter may say negative numbers, a selection not.
             from_phy_offset=None if first is None else max(0, first),
             to_phy_offset=None if last is None else max(0, last + 1),

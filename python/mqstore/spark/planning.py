@@ -159,7 +159,7 @@ def _piece_size(options: ReadOptions, total: float, *, has_bodies: bool) -> floa
 
 def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRange | None) -> _Share:
     given = SelectionSpec(own_only=True, keys=_keys(path, options, narrowing), tags=options.tags, sql=options.sql)
-    spec = narrowing.apply(_at_times_of(options, given))
+    spec = narrowing.apply(replace(given, times_in_any_order=True, **_times_of(options)))
     if of_log is not None:
         begin = max(of_log.begin, spec.from_phy_offset or 0)
         spec = replace(spec, from_phy_offset=begin, to_phy_offset=min(of_log.end, spec.to_phy_offset or of_log.end))
@@ -174,14 +174,22 @@ def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRan
     return share
 
 
-def _at_times_of(options: ReadOptions, spec: SelectionSpec) -> SelectionSpec:
-    """A selection at the times of options alone: who says these takes it that store times do not go back."""
-    return replace(
-        spec,
-        begin_timestamp=None if options.starting is None else options.starting.timestamp,
-        end_timestamp=None if options.ending.timestamp is None else options.ending.timestamp - 1,
-        times_in_any_order=False,
-    )
+def _times_of(options: ReadOptions) -> dict[str, int | None]:
+    """The times of options, as a selection has them."""
+    return {
+        "begin_timestamp": None if options.starting is None else options.starting.timestamp,
+        "end_timestamp": None if options.ending.timestamp is None else options.ending.timestamp - 1,
+    }
+
+
+def _log_range(
+    log: "_native.Store | mqstore.MessageStore", options: ReadOptions, spec: SelectionSpec
+) -> tuple[int, int]:
+    """The part of the log that a selection is of: without whole files that are outside of the options' times.
+
+    Who says these takes it that such a file has no message of them. In the others each message says of itself.
+    """
+    return log._log_range(replace(spec, times_in_any_order=False, **_times_of(options)))
 
 
 def _keys(path: str, options: ReadOptions, narrowing: Narrowing) -> list[str] | None:
@@ -200,6 +208,9 @@ def _share_of_units(
     changes, openings = store._changes(), store._openings_seen()
     log_end = store.get_max_phy_offset() if of_log is None else of_log.end
     queues = _queue_bounds(store, options, narrowing, of_log)
+    if any(time is not None for time in _times_of(options).values()):
+        begin, end = _log_range(store, options, spec)
+        spec = replace(spec, from_phy_offset=begin, to_phy_offset=max(begin, end))
     if spec.keys is not None:
         ranges: list[QueueRow] = [(topic, queue_id, begin, end) for topic, queue_id, begin, end, _ in queues]
         spec = replace(spec, queues=ranges if options.has_topics or narrowing.topics is not None else None)
@@ -216,7 +227,7 @@ def _share_of_units(
 
 def _share_of_log(path: str, options: ReadOptions, spec: SelectionSpec, *, is_stream: bool) -> _Share:
     log = log_of(path, pread=options.pread)
-    begin, end = log._log_range(_at_times_of(options, spec))
+    begin, end = _log_range(log, options, spec)
     if is_stream:
         # What is gone in between is for the piece to tell.
         begin = min(begin, spec.from_phy_offset or 0)
@@ -267,9 +278,8 @@ def _resolve(
 ) -> int:
     """The offset of a queue that one of its bounds stands for."""
     queue, first, behind = row[:2], row[2], row[3]
-    time = bounds.timestamps.get(queue, bounds.timestamp)
-    if time is not None:
-        return max(first, store.get_offset_in_queue_by_time(*queue, time, "lower"))
+    if queue in bounds.timestamps:
+        return max(first, store.get_offset_in_queue_by_time(*queue, bounds.timestamps[queue], "lower"))
     offset = bounds.offsets.get(queue, LATEST if bounds.is_latest else EARLIEST)
     if offset in {EARLIEST, LATEST}:
         return first if offset == EARLIEST else behind
@@ -295,8 +305,7 @@ def _share_of_queues(
             size = _record_size(store, topic, queue_id, begin, min(end, in_files))
             spans.append(_Span(topic, queue_id, begin, min(end, in_files), size))
         places.extend(_places(store, topic, queue_id, max(begin, in_files), end))
-    # Begin and end of the log are in the spans and places already. The options' times are in the queues' bounds too,
-    # but where a clock was set back halving leaves in what is outside of them.
+    # Begin and end of the log are in the spans and places already.
     rest = replace(spec, queues=None, keys=None, from_phy_offset=None, to_phy_offset=None)
     return _Share(path, log_end, rest, store._openings_seen(), spans=tuple(spans), places=tuple(places))
 
