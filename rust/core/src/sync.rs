@@ -8,14 +8,18 @@
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(not(feature = "shuttle"))]
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize};
+pub(crate) use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicI64, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
+};
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use std::thread::{Scope, ScopedJoinHandle, scope};
 
 #[cfg(feature = "shuttle")]
 pub(crate) use scheduled::Condvar;
 #[cfg(feature = "shuttle")]
-pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize};
+pub(crate) use shuttle::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicI64, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
+};
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::thread::{Scope, ScopedJoinHandle, scope};
 #[cfg(feature = "shuttle")]

@@ -3,6 +3,7 @@
 
 mod ext;
 mod in_files;
+mod known_times;
 pub mod listing;
 mod lookup;
 mod place;
@@ -30,7 +31,7 @@ pub(crate) use place::{PlaceRule, UnitPlace};
 
 use ext::ConsumeQueueExt;
 pub(crate) use ext::FILE_SIZES as EXT_FILE_SIZES;
-use store_times::TimeSamples;
+use known_times::KnownTimes;
 use tailed_files::{Found, TailedFiles};
 
 const UNIT: u64 = CQ_STORE_UNIT_SIZE as u64;
@@ -59,7 +60,7 @@ pub struct ConsumeQueue {
     /// Bytes of the records that were dispatched to it since it was opened.
     dispatched_size: AtomicU64,
     /// Times that look-ups by time have read.
-    time_samples: TimeSamples,
+    known_times: KnownTimes,
     /// Whether it is on the table's list of queues with something to spill.
     listed: AtomicBool,
 }
@@ -106,7 +107,7 @@ impl ConsumeQueue {
             max_physic_offset: AtomicI64::new(-1),
             loaded_end,
             dispatched_size: AtomicU64::new(0),
-            time_samples: TimeSamples::default(),
+            known_times: KnownTimes::default(),
             listed: AtomicBool::new(false),
         }
     }

@@ -151,4 +151,27 @@ proptest! {
             prop_assert_eq!(at(&store, wanted, Boundary::Nearest), nearest);
         }
     }
+
+    /// Of some messages the times are too far from each other to be remembered.
+    #[test]
+    fn what_was_looked_up_is_found_again_while_the_queue_grows(
+        steps in proptest::collection::vec(prop_oneof![8 => 0..3_i64, 1 => 50_000..80_000_i64], 1..150), at_once in 1..60_usize
+    ) {
+        let root = tempfile::tempdir().unwrap();
+        let store = store_at(root.path(), &[]);
+        let mut times: Vec<i64> = vec![];
+        for steps in steps.chunks(at_once) {
+            for step in steps {
+                let time = times.last().unwrap_or(&100) + step;
+                times.push(time);
+                store.clock.set(time);
+                put(&store, "t", 0, b"", "");
+            }
+            store.reput().unwrap();
+            for wanted in times.iter().flat_map(|time| [time - 1, *time, time + 1]) {
+                let lower = times.partition_point(|time| *time < wanted) as u64;
+                prop_assert_eq!(at(&store, wanted, Boundary::Lower), lower);
+            }
+        }
+    }
 }
