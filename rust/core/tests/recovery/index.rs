@@ -8,7 +8,7 @@ use mqstore_core::recovery::{self, StoreState};
 use mqstore_core::store::Store;
 
 use crate::parts::{Parts, set_positions, set_times};
-use crate::stores::{crash, fill, forget_own_files, open, read};
+use crate::stores::{crash, fill, forget_own_files, open, put, read};
 
 /// Keys that a file takes.
 const IN_FILE: usize = 19;
@@ -185,4 +185,39 @@ fn of_a_closed_store_all_stay_but_one_that_is_not_made_yet() {
     let store = open(root.path());
     assert!(!not_made.exists());
     check(&store, 0..3 * IN_FILE + 5);
+}
+
+/// Where no message has a key the index has nothing, and that it is this log's cannot be told by any.
+#[test]
+fn of_a_closed_store_without_keys_the_index_stays() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "t", 0, b"without", "");
+    store.close().unwrap();
+    assert_eq!(std::fs::read_dir(root.path().join("index")).unwrap().count(), 1);
+    assert_eq!(dropped(root.path(), StoreState::Closed), (0, None));
+}
+
+/// What tells it is the last message of the newest file: one that holds nothing yet says where the one before ended, and
+/// one that ends where the log begins is held against the log's first message.
+#[test]
+fn an_index_of_another_log_is_made_again_whatever_its_newest_file_has() {
+    for (count, file_count) in [(1, 1), (IN_FILE, 2), (IN_FILE + 5, 2)] {
+        let (root, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let store = open(other.path());
+        store.clock.set(2_000_000);
+        fill(&store, 0..count);
+        put(&store, "t", 0, b"without", "");
+        store.close().unwrap();
+        let store = open(root.path());
+        fill(&store, 0..30);
+        store.close().unwrap();
+        std::fs::remove_dir_all(root.path().join("index")).unwrap();
+        std::fs::rename(other.path().join("index"), root.path().join("index")).unwrap();
+        assert_eq!(std::fs::read_dir(root.path().join("index")).unwrap().count(), file_count);
+        let store = open(root.path());
+        check(&store, 0..30);
+        let first = store.index().unwrap().files()[0].header().begin_timestamp;
+        assert_eq!(first, 1_000_000, "{count} messages with keys");
+    }
 }

@@ -12,7 +12,7 @@ use mqstore_core::store::Store;
 
 use crate::parts::{Parts, set_positions};
 use crate::stores::{
-    bodies, config, crash, fill, log_file, numbers, open, open_with, patch, put, read, tree,
+    bodies, config, crash, fill, forget_own_files, log_file, numbers, open, open_with, patch, put, read, tree,
 };
 
 /// A store of 35 messages whose units are all in files of ten, and three of another topic among the first.
@@ -45,14 +45,18 @@ fn queue_file(root: &Path, number: u64) -> PathBuf {
 /// What is found after a crash where queues are known to be on the disk up to an offset: where dispatch begins,
 /// and how many units are left of both queues.
 fn found(config: StoreConfig, known: u64) -> (u64, [u64; 2]) {
-    let root = config.store_path_root_dir.clone();
-    set_positions(&root, known, known, known);
+    set_positions(&config.store_path_root_dir, known, known, known);
+    found_with_walk_from(config, known)
+}
+
+/// As [`found`], by whatever positions there are, where the walk over the log began at an offset.
+fn found_with_walk_from(config: StoreConfig, walked_from: u64) -> (u64, [u64; 2]) {
     let parts = Parts::with(config);
     let log_end = parts.log.files().last().unwrap().end_offset();
     parts.log.set_end(log_end, 0);
     let (gaps, behind) = (Vec::new(), Behind::Unknown);
     let told = Told::default();
-    let end = LogEnd { log_end, last_store_timestamp: 0, walked_from: known, gaps, behind, told };
+    let end = LogEnd { log_end, last_store_timestamp: 0, walked_from, gaps, behind, told };
     let ends = queues::recover(parts.recovered(StoreState::Crashed), &end).unwrap();
     let count = |topic: &str| {
         let queue = parts.queues.get_decoded(QueueRef { topic: topic.as_bytes(), queue_id: 0 });
@@ -70,6 +74,17 @@ fn units_of_records_that_were_known_to_be_on_the_disk_stay_and_no_others() {
         let others = count.min(3) + u64::from(count < 3 && places[0] > 0);
         assert_eq!(found(config(root.path()), known), (known, [count, others.min(3)]), "{count} known");
     }
+}
+
+/// Positions that were lost could have said anything. Of a store that never had any, as of 4.9.3's, the walk's begin says it.
+#[test]
+fn no_unit_is_believed_where_the_positions_are_lost() {
+    let root = tempfile::tempdir().unwrap();
+    let places = killed(config(root.path()));
+    std::fs::write(root.path().join("mqstore/positions"), "torn").unwrap();
+    assert_eq!(found_with_walk_from(config(root.path()), places[20]), (0, [0, 0]));
+    forget_own_files(root.path());
+    assert_eq!(found_with_walk_from(config(root.path()), places[20]), (places[20], [20, 3]));
 }
 
 /// A queue's units are read in parts that grow.

@@ -1,5 +1,6 @@
 //! How far the queues go, light ones among them.
 
+use mqstore_core::config::StoreConfig;
 use mqstore_core::format::cq_unit::CqUnit;
 use mqstore_core::format::sys_flag::TRANSACTION_PREPARED_TYPE;
 use mqstore_core::retention::Expiry;
@@ -10,7 +11,7 @@ use crate::stores::{
     try_open, try_put,
 };
 
-fn config_of_light(root: &std::path::Path) -> mqstore_core::config::StoreConfig {
+fn config_of_light(root: &std::path::Path) -> StoreConfig {
     let mut config = config(root);
     config.enable_lmq = true;
     config.enable_multi_dispatch = true;
@@ -75,6 +76,75 @@ fn light_queues_of_a_store_that_is_opened_without_their_options_keep_what_they_h
     }
 }
 
+/// One of the two options makes a light queue's units nowhere, or in another queue: what it has is kept as without both,
+/// the units too that are in its files and were not known to be on the disk.
+#[test]
+fn a_light_queue_keeps_its_units_where_one_of_its_options_is_missing() {
+    for (enable_lmq, enable_multi_dispatch) in [(false, false), (true, false), (false, true)] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open_with(config_of_light(root.path()));
+        let put_to_two = |numbers: std::ops::Range<u32>| {
+            numbers.for_each(|number| _ = put(&store, "t", 3, number.to_string().as_bytes(), TO_TWO));
+            store.reput().unwrap();
+        };
+        put_to_two(0..10);
+        store.flush_everything().unwrap();
+        put_to_two(10..15);
+        store.queues().spill_all().unwrap();
+        crash(store);
+        let store = open_with(StoreConfig { enable_lmq, enable_multi_dispatch, ..config(root.path()) });
+        let expected: Vec<_> = (0..15).map(|number| number.to_string()).collect();
+        assert_eq!(bodies(&store, "%LMQ%a", 0), expected, "{enable_lmq}, {enable_multi_dispatch}");
+    }
+}
+
+/// With the further queues' option alone a light queue has the number of the message's own queue.
+#[test]
+fn a_light_queue_with_the_number_of_its_messages_goes_on_where_it_ended() {
+    for clean in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        let config = || StoreConfig { enable_multi_dispatch: true, ..config(root.path()) };
+        let store = open_with(config());
+        (0..15).for_each(|number| _ = put(&store, "t", 3, number.to_string().as_bytes(), TO_TWO));
+        if clean {
+            store.close().unwrap();
+        } else {
+            store.reput().unwrap();
+            store.flush_everything().unwrap();
+            crash(store);
+        }
+        let store = open_with(config());
+        assert_eq!(store.find_consume_queue("%LMQ%a", 3).unwrap().max_offset_in_queue(), 15);
+        put(&store, "t", 3, b"15", TO_TWO);
+        let expected: Vec<_> = (0..16).map(|number| number.to_string()).collect();
+        assert_eq!(bodies(&store, "%LMQ%a", 3), expected, "{clean}");
+    }
+}
+
+/// Damage in what was known to be on the disk: a light queue that dispatch makes again gets its messages from there on,
+/// as any other does.
+#[test]
+fn a_damaged_light_queue_is_made_again_from_the_damage_on() {
+    let root = tempfile::tempdir().unwrap();
+    // An index would have dispatch begin earlier.
+    let config = || StoreConfig { message_index_enable: false, ..config_of_light(root.path()) };
+    let store = open_with(config());
+    (0..15).for_each(|number| _ = put(&store, "t", 3, number.to_string().as_bytes(), TO_TWO));
+    // Recovery begins with the last file of the log.
+    for now_ms in [1_005_000, 1_010_000, 1_015_000] {
+        store.clock.set(now_ms);
+        put(&store, "u", 0, &[0; 3000], "");
+    }
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    crash(store);
+    let file = root.path().join("consumequeue/%LMQ%a/0/00000000000000000000");
+    patch(&file, 7 * 20, |at| at[..20].fill(0xee));
+    let store = open_with(config());
+    let expected: Vec<_> = (0..15).map(|number| number.to_string()).collect();
+    assert_eq!(bodies(&store, "%LMQ%a", 0), expected);
+}
+
 /// A unit that leads to a message of the log, and not to the one that stands for it.
 #[test]
 fn units_at_a_closed_queue_s_end_that_the_log_disagrees_with_are_cut_off() {
@@ -126,7 +196,14 @@ fn a_further_queue_s_unit_for_another_offset_is_cut_off() {
 /// The files of a queue that are not its own: their units lead to messages that do not name it.
 #[test]
 fn units_of_another_further_queue_are_cut_off() {
-    for (from, to) in [("other/3", "third/3"), ("other/3", "other/2"), ("%LMQ%a/0", "%LMQ%b/0")] {
+    let copies = [
+        ("other/3", "third/3"),
+        ("other/3", "other/2"),
+        ("other/3", "other/0"),
+        ("%LMQ%a/0", "%LMQ%b/0"),
+        ("%LMQ%a/0", "%LMQ%a/2"),
+    ];
+    for (from, to) in copies {
         let root = tempfile::tempdir().unwrap();
         let store = open_with(config_of_light(root.path()));
         for number in 0..3 {
