@@ -109,7 +109,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "stray": Meaning(
         "Files that are not as they should be",
         "A file is missing, has another size, or does not belong there. The Java store may refuse to start.",
-        "Move it out of the store, or restore it.",
+        "Move it out of the store, or restore it. Of a log file cut short mqstore repair --out keeps what is left.",
     ),
 }
 

@@ -99,14 +99,14 @@ impl LogView {
         let options = FileQueueOptions {
             paths: config.store_path_commit_log.clone(),
             read_only_paths: config.read_only_commit_log_store_paths.clone(),
-            file_size: file_size_of(&listing, &config),
+            file_size: file_size_of(&*fs, &listing, &config)?,
             access,
             budget: None,
         };
         let mut files = FileQueue::new(Arc::clone(&fs), options.clone(), &listing);
         // Who looks at a part of the log alone reads no more than that.
         if end.is_none()
-            && let Some(file_size) = cut_short::size_before(&files, &config)?
+            && let Some(file_size) = cut_short::size_before(&*fs, &files, &config)?
         {
             files = FileQueue::new(Arc::clone(&fs), FileQueueOptions { file_size, ..options }, &listing);
         }

@@ -16,7 +16,9 @@
 //! | 8     | how often an mqstore writer has opened the store |
 //! | 64 × 24 | of the last of these openings, each at its number modulo 64: when it was, in milliseconds; up to where the log stayed as it was; and up to where the queues did |
 //! | 8     | 1 once a flush of the log has failed: memory may have of it what the disk has not |
-//! | 2488  | zeros |
+//! | 4     | how large the writer makes the log's files |
+//! | 4     | the same with each bit the other way round: else it says nothing |
+//! | 2480  | zeros |
 
 use std::path::{Path, PathBuf};
 
@@ -40,9 +42,10 @@ const OPENING_SIZE: usize = 24;
 /// Of how many openings is known what they changed.
 const OPENINGS_KEPT: usize = 64;
 const FLUSH_FAILED_AT: usize = OPENINGS_AT + OPENINGS_SIZE;
+const LOG_FILE_SIZE_AT: usize = FLUSH_FAILED_AT + 8;
 const OPENINGS_SIZE: usize = OPENINGS_MAGIC.len() + 8 + OPENINGS_KEPT * OPENING_SIZE;
 
-const _: () = assert!(FLUSH_FAILED_AT + 8 + 2488 == FILE_SIZE, "the table says how many bytes are zeros");
+const _: () = assert!(LOG_FILE_SIZE_AT + 8 + 2480 == FILE_SIZE, "the table says how many bytes are zeros");
 
 /// The writer's side.
 #[derive(Debug)]
@@ -194,7 +197,8 @@ fn write_at(fs: &dyn FileSystem, own_dir: &Path, at: u64, bytes: &[u8]) -> Resul
 }
 
 impl Published {
-    /// Makes or takes over the file of a store whose lock is held, as its newest opening.
+    /// Makes or takes over the file of a store whose lock is held, as its newest opening by a writer that makes log files of
+    /// a size.
     ///
     /// # Errors
     /// Where the file can't be made.
@@ -203,6 +207,7 @@ impl Published {
         own_dir: &Path,
         first: PublishedPositions,
         unchanged: Unchanged,
+        log_file_size: u64,
     ) -> Result<Self> {
         fs.create_dir_all(own_dir).map_err(Error::io("make the folder", own_dir))?;
         let openings = Openings::read(fs, own_dir)?.with(Opening { opened_ms: first.opened_ms, unchanged });
@@ -215,6 +220,8 @@ impl Published {
             bytes.extend_from_slice(&position.to_be_bytes());
         }
         bytes.extend_from_slice(&openings.to_bytes());
+        bytes.resize(LOG_FILE_SIZE_AT, 0);
+        bytes.extend_from_slice(&size_to_bytes(log_file_size));
         bytes.resize(FILE_SIZE, 0);
         let region = handle
             .write_at(&bytes, 0)
@@ -263,6 +270,22 @@ impl Published {
 pub fn has_flush_failed(fs: &dyn FileSystem, own_dir: &Path) -> Result<bool> {
     let word = read_at::<8>(fs, own_dir, num::offset(FLUSH_FAILED_AT))?;
     Ok(word.is_some_and(|word| word != [0; 8]))
+}
+
+/// How large the last writer made the log's files; `None` where nothing tells.
+///
+/// # Errors
+/// Where the file is there and can't be read.
+pub fn log_file_size(fs: &dyn FileSystem, own_dir: &Path) -> Result<Option<u64>> {
+    let bytes = read_at::<8>(fs, own_dir, num::offset(LOG_FILE_SIZE_AT))?;
+    let size = bytes.map(|[a, b, c, d, ..]| u64::from(u32::from_be_bytes([a, b, c, d])));
+    Ok(size.filter(|&size| size > 0 && bytes == Some(size_to_bytes(size))))
+}
+
+/// A size as it stands in the file, and the same with each bit the other way round; zeros for one that no log has.
+fn size_to_bytes(size: u64) -> [u8; 8] {
+    let Ok(size) = u32::try_from(size) else { return [0; 8] };
+    (u64::from(size) << 32 | u64::from(!size)).to_be_bytes()
 }
 
 impl Progress {

@@ -413,15 +413,20 @@ impl QueueTable {
         self.all().iter().try_for_each(|queue| queue.adopt_files(&*self.fs))
     }
 
+    /// Takes a queue out of the table; its files stay.
+    pub(crate) fn leave_out(&self, queue: &Arc<ConsumeQueue>) {
+        self.queues.write().remove(&queue.name());
+        if queue.topic().starts_with(LMQ_PREFIX) {
+            self.lmq_count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     /// Takes a queue out of the store and removes its files.
     ///
     /// # Errors
     /// Where a file can't be removed.
     pub fn destroy(&self, queue: &Arc<ConsumeQueue>) -> Result<()> {
-        self.queues.write().remove(&queue.name());
-        if queue.topic().starts_with(LMQ_PREFIX) {
-            self.lmq_count.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.leave_out(queue);
         let _not_while_it_is_written = self.spilling.lock();
         self.unspilled.lock().retain(|listed| !Arc::ptr_eq(listed, queue));
         self.unflushed.lock().retain(|listed| !Arc::ptr_eq(listed, queue));

@@ -8,6 +8,7 @@ use crate::consume_queue::listing::QueueListing;
 use crate::error::{Error, Result};
 use crate::fs::{DirEntry, FileSystem};
 use crate::mmap::file_queue::{Listing, Stray};
+use crate::recovery::cut_short;
 
 /// Names that a RocketMQ store's folder can hold, and ours.
 const KNOWN: [&str; 11] = [
@@ -35,6 +36,8 @@ pub struct Layout {
     pub queues: QueueListing,
     /// What a writer would not accept, and why.
     pub faults: Vec<Stray>,
+    /// Bytes of a log file.
+    pub log_file_size: u64,
 }
 
 impl Layout {
@@ -56,16 +59,10 @@ impl Layout {
         let exists = has_log(fs, &folders)?;
         let log = Listing::read(fs, folders)?;
         let queues = QueueListing::read(fs, &config.store_path_consume_queue(), topics)?;
-        let log_size = file_size_of(&log, config);
-        let mut faults = log.faults(log_size);
+        let log_file_size = file_size_of(fs, &log, config)?;
+        let mut faults = log.faults(log_file_size);
         faults.extend(queues.faults.iter().cloned());
-        Ok(Self { exists, log, queues, faults })
-    }
-
-    /// Bytes of a log file.
-    #[must_use]
-    pub fn log_file_size(&self, config: &StoreConfig) -> u64 {
-        file_size_of(&self.log, config)
+        Ok(Self { exists, log, queues, faults, log_file_size })
     }
 
     /// Refuses what cannot be opened for writing without loss.
@@ -74,6 +71,9 @@ impl Layout {
     /// [`Error::Layout`] for the first thing that is wrong.
     pub fn check_for_writing(&self, fs: &dyn FileSystem, config: &StoreConfig) -> Result<()> {
         if let Some(Stray { path, expected, found }) = self.faults.first().cloned() {
+            let is_short = |(_, len, file): &(u64, u64, PathBuf)| *file == path && *len < self.log_file_size;
+            let is_cut = self.log.files.iter().any(is_short);
+            let found = if is_cut { format!("{found}: {}", cut_short::TO_DO) } else { found };
             return Err(Error::Layout { path, expected, found });
         }
         if !self.exists {
@@ -88,12 +88,17 @@ impl Layout {
 /// # Errors
 /// Where a folder can't be read.
 pub fn log_file_size(fs: &dyn FileSystem, config: &StoreConfig) -> Result<u64> {
-    Ok(file_size_of(&Listing::read(fs, log_folders(config))?, config))
+    file_size_of(fs, &Listing::read(fs, log_folders(config))?, config)
 }
 
-/// Bytes of a log file, as the files say it; without one, as the options do.
-pub(crate) fn file_size_of(log: &Listing, config: &StoreConfig) -> u64 {
-    log.file_size().unwrap_or(config.mapped_file_size_commit_log)
+/// Bytes of a log file, as the files say it; without one, as the options do. A single file that is shorter than the store's
+/// last writer made it was cut, and says nothing.
+///
+/// # Errors
+/// Where it can't be read how the last writer made it.
+pub(crate) fn file_size_of(fs: &dyn FileSystem, log: &Listing, config: &StoreConfig) -> Result<u64> {
+    let by_files = log.file_size().unwrap_or(config.mapped_file_size_commit_log);
+    Ok(cut_short::size_when_made(fs, log, config)?.unwrap_or(by_files))
 }
 
 /// The folders that a log lies in.

@@ -12,6 +12,14 @@ use crate::recovery::queues::unit_fits;
 /// Units that are read at a time.
 const UNITS_AT_ONCE: u64 = 1024;
 
+/// Whether no record stands at a place: it is in one of the holes, in their order, or not in the log.
+pub(super) fn is_gone(view: &LogView, holes: &[Hole], offset: u64) -> bool {
+    let next = holes.partition_point(|hole| hole.from <= offset);
+    offset < view.min_offset()
+        || offset >= view.end()
+        || next.checked_sub(1).and_then(|at| holes.get(at)).is_some_and(|hole| offset < hole.to)
+}
+
 /// Whether one of a queue's units between two indices agrees with its record; `None` where all lead to records that are gone.
 ///
 /// A file of another store leads to places where this log has other records, or none.
@@ -25,12 +33,6 @@ pub fn agrees_with_log(
     from: u64,
     to: u64,
 ) -> Result<Option<bool>> {
-    let is_gone = |offset: u64| {
-        let next = holes.partition_point(|hole| hole.from <= offset);
-        offset < view.min_offset()
-            || offset >= view.end()
-            || next.checked_sub(1).and_then(|at| holes.get(at)).is_some_and(|hole| offset < hole.to)
-    };
     let mut leads_anywhere = false;
     let mut index = from;
     while index < to {
@@ -40,7 +42,10 @@ pub fn agrees_with_log(
             break;
         }
         for (index, unit) in (index..).zip(&units) {
-            let Some((offset, size)) = unit.place().filter(|&(offset, _)| !is_gone(offset)) else { continue };
+            let Some((offset, size)) = unit.place().filter(|&(offset, _)| !is_gone(view, holes, offset))
+            else {
+                continue;
+            };
             leads_anywhere = true;
             if let Some(bytes) = view.log().get_message(offset, size)?
                 && let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure)

@@ -7,6 +7,7 @@ use super::filler::{MIN_FILLER_SIZE, filler};
 use super::foreign;
 use super::further::Further;
 use super::order;
+use super::renamed;
 use crate::commit_log::scan::{self, ScanEnd, check_topic};
 use crate::dispatch::Gap;
 use crate::error::Result;
@@ -121,6 +122,7 @@ fn add_strangers(view: &LogView, found: &mut Vec<Hole>) -> Result<()> {
         return Ok(());
     }
     let queues = view.queues()?;
+    renamed::leave_out(view, &queues, found)?;
     let of_another_store = foreign::of_another_store(view, &queues, found)?;
     let mut going: Vec<u64> = of_another_store.iter().map(|record| record.from).collect();
     add(view, found, of_another_store)?;

@@ -11,6 +11,7 @@ mod foreign;
 mod further;
 mod holes;
 mod order;
+mod renamed;
 
 pub use believed::agrees_with_log;
 pub use copy::{copy_log, fill_in_place, save_holes};

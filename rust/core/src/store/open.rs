@@ -18,6 +18,7 @@ use crate::mmap::mapped_file::Access;
 use crate::num;
 use crate::poison::Poison;
 use crate::published::{self, Published, PublishedPositions, Unchanged, Withheld};
+use crate::recovery::cut_short;
 use crate::recovery::layout::Layout;
 use crate::recovery::log_end;
 use crate::recovery::{self, Recovered, Recovery};
@@ -296,6 +297,7 @@ fn open_for_writing(
         let parts = load(&config, &fs, &clock, &layout, Access::MapWrite, false)?;
         let parts = Parts { positions, ..parts };
         let recovery = recovery::recover(recovered(&config, &parts, None, true))?;
+        cut_short::refuse(&*fs, parts.log.files(), &config)?;
         Ok((parts, recovery))
     };
     // The positions before there is a file of this writer: that there was none says that RocketMQ wrote last.
@@ -338,7 +340,8 @@ fn open_for_writing(
         dispatched: recovery.derived_to(),
     };
     let unchanged = Unchanged { log: recovery.log_end, queues: recovery.dispatch_from };
-    let published = Arc::new(Published::create(&*fs, &own_dir, first, unchanged)?);
+    let log_file_size = parts.log.files().file_size();
+    let published = Arc::new(Published::create(&*fs, &own_dir, first, unchanged, log_file_size)?);
     parts.log.set_flushed(recovery.flushed_to);
     let mut store = Store::assemble(config, fs, clock, Mode::ReadWrite, parts);
     store.log.publish_to(Arc::clone(&published));

@@ -39,7 +39,7 @@ pub(super) fn load(
     let options = FileQueueOptions {
         paths: config.store_path_commit_log.clone(),
         read_only_paths: config.read_only_commit_log_store_paths.clone(),
-        file_size: layout.log_file_size(config),
+        file_size: layout.log_file_size,
         access,
         budget: None,
     };

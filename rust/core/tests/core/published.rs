@@ -1,6 +1,8 @@
 //! What a writer lets followers see.
 
-use mqstore_core::published::{Openings, Progress, Published, PublishedPositions, Unchanged, Withheld, path};
+use mqstore_core::published::{
+    Openings, Progress, Published, PublishedPositions, Unchanged, Withheld, log_file_size, path,
+};
 
 use crate::stores::fs;
 
@@ -9,7 +11,7 @@ const FIRST: PublishedPositions =
 
 fn open(own_dir: &std::path::Path, opened_ms: i64, log: u64, queues: u64) -> Published {
     let first = PublishedPositions { opened_ms, ..FIRST };
-    Published::create(&*fs(), own_dir, first, Unchanged { log, queues }).unwrap()
+    Published::create(&*fs(), own_dir, first, Unchanged { log, queues }, 4096).unwrap()
 }
 
 fn openings(own_dir: &std::path::Path) -> Openings {
@@ -31,6 +33,26 @@ fn followers_read_what_the_writer_set() {
     again.set_wrote(900);
     let expected = PublishedPositions { opened_ms: 2000, wrote: 900, ..FIRST };
     assert_eq!(Progress::read(&*fs(), root.path()).unwrap().published(), Some(expected));
+}
+
+#[test]
+fn the_size_of_the_log_s_files_is_known_once_a_writer_came_and_no_changed_bit_makes_another() {
+    let root = tempfile::tempdir().unwrap();
+    let known = || log_file_size(&*fs(), root.path()).unwrap();
+    assert_eq!(known(), None);
+    drop(open(root.path(), 1000, 30, 30));
+    assert_eq!(known(), Some(4096));
+    let bytes = std::fs::read(path(root.path())).unwrap();
+    for bit in 0..8 * bytes.len() {
+        let mut bytes = bytes.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        std::fs::write(path(root.path()), bytes).unwrap();
+        assert!(matches!(known(), None | Some(4096)), "bit {bit}");
+    }
+    for content in [&b""[..], &[0; 4096], &[0xff; 4096]] {
+        std::fs::write(path(root.path()), content).unwrap();
+        assert_eq!(known(), None);
+    }
 }
 
 #[test]

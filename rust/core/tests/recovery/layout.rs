@@ -38,6 +38,31 @@ fn a_log_file_of_an_odd_size() {
     assert!(numbers(&store).len() >= 59, "what lay in the missing bytes is lost, no more");
 }
 
+/// Its length says nothing of the store's files: the writer before has left which one they have, and what stands at its end
+/// tells where none has.
+#[test]
+fn the_only_file_of_a_log_cut_short() {
+    for (len, is_known, words) in [
+        (1000, true, ["4096 bytes", "found 1000 bytes", "mqstore repair"]),
+        (4000, true, ["4096 bytes", "found 4000 bytes", "mqstore repair"]),
+        (1000, false, ["4096 bytes, as mappedFileSizeCommitLog", "found 1000 bytes", "mqstore repair"]),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        fill(&store, 0..10);
+        store.close().unwrap();
+        if !is_known {
+            std::fs::remove_dir_all(root.path().join("mqstore")).unwrap();
+        }
+        let file = std::fs::File::options().write(true).open(log_file(root.path(), 0)).unwrap();
+        file.set_len(len).unwrap();
+        refused(root.path(), &words);
+        let found = numbers(&read(root.path()));
+        assert_eq!(found, (0..found.len()).collect::<Vec<_>>());
+        assert_eq!(found.len() == 10, len == 4000);
+    }
+}
+
 #[test]
 fn a_name_that_no_file_has() {
     let root = tempfile::tempdir().unwrap();

@@ -38,7 +38,7 @@ impl Parts {
         let options = FileQueueOptions {
             paths: config.store_path_commit_log.clone(),
             read_only_paths: Vec::new(),
-            file_size: layout.log_file_size(&config),
+            file_size: layout.log_file_size,
             access,
             budget: None,
         };
