@@ -265,8 +265,8 @@ class MessageStore(StoreOperations):
             key: A key, or several: messages that have one of them, as key or unique key.
             tags: Tags separated by ``||``.
             sql: A SQL92 filter over the properties, as consumers have them: ``"price > 5 AND region = 'cn'"``.
-            begin: The earliest store time. Halving finds where a queue has it, so that messages may be missing that a broker
-                stored right before its clock was set back, or until it had come there again.
+            begin: The earliest store time. Halving finds where a queue has it, so that messages may be missing that
+                a broker stored right before its clock was set back, or until it had come there again.
             end: The latest store time; the same goes for it.
             phy_offsets: The first offset of the log, and the one behind the last.
             limit: Most messages.

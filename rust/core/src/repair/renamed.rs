@@ -12,6 +12,7 @@ use super::holes::Hole;
 use crate::consume_queue::ConsumeQueue;
 use crate::consume_queue::table::QueueTable;
 use crate::error::Result;
+use crate::format::cq_unit::CqUnit;
 use crate::format::java_string;
 use crate::format::message::{self, Check, Decoded};
 use crate::interrupt;
@@ -78,7 +79,7 @@ fn leads_to(view: &LogView, queues: &QueueTable, holes: &[Hole], queue: &Consume
     let Some((first, _)) = units.first_at(view.min_offset())? else { return Ok(LeadsTo::Nothing) };
     let mut found = LeadsTo::Nothing;
     for index in first.. {
-        let Some(unit) = units.unit(index)?.filter(|unit| unit.is_written()) else { break };
+        let Some(unit) = units.unit(index)?.filter(CqUnit::is_written) else { break };
         let Some((offset, size)) = unit.place() else { continue };
         if is_gone(view, holes, offset) {
             continue;
