@@ -159,7 +159,7 @@ def _piece_size(options: ReadOptions, total: float, *, has_bodies: bool) -> floa
 
 def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRange | None) -> _Share:
     given = SelectionSpec(own_only=True, keys=_keys(path, options, narrowing), tags=options.tags, sql=options.sql)
-    spec = narrowing.apply(replace(given, times_in_any_order=True, **_times_of(options)))
+    spec = narrowing.apply(replace(_at_times_of(options, given), times_in_any_order=True))
     if of_log is not None:
         begin = max(of_log.begin, spec.from_phy_offset or 0)
         spec = replace(spec, from_phy_offset=begin, to_phy_offset=min(of_log.end, spec.to_phy_offset or of_log.end))
@@ -174,22 +174,14 @@ def _share(path: str, options: ReadOptions, narrowing: Narrowing, of_log: LogRan
     return share
 
 
-def _times_of(options: ReadOptions) -> dict[str, int | None]:
-    """The times of options, as a selection has them."""
-    return {
-        "begin_timestamp": None if options.starting is None else options.starting.timestamp,
-        "end_timestamp": None if options.ending.timestamp is None else options.ending.timestamp - 1,
-    }
-
-
-def _log_range(
-    log: "_native.Store | mqstore.MessageStore", options: ReadOptions, spec: SelectionSpec
-) -> tuple[int, int]:
-    """The part of the log that a selection is of: without whole files that are outside of the options' times.
-
-    Who says these takes it that such a file has no message of them. In the others each message says of itself.
-    """
-    return log._log_range(replace(spec, times_in_any_order=False, **_times_of(options)))
+def _at_times_of(options: ReadOptions, spec: SelectionSpec) -> SelectionSpec:
+    """A selection at the times of options alone."""
+    return replace(
+        spec,
+        begin_timestamp=None if options.starting is None else options.starting.timestamp,
+        end_timestamp=None if options.ending.timestamp is None else options.ending.timestamp - 1,
+        times_in_any_order=False,
+    )
 
 
 def _keys(path: str, options: ReadOptions, narrowing: Narrowing) -> list[str] | None:
@@ -208,8 +200,10 @@ def _share_of_units(
     changes, openings = store._changes(), store._openings_seen()
     log_end = store.get_max_phy_offset() if of_log is None else of_log.end
     queues = _queue_bounds(store, options, narrowing, of_log)
-    if any(time is not None for time in _times_of(options).values()):
-        begin, end = _log_range(store, options, spec)
+    at_times = _at_times_of(options, spec)
+    if at_times.begin_timestamp is not None or at_times.end_timestamp is not None:
+        # Whole files are passed over, as where all of the log is read. In the others each message says of itself.
+        begin, end = store._log_range(at_times)
         spec = replace(spec, from_phy_offset=begin, to_phy_offset=max(begin, end))
     if spec.keys is not None:
         ranges: list[QueueRow] = [(topic, queue_id, begin, end) for topic, queue_id, begin, end, _ in queues]
@@ -227,7 +221,7 @@ def _share_of_units(
 
 def _share_of_log(path: str, options: ReadOptions, spec: SelectionSpec, *, is_stream: bool) -> _Share:
     log = log_of(path, pread=options.pread)
-    begin, end = _log_range(log, options, spec)
+    begin, end = log._log_range(_at_times_of(options, spec))
     if is_stream:
         # What is gone in between is for the piece to tell.
         begin = min(begin, spec.from_phy_offset or 0)
