@@ -161,8 +161,8 @@ def open(
         filesystem: A file system of ``pyarrow.fs`` on which ``path`` lies; this machine's, or the URI's, by
             default.
         compat: Give 4.9.3's answers (look-ups, bounds, statuses) where the two differ visibly.
-        on_damage: What ``"rw"`` does where valid records follow a bad one: ``"raise"``, or
-            ``"truncate"`` to lose them as 4.9.3 does.
+        on_damage: What ``"rw"`` does where valid records follow a bad one, or the log's end is gone that was on
+            the disk: ``"raise"``, or ``"truncate"`` to do without as 4.9.3 does.
         conf: A ``broker.conf`` to take options from; those given here come first.
         pread: Read without mappings, which survives a file that is cut off by somebody else. The
             default is to do so where another process has the store open, or it lies on a network

@@ -73,18 +73,18 @@ class StoreLockedError(MQStoreError):
 
 
 class DamagedStoreError(MQStoreError):
-    """Valid records follow a bad one, so that cutting the log there would lose them.
+    """Valid records follow a bad one, or what was on the disk at the log's end is not there: going on would lose it.
 
-    Nothing was changed. Open with ``on_damage="truncate"`` to lose them, read with ``mode="r"``,
+    Nothing was changed. Open with ``on_damage="truncate"`` to do without, read with ``mode="r"``,
     which reads around the place, or repair the store.
     """
 
     path: str
-    """The log file."""
+    """The log file; the log's folder where that is empty."""
     offset: int
     """Physical offset of the first bad record."""
-    next_valid: int
-    """Physical offset of the next valid record."""
+    next_valid: int | None
+    """Physical offset of the next valid record; ``None`` where none follows what is lost at the log's end."""
 
 
 class RecordError(MQStoreError):

@@ -79,6 +79,20 @@ pub enum Error {
         /// The physical offset of the next valid record.
         next_valid: u64,
     },
+    /// The log ends before what its last writer knew to be on the disk.
+    #[error(
+        "{path}: the log ends at {offset}, and was on the disk up to {flushed_to}: its last files are missing, or what stands \
+         there is damaged. Nothing was changed: bring them back, or open with on_damage=\"truncate\" to do without",
+        path = path.display()
+    )]
+    EndLost {
+        /// The log's last file, or the folder where it is missing.
+        path: PathBuf,
+        /// Where the log ends.
+        offset: u64,
+        /// Up to where it was on the disk.
+        flushed_to: u64,
+    },
     /// Another process has the store open for writing.
     #[error("{path}: already open for writing by {holder}", path = path.display())]
     Locked {

@@ -18,6 +18,7 @@ use crate::consume_queue::table::QueueTable;
 use crate::error::{Error, Result};
 use crate::format::index::IndexShape;
 use crate::format::message::{Check, Record, RecordFault};
+use crate::format::positions::DurablePositions;
 use crate::fs::FileSystem;
 use crate::index::IndexService;
 use crate::lock::{self, StoreLock, Writer};
@@ -178,6 +179,18 @@ impl LogView {
             is_remote: self.fs.is_remote(),
         })?;
         Ok(found.log_end)
+    }
+
+    /// What is known to be on the disk ends with the log: what is behind its end is about to be cut.
+    ///
+    /// # Errors
+    /// Where it can't be read or written.
+    pub(crate) fn lower_positions(&self) -> Result<()> {
+        let (checkpoint, positions) = self.checkpoint()?;
+        let Some(known) = positions.known().filter(|known| known.log > self.end) else { return Ok(()) };
+        let (queues, index) = (known.queues.min(self.end), known.index.min(self.end));
+        checkpoint.set_positions(DurablePositions { log: self.end, queues, index });
+        checkpoint.flush()
     }
 
     fn checkpoint(&self) -> Result<(StoreCheckpoint, LastPositions)> {

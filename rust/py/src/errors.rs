@@ -94,6 +94,11 @@ pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
             ];
             build(py, "DamagedStoreError", &message, &attributes)
         }
+        Error::EndLost { path: file, offset, .. } => {
+            let attributes =
+                [("path", path(file)), ("offset", value(py, *offset)), ("next_valid", value(py, None::<u64>))];
+            build(py, "DamagedStoreError", &message, &attributes)
+        }
         Error::Locked { path: file, holder } => {
             build(py, "StoreLockedError", &message, &[("path", path(file)), ("holder", value(py, holder))])
         }

@@ -141,6 +141,7 @@ pub fn fill_in_place(view: &LogView, holes: &[Hole], fs: &dyn FileSystem) -> Res
 /// Takes away what stands behind the log's end now, while nobody else has put anything there. Whoever finds the end
 /// again, in another repair or when the store is opened, may know less of what is on the disk.
 fn cut_behind_end(view: &LogView, fs: &dyn FileSystem) -> Result<()> {
+    view.lower_positions()?;
     let (files, end) = (view.files(), view.end());
     let later: Vec<_> = files.files().iter().filter(|file| file.file_from_offset() > end).cloned().collect();
     // The newest go first: one that is broken off leaves no file missing in the middle.

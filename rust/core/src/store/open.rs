@@ -395,6 +395,7 @@ fn open_for_reading(
     let mut store = Store::assemble(config, fs, clock, Mode::Read, parts);
     store.follow = Follow::since(seen);
     store.notes.gaps.clone_from(&recovery.gaps);
+    store.notes.gaps.extend(recovery.lost);
     store.dispatch_missing(recovery)?;
     // A writer can come at any time, and goes on in the last file. One elsewhere is read as it was.
     if let Some(index) = store.index.as_ref().filter(|_| !store.fs.is_remote()) {

@@ -251,7 +251,7 @@ proptest! {
         prop_assert_eq!(tree(root.path()), before.clone());
         match try_open(config(root.path()), Mode::ReadWrite) {
             Err(error) => {
-                prop_assert!(matches!(error, Error::Damaged { .. }), "{}", error);
+                prop_assert!(matches!(error, Error::Damaged { .. } | Error::EndLost { .. }), "{}", error);
                 prop_assert_eq!(tree(root.path()), before);
             }
             Ok(store) => {

@@ -15,6 +15,7 @@ mod index;
 mod last_time;
 mod layout;
 mod log_end;
+mod lost_end;
 mod lost_sectors;
 mod parts;
 mod queue_ends;

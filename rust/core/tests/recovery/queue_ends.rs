@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use mqstore_core::commit_log::topic_queue::QueueRef;
-use mqstore_core::config::StoreConfig;
+use mqstore_core::config::{OnDamage, StoreConfig};
 use mqstore_core::format::cq_unit::CqUnit;
 use mqstore_core::recovery::ahead::Told;
 use mqstore_core::recovery::log_end::{Behind, LogEnd};
@@ -273,7 +273,7 @@ fn the_extension_ends_with_its_queue() {
     // The last two messages are torn off the log; their units and those units' parts go with them.
     let first_of_two = 10 * 179 + 8 * 180;
     patch(&log_file(root.path(), 0), first_of_two, |at| at.fill(0));
-    let store = open_with(config_with_ext(root.path()));
+    let store = open_with(StoreConfig { on_damage: OnDamage::Truncate, ..config_with_ext(root.path()) });
     assert_eq!(numbers(&store), (0..18).collect::<Vec<_>>());
     fill(&store, 18..20);
     store.close().unwrap();

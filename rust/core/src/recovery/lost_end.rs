@@ -1,0 +1,86 @@
+//! What a log has lost at its end.
+//!
+//! A torn tail never got to the disk. What the last mqstore writer knew to be there no power cut takes: where the log ends
+//! before that, its last files are gone, or on a disk that is not there, or its last record is damaged. Who writes on would
+//! put other messages under the same offsets.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::log_end::LogEnd;
+use super::{Recovered, StoreState};
+use crate::commit_log::scan::{self, ScanEnd};
+use crate::config::OnDamage;
+use crate::dispatch::Gap;
+use crate::error::{Error, Result};
+use crate::format::be;
+use crate::format::message::{
+    self, Check, Decoded, END_FILE_MIN_BLANK_LENGTH, PHYSICAL_OFFSET_AT, RecordFault,
+};
+use crate::mmap::mapped_file::MappedFile;
+use crate::num;
+
+const BLANK_SIZE: u64 = END_FILE_MIN_BLANK_LENGTH as u64;
+/// As many bytes of a record say where it stands.
+const PLACE_SIZE: u64 = PHYSICAL_OFFSET_AT as u64 + 8;
+
+/// What was on the disk behind a log's end, as far as it is known. A log that was mended ends where it was cut, and a slave
+/// gets from its master what it lacks.
+///
+/// # Errors
+/// Where the log can't be read.
+pub(super) fn find(of: Recovered<'_>, end: &LogEnd) -> Result<Option<Gap>> {
+    let is_its_end = of.config.mended_to.is_some() || of.config.is_slave && of.writable;
+    if is_its_end || matches!(of.state, StoreState::Live { .. }) {
+        return Ok(None);
+    }
+    let from = end.log_end;
+    let Some(to) = of.positions.known().map(|known| known.log).filter(|&log| log > from) else {
+        return Ok(None);
+    };
+    let is_there = match of.log.files().find(from) {
+        Some(file) => is_blank(&file, from, to)? || is_begun(&file, from, to)?,
+        None => false,
+    };
+    Ok(if is_there { None } else { Some(Gap { from, to, fault: fault_at(of, from)? }) })
+}
+
+/// What is wrong with the record that stood at a place; `None` where its file is missing.
+fn fault_at(of: Recovered<'_>, offset: u64) -> Result<Option<RecordFault>> {
+    let end =
+        scan::scan(of.log.files(), offset, u64::MAX, Check::BodyCrc, |_, _, _| Ok(ControlFlow::Break(())))?;
+    Ok(if let ScanEnd::Fault { fault, .. } = end { Some(fault) } else { None })
+}
+
+/// Whether all of it is the blank that ends a file, which does not count.
+fn is_blank(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<bool> {
+    let position = from - file.file_from_offset();
+    let rest = file.slice(position, (file.end_offset() - from).min(BLANK_SIZE))?;
+    let is_one = matches!(message::decode(&rest, Check::Structure), Ok(Decoded::Blank { .. }));
+    Ok(is_one && to <= file.end_offset())
+}
+
+/// Whether all of it is the begin of a record, as a slave flushes it.
+fn is_begun(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<bool> {
+    if to - from < PLACE_SIZE || to > file.end_offset() {
+        return Ok(to <= file.end_offset());
+    }
+    let head = file.slice(from - file.file_from_offset(), PLACE_SIZE)?;
+    let size = be::i32_at(&head, 0).and_then(num::from_java_int).map_or(0, u64::from);
+    let is_its_place = be::i64_at(&head, PHYSICAL_OFFSET_AT).and_then(num::from_java_long) == Some(from);
+    Ok(is_its_place && from.saturating_add(size) > to)
+}
+
+/// A store is not written on where its log has lost something, unless the user says so.
+///
+/// # Errors
+/// [`Error::EndLost`].
+pub(super) fn refuse(of: Recovered<'_>, lost: Gap) -> Result<()> {
+    if of.config.on_damage == OnDamage::Truncate {
+        return Ok(());
+    }
+    let file = of.log.files().find(lost.from).or_else(|| of.log.files().last());
+    let folder = || of.config.store_path_commit_log.first().unwrap_or(&of.config.store_path_root_dir).clone();
+    let path = file.map_or_else(folder, |file| file.path().into());
+    Err(Error::EndLost { path, offset: lost.from, flushed_to: lost.to })
+}

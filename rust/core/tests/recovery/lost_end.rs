@@ -1,0 +1,126 @@
+//! Logs that have lost, at their end, what was on the disk.
+
+use std::path::Path;
+
+use mqstore_core::config::{OnDamage, StoreConfig};
+use mqstore_core::error::Error;
+use mqstore_core::store::Mode;
+
+use crate::stores::{
+    config, crash, fill, forget_own_files, log_file, numbers, open, open_with, patch, read, tree, try_open,
+};
+
+/// Bytes of a log file, and of twenty-two messages' records with the blank behind them.
+const FILE_SIZE: u64 = 4096;
+const COUNT: usize = 60;
+
+/// A store of three log files, all of which is on the disk. Gives where its log ends.
+fn made(root: &Path, is_killed: bool) -> u64 {
+    let store = open(root);
+    fill(&store, 0..COUNT);
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    let end = store.max_phy_offset();
+    if is_killed {
+        crash(store);
+    } else {
+        store.close().unwrap();
+    }
+    end
+}
+
+fn cutting(root: &Path) -> StoreConfig {
+    StoreConfig { on_damage: OnDamage::Truncate, ..config(root) }
+}
+
+type Lose = fn(&Path, u64);
+
+/// What loses something, and how many messages are left.
+const LOSSES: [(&str, Lose, usize); 6] = [
+    ("the last file", |root, _| std::fs::remove_file(log_file(root, 2 * FILE_SIZE)).unwrap(), 44),
+    (
+        "the last two files",
+        |root, _| (1..3).for_each(|at| std::fs::remove_file(log_file(root, at * FILE_SIZE)).unwrap()),
+        22,
+    ),
+    (
+        "all files",
+        |root, _| (0..3).for_each(|at| std::fs::remove_file(log_file(root, at * FILE_SIZE)).unwrap()),
+        0,
+    ),
+    (
+        "what was in the last file",
+        |root, _| std::fs::write(log_file(root, 2 * FILE_SIZE), [0; 4096]).unwrap(),
+        44,
+    ),
+    (
+        "one bit of the last record",
+        |root, end| patch(&log_file(root, 2 * FILE_SIZE), end % FILE_SIZE - 60, |at| at[0] ^= 1),
+        COUNT - 1,
+    ),
+    (
+        "the last record",
+        |root, end| patch(&log_file(root, 2 * FILE_SIZE), end % FILE_SIZE - 180, |at| at[..180].fill(0)),
+        COUNT - 1,
+    ),
+];
+
+#[test]
+fn a_writer_refuses_and_changes_nothing_and_a_reader_tells_it() {
+    for is_killed in [false, true] {
+        for (what, lose, left) in LOSSES {
+            let root = tempfile::tempdir().unwrap();
+            let end = made(root.path(), is_killed);
+            lose(root.path(), end);
+            let before = tree(root.path());
+            let refused = try_open(config(root.path()), Mode::ReadWrite).map(drop);
+            let Err(Error::EndLost { offset, flushed_to, .. }) = refused else {
+                panic!("{what}: {refused:?}")
+            };
+            assert_eq!(flushed_to, end, "{what}");
+            assert!(tree(root.path()) == before, "{what}: nothing is changed");
+
+            let reader = read(root.path());
+            assert_eq!(numbers(&reader), (0..left).collect::<Vec<_>>(), "{what}");
+            let told: Vec<_> = reader.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
+            assert_eq!(told, [(offset, end)], "{what}");
+        }
+    }
+}
+
+#[test]
+fn who_says_so_does_without_and_is_not_told_again() {
+    for (what, lose, left) in LOSSES {
+        let root = tempfile::tempdir().unwrap();
+        let end = made(root.path(), false);
+        lose(root.path(), end);
+        crash(open_with(cutting(root.path())));
+        let store = open(root.path());
+        fill(&store, left..left + 3);
+        assert_eq!(numbers(&store), (0..left + 3).collect::<Vec<_>>(), "{what}");
+        assert_eq!(store.gaps(), [], "{what}");
+    }
+}
+
+/// RocketMQ leaves no more than times, which say nothing of a record that is not there.
+#[test]
+fn of_a_store_that_mqstore_never_wrote_nothing_is_known() {
+    let root = tempfile::tempdir().unwrap();
+    let end = made(root.path(), false);
+    forget_own_files(root.path());
+    LOSSES[0].1(root.path(), end);
+    assert_eq!(numbers(&open(root.path())), (0..44).collect::<Vec<_>>());
+}
+
+/// The blank that ends a file is on the disk too, and is no message.
+#[test]
+fn a_blank_at_the_logs_end_is_nothing_that_was_lost() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..23);
+    store.close().unwrap();
+    crate::parts::set_positions(root.path(), FILE_SIZE, 0, 0);
+    std::fs::remove_file(log_file(root.path(), FILE_SIZE)).unwrap();
+    assert_eq!(read(root.path()).gaps(), []);
+    assert_eq!(numbers(&open(root.path())), (0..22).collect::<Vec<_>>());
+}
