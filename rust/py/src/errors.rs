@@ -95,8 +95,11 @@ pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
             build(py, "DamagedStoreError", &message, &attributes)
         }
         Error::EndLost { path: file, offset, .. } => {
-            let attributes =
-                [("path", path(file)), ("offset", value(py, *offset)), ("next_valid", value(py, None::<u64>))];
+            let attributes = [
+                ("path", path(file)),
+                ("offset", value(py, *offset)),
+                ("next_valid", value(py, None::<u64>)),
+            ];
             build(py, "DamagedStoreError", &message, &attributes)
         }
         Error::Locked { path: file, holder } => {

@@ -41,7 +41,6 @@ enum LeadsTo {
 pub(super) fn leave_out(view: &LogView, queues: &QueueTable, holes: &[Hole]) -> Result<()> {
     let mut topics: BTreeMap<String, Vec<(Arc<ConsumeQueue>, LeadsTo)>> = BTreeMap::new();
     for queue in queues.all() {
-        interrupt::check()?;
         let leads_to = leads_to(view, queues, holes, &queue)?;
         topics.entry(queue.topic().to_owned()).or_default().push((queue, leads_to));
     }
@@ -79,6 +78,7 @@ fn leads_to(view: &LogView, queues: &QueueTable, holes: &[Hole], queue: &Consume
     let Some((first, _)) = units.first_at(view.min_offset())? else { return Ok(LeadsTo::Nothing) };
     let mut found = LeadsTo::Nothing;
     for index in first.. {
+        interrupt::check()?;
         let Some(unit) = units.unit(index)?.filter(CqUnit::is_written) else { break };
         let Some((offset, size)) = unit.place() else { continue };
         if is_gone(view, holes, offset) {
