@@ -87,6 +87,11 @@ def forget_derived(store: Path, *, clean: bool) -> None:
         (store / "abort").touch()
 
 
+def tree(store: Path) -> dict[Path, bytes | None]:
+    """All that is in a folder, to see that nothing has changed; folders have no content."""
+    return {path: path.read_bytes() if path.is_file() else None for path in store.rglob("*")}
+
+
 def _contents(folder: Path, files: Iterable[Path]) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.is_file()}
 

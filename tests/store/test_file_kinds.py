@@ -9,6 +9,7 @@ import pytest
 import mqstore
 from mqstore.verify import repair, verify
 from tests.compat.streams import SMALL_FILES
+from tests.store_files import tree
 
 OPTIONS: dict[str, Any] = SMALL_FILES
 
@@ -20,10 +21,6 @@ def store(tmp_path: Path) -> Path:
     with mqstore.open(path, "rw", **OPTIONS) as opened:
         opened.put("t", b"x", queue_id=0, keys="k")
     return path
-
-
-def contents(store: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() if path.is_file() else b"" for path in store.rglob("*")}
 
 
 def make_wrong(path: Path) -> str:
@@ -42,7 +39,7 @@ def make_wrong(path: Path) -> str:
 @pytest.mark.parametrize("name", ["checkpoint", "mqstore/positions", "mqstore/removed_queues", "consumequeue"])
 def test_what_stops_every_reader(store: Path, tmp_path: Path, name: str) -> None:
     told = make_wrong(store / name)
-    before = contents(tmp_path)
+    before = tree(tmp_path)
     for mode in ("r", "rw"):
         with pytest.raises(mqstore.StoreLayoutError, match=told) as failed:
             mqstore.open(store, mode, **OPTIONS)
@@ -54,7 +51,7 @@ def test_what_stops_every_reader(store: Path, tmp_path: Path, name: str) -> None
         with pytest.raises(mqstore.StoreLayoutError, match=told):
             repair(store, out, **OPTIONS)
     made_by_a_writer = {store / "lock", store / "abort"}
-    assert {path: content for path, content in contents(tmp_path).items() if path not in made_by_a_writer} == {
+    assert {path: content for path, content in tree(tmp_path).items() if path not in made_by_a_writer} == {
         path: content for path, content in before.items() if path not in made_by_a_writer
     }
 
@@ -62,12 +59,12 @@ def test_what_stops_every_reader(store: Path, tmp_path: Path, name: str) -> None
 @pytest.mark.parametrize("name", ["config", "config/topics.json", "config/consumerOffset.json"])
 def test_what_stops_a_repair_does_so_before_anything_is_changed(store: Path, tmp_path: Path, name: str) -> None:
     told = make_wrong(store / name)
-    before = contents(tmp_path)
+    before = tree(tmp_path)
     for out in (None, tmp_path / "whole"):
         with pytest.raises(mqstore.StoreLayoutError, match=told) as failed:
             repair(store, out, **OPTIONS)
         assert not hasattr(failed.value, "__notes__")
-    assert contents(tmp_path) == before
+    assert tree(tmp_path) == before
     # A check that is all well would be followed by a repair.
     assert [(finding.kind, finding.path) for finding in verify(store, **OPTIONS)[1]] == [("stray", str(store / name))]
 
@@ -77,11 +74,11 @@ def test_offsets_that_cannot_be_read_stop_a_repair_in_place_before_anything_is_c
 ) -> None:
     """They could not be set back once the queues are made anew."""
     (store / "mqstore" / "consumers" / "g" / "consumerOffset.json").mkdir(parents=True)
-    before = contents(tmp_path)
+    before = tree(tmp_path)
     with pytest.raises(mqstore.StoreIOError, match="g/consumerOffset") as failed:
         repair(store, **OPTIONS)
     assert not hasattr(failed.value, "__notes__")
-    assert contents(tmp_path) == before
+    assert tree(tmp_path) == before
 
 
 def test_a_store_that_is_not_local_is_not_looked_at(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

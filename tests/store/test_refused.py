@@ -9,7 +9,7 @@ import pytest
 
 import mqstore
 from tests.store.conftest import Opener
-from tests.store_files import copy_store
+from tests.store_files import copy_store, tree
 
 SECOND_FILE = f"{65_536:020}"
 
@@ -36,10 +36,6 @@ def _rocksdb(store: Path) -> None:
     (store / "consumequeue" / "CURRENT").write_text("MANIFEST-000001\n")
 
 
-def _contents(store: Path) -> dict[str, bytes | None]:
-    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(store.rglob("*"))}
-
-
 @pytest.fixture
 def whole(open_store: Opener, tmp_path: Path) -> Path:
     """A store of four log files, closed."""
@@ -64,12 +60,12 @@ def test_opening_for_writing_is_refused_and_changes_nothing(
 ) -> None:
     store = copy_store(whole, tmp_path / "copy")
     damage(store)
-    before = _contents(store)
+    before = tree(store)
     with pytest.raises(error) as raised:
         mqstore.open(store, "rw")
     for word in words:
         assert word in str(raised.value)
-    assert _contents(store) == before
+    assert tree(store) == before
 
 
 @pytest.mark.parametrize("damage", [_odd_size, _unknown_name, _missing_middle])
@@ -78,18 +74,18 @@ def test_opening_to_read_goes_as_far_as_it_can_and_changes_nothing(
 ) -> None:
     store = copy_store(whole, tmp_path / "copy")
     damage(store)
-    before = _contents(store)
+    before = tree(store)
     with mqstore.open(store, "r") as reader:
         first = [bytes(message.body)[0] for message in reader.topic("t").queue(0)]
     assert {0, 99} <= set(first)
     assert first == sorted(first)
     assert len(first) >= 65
-    assert _contents(store) == before
+    assert tree(store) == before
 
 
 def test_a_second_writer_is_told_who_has_the_store(open_store: Opener, tmp_path: Path) -> None:
     open_store()
-    before = _contents(tmp_path / "store")
+    before = tree(tmp_path / "store")
     with pytest.raises(mqstore.StoreLockedError, match=f"mqstore in process {os.getpid()}"):
         mqstore.open(tmp_path / "store", "rw")
-    assert _contents(tmp_path / "store").keys() == before.keys()
+    assert tree(tmp_path / "store").keys() == before.keys()

@@ -13,7 +13,7 @@ from mqstore.verify import repair, verify
 from tests.compat.java_store import JavaStore
 from tests.compat.naive_model import NaiveModel
 from tests.compat.streams import SMALL_FILES
-from tests.store_files import copy_store, forget_derived
+from tests.store_files import copy_store, forget_derived, tree
 from tests.verify.damage import LOG_FILE_SIZE
 
 FIRST = f"commitlog/{0:020}"
@@ -38,10 +38,6 @@ def store(tmp_path: Path) -> tuple[Path, list[int]]:
 PLACES = [(0, 3), (0, 20), (10, 5), (10, 90), (10, 400), (11, -1), (10, 0), (20, 0), (20, 7)]
 
 
-def contents(path: Path) -> dict[Path, bytes]:
-    return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
-
-
 # The zeros behind the last message: no fewer than a blank takes, or in the middle of them.
 ZEROS = [(20, 8), (20, 9), (20, 1000), (20, 40_000)]
 
@@ -55,10 +51,10 @@ def test_a_writer_refuses_it_and_changes_nothing(
     path, offsets = store
     at = offsets[number] + more
     cut(path, at)
-    before = contents(path)
+    before = tree(path)
     with pytest.raises(mqstore.StoreLayoutError, match="mqstore repair") as refused:
         mqstore.open(path, "rw", **options)
-    assert contents(path) == before
+    assert tree(path) == before
     assert refused.value.path == str(path / FIRST)
     assert f"{path / FIRST}: expected {LOG_FILE_SIZE} bytes" in str(refused.value)
     assert f"found {at} bytes: somebody has cut it short" in str(refused.value)
@@ -81,10 +77,10 @@ def test_a_writer_refuses_it_where_records_go_beyond_its_end(
     if size == at:
         pytest.skip("as long as the options say")
     expected = f"{size} bytes, as mapped" if size > at else f"more than {at} bytes, since"
-    before = contents(path)
+    before = tree(path)
     with pytest.raises(mqstore.StoreLayoutError, match=f"expected {expected}.*, found {at} bytes: somebody"):
         mqstore.open(path, "rw", **options)
-    assert contents(path) == before
+    assert tree(path) == before
 
 
 @pytest.mark.parametrize("options", [SMALL_FILES, {}, {"mappedFileSizeCommitLog": "1000"}], ids=str)

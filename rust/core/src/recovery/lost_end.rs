@@ -29,7 +29,7 @@ const PLACE_SIZE: u64 = PHYSICAL_OFFSET_AT as u64 + 8;
 ///
 /// # Errors
 /// Where the log can't be read.
-pub(super) fn find(of: Recovered<'_>, end: &LogEnd) -> Result<Option<Gap>> {
+fn find(of: Recovered<'_>, end: &LogEnd) -> Result<Option<Gap>> {
     let is_its_end = of.config.mended_to.is_some() || of.config.is_slave && of.writable;
     if is_its_end || matches!(of.state, StoreState::Live { .. }) {
         return Ok(None);
@@ -71,13 +71,17 @@ fn is_begun(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<bool> {
     Ok(is_its_place && from.saturating_add(size) > to)
 }
 
-/// A store is not written on where its log has lost something, unless the user says so.
+/// What a reader of the store has to be told. It is not written on where its log has lost something, unless the user says so.
 ///
 /// # Errors
-/// [`Error::EndLost`].
-pub(super) fn refuse(of: Recovered<'_>, lost: Gap) -> Result<()> {
+/// [`Error::EndLost`] for a writer; where the log can't be read.
+pub(super) fn check(of: Recovered<'_>, end: &LogEnd) -> Result<Option<Gap>> {
+    let Some(lost) = find(of, end)? else { return Ok(None) };
+    if !of.writable {
+        return Ok(Some(lost));
+    }
     if of.config.on_damage == OnDamage::Truncate {
-        return Ok(());
+        return Ok(None);
     }
     let file = of.log.files().find(lost.from).or_else(|| of.log.files().last());
     let folder = || of.config.store_path_commit_log.first().unwrap_or(&of.config.store_path_root_dir).clone();

@@ -86,7 +86,7 @@ pub struct Recovery {
     pub last_store_timestamp: i64,
     /// Parts of the log that hold no record and are followed by some.
     pub gaps: Vec<Gap>,
-    /// What was on the disk behind the log's end, and is there no more.
+    /// What was on the disk behind the log's end, and is there no more, in a store that is only read.
     pub lost: Option<Gap>,
     /// Where dispatch has to begin for the queues.
     pub dispatch_from: u64,
@@ -114,7 +114,8 @@ impl Recovery {
 ///
 /// # Errors
 /// [`crate::error::Error::Damaged`] where valid records follow a bad one and the store is opened for
-/// writing, unless `on_damage` says to cut; [`crate::error::Error::EndLost`] where it has lost something at its end; anything that can't be read.
+/// writing, unless `on_damage` says to cut; [`crate::error::Error::EndLost`] where it has lost something at its end;
+/// anything that can't be read.
 pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
     let mut of = of;
     let mut end = log_end::find(of)?;
@@ -122,10 +123,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         of.state = StoreState::Crashed;
         end = log_end::find(of)?;
     }
-    let lost = lost_end::find(of, &end)?;
-    if let Some(lost) = lost.filter(|_| of.writable) {
-        lost_end::refuse(of, lost)?;
-    }
+    let lost = lost_end::check(of, &end)?;
     set_end(of, &end)?;
     let QueueEnds { mut dispatch_from, is_cut } = queues::recover(of, &end)?;
     let (mut dropped, mut index_from) = index::recover(of, &end)?;
@@ -147,8 +145,6 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
     } else {
         end.gaps.extend(&strangers);
     }
-    // Nobody looks for records behind the end.
-    let lost = lost.filter(|_| !of.writable);
     dispatch_from = dispatch_from_of(of, dispatch_from);
     let has_later_files = of.log.files().last().is_some_and(|last| last.file_from_offset() > end.log_end);
     let has_half_made = of.log.files().has_half_made() || index_from.is_some();
@@ -265,7 +261,7 @@ pub fn recover_by_queues(of: Recovered<'_>) -> Result<Option<Recovery>> {
         flushed_to: log_end,
         last_store_timestamp: 0,
         gaps: Vec::new(),
-        lost: lost_end::find(of, &end)?,
+        lost: lost_end::check(of, &end)?,
         dispatch_from,
         index_from,
         dropped,

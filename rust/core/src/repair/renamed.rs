@@ -96,16 +96,17 @@ fn leads_to(view: &LogView, queues: &QueueTable, holes: &[Hole], queue: &Consume
         if has_folder || !is_its_place || unit_fits(queue, &unit, index, &record) {
             return Ok(LeadsTo::Others);
         }
-        let before = match found {
-            LeadsTo::Nothing => 0,
+        match &mut found {
+            LeadsTo::Nothing => {
+                found = LeadsTo::Queue { topic: topic.into(), queue_id: record.queue_id, count: 1 };
+            }
             LeadsTo::Queue { topic: known, queue_id, count }
-                if known == topic && queue_id == record.queue_id =>
+                if *known == topic && *queue_id == record.queue_id =>
             {
-                count
+                *count += 1;
             }
             LeadsTo::Others | LeadsTo::Queue { .. } => return Ok(LeadsTo::Others),
-        };
-        found = LeadsTo::Queue { topic: topic.into(), queue_id: record.queue_id, count: before + 1 };
+        }
     }
     Ok(found)
 }

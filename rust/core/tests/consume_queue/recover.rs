@@ -5,10 +5,10 @@ use std::path::Path;
 
 use mqstore_core::format::cq_unit::CqUnit;
 
-use mqstore_core::config::{OnDamage, StoreConfig};
+use mqstore_core::config::StoreConfig;
 use mqstore_core::consume_queue::Boundary;
 
-use crate::stores::{bodies, config, crash, fill, numbers, open, open_with, patch, put, read};
+use crate::stores::{bodies, config, crash, cutting, fill, numbers, open, open_with, patch, put, read};
 
 fn queue_file(root: &Path, file_from_offset: u64) -> std::path::PathBuf {
     root.join("consumequeue/t/0").join(format!("{file_from_offset:020}"))
@@ -107,7 +107,7 @@ fn units_that_are_none_are_cut_with_those_behind_the_log() {
     patch(&crate::stores::log_file(root.path(), 0), last, |at| at.fill(0));
     let negative = CqUnit { physical_offset: 1, size: -1, tags_code: 1 };
     patch(&queue_file(root.path(), 200), 120, |at| at[..20].copy_from_slice(&negative.to_bytes()));
-    let store = open_with(StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) });
+    let store = open_with(cutting(root.path()));
     assert_eq!(store.find_consume_queue("t", 0).unwrap().max_offset_in_queue(), 17);
     fill(&store, 17..19);
     assert_eq!(numbers(&store), (0..19).collect::<Vec<_>>());

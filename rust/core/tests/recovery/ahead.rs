@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::path::Path;
 
-use mqstore_core::config::{OnDamage, StoreConfig, WalkedParts};
+use mqstore_core::config::{StoreConfig, WalkedParts};
 use mqstore_core::recovery::{StoreState, recover};
 
 use crate::parts::{Parts, set_positions, set_times};
 use crate::stores::{
-    LOG_FILE_SIZE, Opened, config, crash, fill, found, log_file, numbers, open, open_with, patch, read,
-    walked_parts,
+    LOG_FILE_SIZE, Opened, config, crash, cutting, fill, found, log_file, numbers, open, open_with, patch,
+    read, walked_parts,
 };
 
 const COUNT: usize = 100;
@@ -163,6 +163,6 @@ fn nothing_derived_is_kept_where_a_removal_no_longer_counts() {
     crash(store);
     assert_eq!(numbers(&read(root.path())), []);
     patch(&log_file(root.path(), bad / 4096 * 4096), bad % 4096 + 100, |at| at[0] ^= 1);
-    let store = open_with(StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) });
+    let store = open_with(cutting(root.path()));
     assert_eq!(numbers(&store), (0..COUNT / 2).collect::<Vec<_>>());
 }

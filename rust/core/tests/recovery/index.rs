@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
-use mqstore_core::config::{OnDamage, StoreConfig};
 use mqstore_core::format::positions::DurablePositions;
 use mqstore_core::index::KeyQuery;
 use mqstore_core::recovery::{self, StoreState};
 use mqstore_core::store::Store;
 
 use crate::parts::{Parts, set_positions, set_times};
-use crate::stores::{config, crash, fill, forget_own_files, open, open_with, put, read};
+use crate::stores::{crash, cutting, fill, forget_own_files, open, open_with, put, read};
 
 /// Keys that a file takes.
 const IN_FILE: usize = 19;
@@ -63,7 +62,7 @@ fn keys_of_messages_that_were_cut_go() {
     let last = last.cast_unsigned();
     let path = crate::stores::log_file(root.path(), last / 4096 * 4096);
     crate::stores::patch(&path, last % 4096, |at| at.fill(0));
-    let store = open_with(StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) });
+    let store = open_with(cutting(root.path()));
     let end = store.max_phy_offset().cast_signed();
     for file in store.index().unwrap().files().iter() {
         let is_before = |entry: u32| file.entry(entry).unwrap().unwrap().phy_offset < end;

@@ -19,8 +19,8 @@ use proptest::prelude::*;
 
 use crate::hooked::{Call, Hook, HookedFileSystem};
 use crate::stores::{
-    LOG_FILE_SIZE, bodies, config, crash, fields, fill, fs, log_file, numbers, open, open_with, patch, put,
-    read, record_bytes, tree, try_open,
+    LOG_FILE_SIZE, bodies, config, crash, cutting, fields, fill, fs, log_file, numbers, open, open_with,
+    patch, put, read, record_bytes, tree, try_open,
 };
 
 /// A store of sixty messages, closed or left as a crash leaves it. Gives where each record stands.
@@ -103,7 +103,7 @@ fn what_was_cut_as_damage_or_as_another_queues_does_not_come_back() {
         let root = tempfile::tempdir().unwrap();
         let offsets = left(root.path(), clean);
         flip(root.path(), offsets[number] + at);
-        let config = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+        let config = cutting(root.path());
         let store = open_with(config);
         assert_eq!(store.max_phy_offset(), offsets[number], "{number}, {clean}");
         fill(&store, 77..78);

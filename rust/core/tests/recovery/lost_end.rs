@@ -2,16 +2,14 @@
 
 use std::path::Path;
 
-use mqstore_core::config::{OnDamage, StoreConfig};
 use mqstore_core::error::Error;
 use mqstore_core::store::Mode;
 
 use crate::stores::{
-    config, crash, fill, forget_own_files, log_file, numbers, open, open_with, patch, read, tree, try_open,
+    LOG_FILE_SIZE, config, crash, cutting, fill, forget_own_files, log_file, numbers, open, open_with, patch,
+    read, tree, try_open,
 };
 
-/// Bytes of a log file, and of twenty-two messages' records with the blank behind them.
-const FILE_SIZE: u64 = 4096;
 const COUNT: usize = 60;
 
 /// A store of three log files, all of which is on the disk. Gives where its log ends.
@@ -29,38 +27,36 @@ fn made(root: &Path, is_killed: bool) -> u64 {
     end
 }
 
-fn cutting(root: &Path) -> StoreConfig {
-    StoreConfig { on_damage: OnDamage::Truncate, ..config(root) }
-}
-
 type Lose = fn(&Path, u64);
 
 /// What loses something, and how many messages are left.
 const LOSSES: [(&str, Lose, usize); 6] = [
-    ("the last file", |root, _| std::fs::remove_file(log_file(root, 2 * FILE_SIZE)).unwrap(), 44),
+    ("the last file", |root, _| std::fs::remove_file(log_file(root, 2 * LOG_FILE_SIZE)).unwrap(), 44),
     (
         "the last two files",
-        |root, _| (1..3).for_each(|at| std::fs::remove_file(log_file(root, at * FILE_SIZE)).unwrap()),
+        |root, _| (1..3).for_each(|at| std::fs::remove_file(log_file(root, at * LOG_FILE_SIZE)).unwrap()),
         22,
     ),
     (
         "all files",
-        |root, _| (0..3).for_each(|at| std::fs::remove_file(log_file(root, at * FILE_SIZE)).unwrap()),
+        |root, _| (0..3).for_each(|at| std::fs::remove_file(log_file(root, at * LOG_FILE_SIZE)).unwrap()),
         0,
     ),
     (
         "what was in the last file",
-        |root, _| std::fs::write(log_file(root, 2 * FILE_SIZE), [0; 4096]).unwrap(),
+        |root, _| std::fs::write(log_file(root, 2 * LOG_FILE_SIZE), [0; 4096]).unwrap(),
         44,
     ),
     (
         "one bit of the last record",
-        |root, end| patch(&log_file(root, 2 * FILE_SIZE), end % FILE_SIZE - 60, |at| at[0] ^= 1),
+        |root, end| patch(&log_file(root, 2 * LOG_FILE_SIZE), end % LOG_FILE_SIZE - 60, |at| at[0] ^= 1),
         COUNT - 1,
     ),
     (
         "the last record",
-        |root, end| patch(&log_file(root, 2 * FILE_SIZE), end % FILE_SIZE - 180, |at| at[..180].fill(0)),
+        |root, end| {
+            patch(&log_file(root, 2 * LOG_FILE_SIZE), end % LOG_FILE_SIZE - 180, |at| at[..180].fill(0));
+        },
         COUNT - 1,
     ),
 ];
@@ -119,8 +115,8 @@ fn a_blank_at_the_logs_end_is_nothing_that_was_lost() {
     let store = open(root.path());
     fill(&store, 0..23);
     store.close().unwrap();
-    crate::parts::set_positions(root.path(), FILE_SIZE, 0, 0);
-    std::fs::remove_file(log_file(root.path(), FILE_SIZE)).unwrap();
+    crate::parts::set_positions(root.path(), LOG_FILE_SIZE, 0, 0);
+    std::fs::remove_file(log_file(root.path(), LOG_FILE_SIZE)).unwrap();
     assert_eq!(read(root.path()).gaps(), []);
     assert_eq!(numbers(&open(root.path())), (0..22).collect::<Vec<_>>());
 }

@@ -12,7 +12,8 @@ use mqstore_core::store::Store;
 
 use crate::parts::{Parts, set_positions};
 use crate::stores::{
-    bodies, config, crash, fill, forget_own_files, log_file, numbers, open, open_with, patch, put, read, tree,
+    bodies, config, crash, crash_files_later, fill, forget_own_files, log_file, numbers, open, open_with,
+    patch, put, read, tree,
 };
 
 /// A store of 35 messages whose units are all in files of ten, and three of another topic among the first.
@@ -183,14 +184,7 @@ fn a_damaged_unit_loses_no_other_message_of_its_queue_after_a_crash() {
             let root = tempfile::tempdir().unwrap();
             let store = open(root.path());
             fill(&store, 0..35);
-            // Recovery begins with the last file of the log.
-            for now_ms in [1_005_000, 1_010_000, 1_015_000] {
-                store.clock.set(now_ms);
-                put(&store, "u", 0, &[0; 3000], "");
-            }
-            store.reput().unwrap();
-            store.flush_everything().unwrap();
-            crash(store);
+            crash_files_later(store);
             let at = index % 10 * 20 + u64::from(bit / 8);
             patch(&queue_file(root.path(), index / 10), at, |at| at[0] ^= 1 << (bit % 8));
             let store = open(root.path());

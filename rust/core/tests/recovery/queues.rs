@@ -7,8 +7,8 @@ use mqstore_core::retention::Expiry;
 use mqstore_core::store::{Mode, NewMessage};
 
 use crate::stores::{
-    bodies, config, crash, fill, log_file, message, numbers, open, open_with, patch, put, read, tree,
-    try_open, try_put,
+    bodies, config, crash, crash_files_later, fill, log_file, message, numbers, open, open_with, patch, put,
+    read, tree, try_open, try_put,
 };
 
 fn config_of_light(root: &std::path::Path) -> StoreConfig {
@@ -130,14 +130,7 @@ fn a_damaged_light_queue_is_made_again_from_the_damage_on() {
     let config = || StoreConfig { message_index_enable: false, ..config_of_light(root.path()) };
     let store = open_with(config());
     (0..15).for_each(|number| _ = put(&store, "t", 3, number.to_string().as_bytes(), TO_TWO));
-    // Recovery begins with the last file of the log.
-    for now_ms in [1_005_000, 1_010_000, 1_015_000] {
-        store.clock.set(now_ms);
-        put(&store, "u", 0, &[0; 3000], "");
-    }
-    store.reput().unwrap();
-    store.flush_everything().unwrap();
-    crash(store);
+    crash_files_later(store);
     let file = root.path().join("consumequeue/%LMQ%a/0/00000000000000000000");
     patch(&file, 7 * 20, |at| at[..20].fill(0xee));
     let store = open_with(config());

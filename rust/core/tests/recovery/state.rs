@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use mqstore_core::config::{OnDamage, StoreConfig};
+use mqstore_core::config::StoreConfig;
 use mqstore_core::format::positions::DurablePositions;
 use mqstore_core::recovery::{self, StoreState};
 use mqstore_core::store::Mode;
 
 use crate::parts::{Parts, set_positions, set_times};
 use crate::stores::{
-    LOG_FILE_SIZE, bodies, config, crash, fill, fill_two_files, forget_own_files, log_file, numbers, open,
-    open_with, patch, put, read, try_open,
+    LOG_FILE_SIZE, bodies, config, crash, cutting, fill, fill_two_files, forget_own_files, log_file, numbers,
+    open, open_with, patch, put, read, try_open,
 };
 
 /// Behind the head, a body of eighty bytes and the topic's length.
@@ -146,7 +146,7 @@ fn what_is_known_to_be_on_the_disk_ends_where_things_are_cut() {
     let known = |positions: [u64; 3]| {
         let [log, queues, index] = positions;
         set_positions(root.path(), log, queues, index);
-        let parts = Parts::with(StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) });
+        let parts = Parts::with(cutting(root.path()));
         let of = parts.recovered(StoreState::Crashed);
         let recovery = recovery::recover(of).unwrap();
         (recovery::known_after_trim(of, &recovery), recovery.dispatch_from, recovery.index_from)

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use mqstore_core::config::{OnDamage, StoreConfig};
+use mqstore_core::config::StoreConfig;
 use mqstore_core::format::cq_unit::CqUnit;
 use mqstore_core::format::sys_flag::TRANSACTION_PREPARED_TYPE;
 
 use crate::stores::{
-    LOG_FILE_SIZE, Opened, config, crash, fill, log_file, message, numbers, open, open_with, patch, put,
-    try_put,
+    LOG_FILE_SIZE, Opened, config, crash, cutting, fill, log_file, message, numbers, open, open_with, patch,
+    put, try_put,
 };
 
 /// A closed store of 25 messages, and one behind them that is in no queue and has no keys. Gives where that
@@ -118,7 +118,7 @@ fn each_of_them_alone_goes() {
         leave(root.path(), place);
         assert!(!has_gone(root.path(), place), "{what} is there");
         // As after a crash, which leaves a torn record where none was known to be.
-        let cutting = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+        let cutting = cutting(root.path());
         let store = open_with(StoreConfig { enable_consume_queue_ext: true, ..cutting });
         assert!(has_gone(root.path(), place), "{what} has gone");
         assert_eq!(numbers(&store), (0..25).collect::<Vec<_>>());

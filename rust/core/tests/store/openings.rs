@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mqstore_core::config::{OnDamage, StoreConfig};
+use mqstore_core::config::StoreConfig;
 use mqstore_core::error::Error;
 use mqstore_core::index::KeyQuery;
 use mqstore_core::selection::Selection;
@@ -13,8 +13,8 @@ use mqstore_core::store::{Mode, Store};
 
 use crate::hooked::{Call, Hook, open_hooked};
 use crate::stores::{
-    LOG_FILE_SIZE, Opened, config, crash, fill, log_file, numbers, open, open_with, patch, put, read,
-    try_open,
+    LOG_FILE_SIZE, Opened, config, crash, cutting, fill, log_file, numbers, open, open_with, patch, put,
+    read, try_open,
 };
 
 fn slave_config(root: &Path) -> StoreConfig {
@@ -115,7 +115,7 @@ fn a_reader_follows_a_log_that_was_cut_and_goes_on_otherwise() {
         patch(&file, (damaged % 20) * 200 + 150, |bytes| bytes[0] ^= 0xff);
         assert!(Selection::default().count(Arc::clone(&reader.store)).unwrap() < 60);
         assert_ne!(reader.gaps(), [], "it has seen the damage that is cut now");
-        let cutting = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+        let cutting = cutting(root.path());
         let writer = open_with(cutting);
         let kept = numbers(&writer).len();
         assert!((20..60).contains(&kept));
@@ -174,7 +174,7 @@ fn a_queue_that_could_not_be_cut_is_cut_later() {
     let reader = Opened { store, clock };
     crash(writer);
     patch(&log_file(root.path(), LOG_FILE_SIZE), 10 * 200 + 150, |bytes| bytes[0] ^= 0xff);
-    let writer = open_with(StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) });
+    let writer = open_with(cutting(root.path()));
     fill(&writer, 100..110);
     refuses.store(true, Ordering::Relaxed);
     assert!(matches!(reader.refresh(), Err(Error::Io { .. })));
@@ -205,7 +205,7 @@ fn gaps_are_told_once_where_a_reader_goes_back() {
         fill(&writer, 200..210);
         reader.refresh().unwrap();
         crash(writer);
-        let writer = open_with(StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) });
+        let writer = open_with(cutting(root.path()));
         fill(&writer, 300..305);
         reader.refresh().unwrap();
         assert_eq!(gaps(&reader), if is_known { told } else { Vec::new() });
@@ -231,7 +231,7 @@ fn a_reader_is_where_a_new_one_is_whatever_writers_do() {
     for seed in 0..40 {
         let mut random = fastrand::Rng::with_seed(seed);
         let root = tempfile::tempdir().unwrap();
-        let options = || StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+        let options = || cutting(root.path());
         let mut writer = open_with(options());
         let reader = read(root.path());
         let mut next = 0;

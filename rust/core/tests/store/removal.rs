@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use mqstore_core::clock::ManualClock;
 use mqstore_core::commit_log::topic_queue::QueueRef;
-use mqstore_core::config::{OnDamage, StoreConfig};
 use mqstore_core::fs::OsFileSystem;
 use mqstore_core::log_view::LogView;
 use mqstore_core::repair::{fill_in_place, holes};
 use mqstore_core::store::{Finishing, Store};
 
 use crate::stores::{
-    LOG_FILE_SIZE, bodies, config, crash, log_file, open, open_with, patch, put, read, tree,
+    LOG_FILE_SIZE, bodies, config, crash, cutting, log_file, open, open_with, patch, put, read, tree,
 };
 
 /// Where a record has its body.
@@ -154,7 +153,7 @@ fn a_list_is_forgotten_with_the_log() {
     // The log is cut in front of the last message; others come to where it stood.
     let last_file = log_file(root.path(), 4096);
     patch(&last_file, 0, |bytes| bytes[..16].fill(1));
-    let cutting = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+    let cutting = cutting(root.path());
     let store = open_with(cutting);
     let kept = bodies(&store, "t", 0);
     assert_eq!(kept, old[..kept.len()], "what there is of them is theirs again: the removal was cut off too");
@@ -175,7 +174,7 @@ fn a_removal_is_forgotten_with_the_very_record_that_it_names() {
     remove(&store);
     crash(store);
     patch(&log_file(root.path(), 0), last + BODY_AT, |body| body[0] ^= 1);
-    let cutting = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+    let cutting = cutting(root.path());
     let store = open_with(cutting);
     assert_eq!((store.max_phy_offset(), bodies(&store, "t", 0)), (last, kept.clone()));
     // What comes to its place, as large and at the same time, is not removed with it.
@@ -222,7 +221,7 @@ fn a_removal_does_not_count_where_another_record_goes_over_its_last_one_s_place(
         crash(store);
         let removed = std::fs::read(list(root.path())).unwrap();
         patch(&log_file(root.path(), 0), cut + BODY_AT, |body| body[0] ^= 1);
-        let cutting = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+        let cutting = cutting(root.path());
         let store = open_with(cutting);
         let next = "next ".repeat(60);
         assert_eq!(put(&store, "t", 0, next.as_bytes(), "").wrote_offset, cut);
@@ -283,7 +282,7 @@ fn a_removal_does_not_count_where_anothers_blank_goes_over_its_last_record() {
     let removed = std::fs::read(list(root.path())).unwrap();
     let cut = old[old.len() - 2];
     patch(&log_file(root.path(), 0), cut, |bytes| bytes[..8].fill(1));
-    let cutting = StoreConfig { on_damage: OnDamage::Truncate, ..config(root.path()) };
+    let cutting = cutting(root.path());
     let store = open_with(cutting);
     assert_eq!(store.max_phy_offset(), cut);
     let next = "next ".repeat(120);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use mqstore_core::clock::ManualClock;
 use mqstore_core::commit_log::{Appended, NewRecord, QueueOffset, StoreTime, Wait};
-use mqstore_core::config::{StoreConfig, WalkedParts};
+use mqstore_core::config::{OnDamage, StoreConfig, WalkedParts};
 use mqstore_core::error::Error;
 use mqstore_core::format::host::Host;
 use mqstore_core::format::index::IndexShape;
@@ -47,6 +47,11 @@ pub fn config(root: &Path) -> StoreConfig {
 pub fn walked_parts(size: u64) -> WalkedParts {
     let (thread_count, keys_aside_size) = if cfg!(feature = "shuttle") { (1, usize::MAX) } else { (3, 0) };
     WalkedParts { size, thread_count, derived_size: 2048, keys_aside_size }
+}
+
+/// Options by which a writer does without what is damaged.
+pub fn cutting(root: &Path) -> StoreConfig {
+    StoreConfig { on_damage: OnDamage::Truncate, ..config(root) }
 }
 
 /// A store with a clock that stands at 1,000,000 ms.
@@ -124,6 +129,18 @@ pub fn fill(store: &Store, numbers: std::ops::Range<usize>) {
         let body = format!("{number:0>80}");
         put(store, "t", 0, body.as_bytes(), &format!("KEYS\x01k{number}"));
     }
+}
+
+/// Leaves a store as a crash does, all of it on the disk, whose recovery begins behind what it has so far: with the log's
+/// last file.
+pub fn crash_files_later(store: Opened) {
+    for now_ms in [1_005_000, 1_010_000, 1_015_000] {
+        store.clock.set(now_ms);
+        put(&store, "u", 0, &[0; 3000], "");
+    }
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    crash(store);
 }
 
 /// The bodies that a queue gives from an offset on.
