@@ -1060,6 +1060,8 @@ class Store:
         """Files and folders that are not as they should be: path, what was expected, what was found."""
     def _gaps(self) -> list[tuple[int, int, str | None]]:
         """Parts of the log without a record: from, to, why; ``None`` where a file is missing."""
+    def _lost_end(self) -> tuple[int, int, str | None] | None:
+        """What was on the disk behind the log's end and is there no more: from, to, why, as in :meth:`_gaps`."""
     def _unindexed(self) -> list[tuple[int, int, bool]]:
         """Parts of the log of which no index file says that it has their keys: from, to, whether there are some."""
     def _rejected(self) -> list[tuple[str, int, int, int, str | None]]:
@@ -1173,6 +1175,9 @@ class LogView:
     @property
     def end(self) -> int:
         """Where the log ends."""
+    @property
+    def lost_end(self) -> tuple[int, int, str | None] | None:
+        """What was on the disk behind the end and is there no more: from, to, why; not where the end was given."""
     @property
     def is_live(self) -> bool:
         """Whether somebody has the store open for writing."""

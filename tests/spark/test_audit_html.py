@@ -57,7 +57,7 @@ def change_a_store_time(store: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "expected"), [(lose_the_end, DOUBTFUL), (lose_a_place, REBUILT), (change_a_store_time, HERE)]
+    ("damage", "expected"), [(lose_the_end, LOST), (lose_a_place, REBUILT), (change_a_store_time, HERE)]
 )
 def test_what_a_damage_means_for_the_messages(store: Path, damage: Callable[[Path], None], expected: str) -> None:
     damage(store)
@@ -69,6 +69,7 @@ def test_what_a_damage_means_for_the_messages(store: Path, damage: Callable[[Pat
     [
         ({"bad_record", "stray"}, LOST),
         ({"offset_gap", "unit_missing"}, LOST),
+        ({"end_lost", "unit_dangling"}, LOST),
         ({"unit_dangling", "unit_missing", "time_backwards"}, DOUBTFUL),
         ({"unit_wrong"}, DOUBTFUL),
         ({"stray"}, DOUBTFUL),

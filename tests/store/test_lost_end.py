@@ -9,41 +9,17 @@ import pytest
 import mqstore
 from tests.compat.java_store import JavaStore
 from tests.compat.streams import SMALL_FILES
-
-COUNT = 300
-
-
-def log_files(path: Path) -> list[Path]:
-    return sorted((path / "commitlog").iterdir())
-
-
-def remove_all(path: Path) -> None:
-    """As where the log's disk is not mounted."""
-    for file in log_files(path):
-        file.unlink()
-
-
-def remove_last(path: Path) -> None:
-    log_files(path)[-1].unlink()
-
-
-def zero_last(path: Path) -> None:
-    file = log_files(path)[-1]
-    file.write_bytes(bytes(file.stat().st_size))
+from tests.lost_ends import COUNT, FROM_FILES, make, remove_all
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> tuple[Path, int]:
     """A closed store of several log files, and where its log ends."""
     path = tmp_path / "store"
-    with mqstore.open(path, "rw", **SMALL_FILES) as opened:
-        for number in range(COUNT):
-            opened.put("t", b"x" * 600, keys=f"k{number}", queue_id=0)
-        assert len(log_files(path)) > 2
-        return path, opened.get_max_phy_offset()
+    return path, make(path)
 
 
-@pytest.mark.parametrize("lose", [remove_all, remove_last, zero_last])
+@pytest.mark.parametrize("lose", FROM_FILES)
 def test_a_writer_refuses_it_and_a_reader_tells_it(store: tuple[Path, int], lose: Callable[[Path], None]) -> None:
     path, end = store
     lose(path)
@@ -69,3 +45,15 @@ def test_4_9_3_goes_on_at_0(java: JavaStore, store: tuple[Path, int]) -> None:
     message = json.dumps({"topic": "t", "queueId": 0, "body": "YWdhaW4="})
     (result,) = (json.loads(line) for line in java.run("put", path, SMALL_FILES, [message]))
     assert (result["wroteOffset"], result["logicsOffset"]) == (0, 0)
+
+
+def test_a_broker_s_log_that_lies_elsewhere_is_no_empty_one(java: JavaStore, tmp_path: Path) -> None:
+    """Who forgets to say where it lies loses no queue, and with the option has all of it."""
+    path, log = tmp_path / "store", tmp_path / "log"
+    message = json.dumps({"topic": "t", "queueId": 0, "body": "YWdhaW4="})
+    assert java.run("put", path, SMALL_FILES, [message] * 3)
+    (path / "commitlog").rename(log)
+    with pytest.raises(mqstore.DamagedStoreError, match="the log ends at 0, and was on the disk"):
+        mqstore.open(path, "rw", **SMALL_FILES)
+    with mqstore.open(path, "rw", store_path_commit_log=str(log), **SMALL_FILES) as opened:
+        assert opened.put("t", b"y", queue_id=0).logics_offset == 3

@@ -117,7 +117,7 @@ def test_the_blank_that_ends_a_file_is_not_cut(tmp_path: Path) -> None:
     _, last = sorted((path / "commitlog").iterdir())
     last.unlink()
     done = repair(path, tmp_path / "whole", **SMALL_FILES)
-    assert (done.holes, done.cut) == ((), ())
+    assert ([reason for _, _, reason in done.holes], done.cut) == ([None], ())
     assert done.lost
     again = repair(done.path, tmp_path / "again", **SMALL_FILES)
     assert (again.holes, again.cut, again.lost) == ((), (), ())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["audit_page", "audit_tables"]
 
-_LOST = frozenset({"bad_record", "bad_body", "record_changed", "offset_gap"})
+_LOST = frozenset({"bad_record", "bad_body", "record_changed", "offset_gap", "end_lost"})
 _NOTHING_MISSING = frozenset({"record_odd", "time_backwards"})
 """Kinds of findings that no rebuild changes, in messages that are there."""
 _MOST_BARS = 12

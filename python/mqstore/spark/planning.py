@@ -111,6 +111,8 @@ def plan(
     size = _piece_size(options, total, has_bodies=has_bodies)
     run = uuid.uuid4().hex
     pieces = [piece for share in shares for piece in _divide(share, size)]
+    if ranges is None:
+        pieces += [piece for share in shares for piece in _lost_end(share, options, narrowing)]
     return [replace(piece, run=run) if is_remote(piece.path) else piece for piece in pieces]
 
 
@@ -147,6 +149,38 @@ def counted(options: ReadOptions, begin: int, end: int) -> SelectionSpec:
         queues = [(topic, None, None, None) for topic in options.topics]
     spec = SelectionSpec(queues=queues, own_only=True, tags=options.tags, sql=options.sql)
     return replace(spec, from_phy_offset=begin, to_phy_offset=end)
+
+
+def _lost_end(share: _Share, options: ReadOptions, narrowing: Narrowing) -> Iterator[Piece]:
+    """A piece of what was on the disk behind a log's end and is not there: it gives no message, and tells that."""
+    if options.starting is not None and options.starting.is_latest:
+        return
+    store = share.log or followed(share.path, pread=options.pread)
+    lost = store._lost_end()
+    if lost is None or not _reaches_end(store, options):
+        return
+    spec = narrowing.apply(SelectionSpec(own_only=True))
+    begin, end = max(lost[0], spec.from_phy_offset or 0), min(lost[1], spec.to_phy_offset or lost[1])
+    if begin < end:
+        of_log = SelectionSpec(own_only=True, from_phy_offset=begin, to_phy_offset=end)
+        yield Piece(share.path, lost[1], of_log, store._openings_seen())
+
+
+def _reaches_end(store: "_native.Store", options: ReadOptions) -> bool:
+    """Whether what is to be read can lie behind the last message of a store's log: not where each queue ends before."""
+    ending = options.ending
+    if ending.timestamp is not None:
+        times = [ending.timestamp]
+    elif options.queues is None or any(
+        queue not in ending.timestamps and ending.offsets.get(queue, LATEST) == LATEST for queue in options.queues
+    ):
+        return True
+    else:
+        times = list(ending.timestamps.values())
+    if not times:
+        return False
+    before = SelectionSpec(end_timestamp=max(times) - 1)
+    return store._log_range(before)[1] >= store.get_max_phy_offset()
 
 
 def _piece_size(options: ReadOptions, total: float, *, has_bodies: bool) -> float:

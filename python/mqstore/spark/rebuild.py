@@ -49,7 +49,7 @@ class Rebuilt:
     index_file_count: int
     """Files of the index."""
     gaps: tuple[tuple[int, int], ...] = ()
-    """Parts of the log that hold no record: begin and end."""
+    """Parts of the log that hold no record: begin and end. So is an end that was on the disk and is gone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +64,8 @@ class _Plan:
     begin: int
     end: int
     ranges: list[int]
+    lost_end: tuple[int, int] | None = None
+    """What was on the disk behind the log's end, and is not there any more."""
 
     @property
     def _store_options(self) -> StoreOptions:
@@ -156,6 +158,7 @@ def rebuild(
     plan, folded = _fold(session, plan, plan_path, work, out, store=store)
     _write(session, plan, work, out, folded)
     _, queue_count, unit_count, record_count, entry_count, names, gaps = folded
+    lost = () if plan.lost_end is None else (plan.lost_end,)
     done = Rebuilt(
         out=out,
         begin=plan.begin,
@@ -165,7 +168,7 @@ def rebuild(
         unit_count=unit_count,
         index_entry_count=entry_count,
         index_file_count=len(names),
-        gaps=tuple(gaps),
+        gaps=tuple((begin, end) for begin, end in (*gaps, *lost)),
     )
     _end(work, asked, done)
     return done
@@ -258,6 +261,7 @@ def _begin(store: str, out: Path, asked: Mapping[str, Any]) -> _Plan:
         begin=begin,
         end=end,
         ranges=view.divide(begin, end, asked["range_size"]) if begin < end else [],
+        lost_end=None if view.lost_end is None or end < view.end else view.lost_end[:2],
     )
 
 

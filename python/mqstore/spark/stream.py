@@ -141,7 +141,22 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ends(self) -> Offset:
         self._paths = {shown(path): path for path in expand(self._options.paths)}
-        return {store: self._log(store).get_max_phy_offset() for store in self._paths}
+        return {store: self._end(store) for store in self._paths}
+
+    def _end(self, store: str) -> int:
+        """Where a store's log ends.
+
+        Raises:
+            DataLossError: it went further, and ``failOnDataLoss`` is on.
+        """
+        log = self._log(store)
+        lost = log._lost_end()
+        if lost is not None and self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{store}: the log ends at {lost[0]} and was on the disk up to {lost[1]} "
+                "(failOnDataLoss=false reads what is left)"
+            )
+        return log.get_max_phy_offset()
 
     def _path(self, store: str) -> str:
         """Where a store is that an offset names: of a URI an offset has the place alone."""

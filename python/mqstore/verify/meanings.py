@@ -72,6 +72,13 @@ MEANINGS: Mapping[str, Meaning] = {
         "Times go on in order from an earlier one. Look-ups by time can miss messages near there.",
         "Nothing to repair.",
     ),
+    "end_lost": Meaning(
+        "The log ends before what was on the disk",
+        "Its last files are missing, or on a disk that is not mounted, or what stands there is damaged. Who writes on "
+        "gives the same offsets to other messages: mqstore refuses, the Java store does it.",
+        "Let no broker write to it. See that the log's disk is there, and restore what is missing. Of what is left "
+        "mqstore repair makes a store, and tells which messages are lost.",
+    ),
     "unit_missing": Meaning(
         "Messages without their place in a queue",
         f"They are in the log, but consumers never get them. {_OR_OPTIONS}",

@@ -67,7 +67,8 @@ class RepairResult:
     saved: Path | None
     """Where the old files are, after a repair in place; what others left that were broken off is in folders in it."""
     holes: tuple[tuple[int, int, str | None], ...]
-    """Parts of the log that held no record: begin, end, what was wrong there."""
+    """Parts of the log that held no record: begin, end, what was wrong there. So is an end that was on the disk and
+    is not there any more."""
     cut: tuple[tuple[int, int], ...]
     """Parts of the log behind its end that held something, and no record: begin and end. Nothing is there now."""
     lost: tuple[LostMessage, ...]
@@ -165,7 +166,7 @@ def _repair_into(
         view = log_view(str(source), of_source, compat=False)
         Makes.of(of_source).refuse_lack(view.further_queue())
         cut = _cut(view, of_source)
-        copied = _copy(view, source, made)
+        copied = _copy(view, source, made, cut)
         sizes = file_sizes(view, of_source)
         options = StoreOptions.of(str(made), _without_paths(given) | sizes.options())
         step(_MAKING)
@@ -337,6 +338,12 @@ def _cut(view: _native.LogView, of_source: StoreOptions) -> _Cut:
     return () if cut is None else (cut,)
 
 
+def _lost_end(view: _native.LogView, cut: _Cut) -> _Holes:
+    """What was on the disk behind the log's end and is not there, unless it is told as cut: one part, or none."""
+    lost = view.lost_end
+    return () if lost is None or any(begin <= lost[0] and lost[1] <= to for begin, to in cut) else (lost,)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Copied:
     """What was found while a store was copied."""
@@ -348,16 +355,16 @@ class _Copied:
     end: int
 
 
-def _copy(view: _native.LogView, source: Path, made: Path) -> _Copied:
+def _copy(view: _native.LogView, source: Path, made: Path, cut: _Cut) -> _Copied:
     is_gone = gone(view)
     told, expired = told_by(view, is_gone), expired_queues(view, is_gone)
-    holes = view.copy_repaired(made / "commitlog")
+    holes = (*view.copy_repaired(made / "commitlog"), *_lost_end(view, cut))
     for kept in _KEPT:
         _copy_files(source / kept, made / kept)
     lacks_topics = are_topics_damaged(made)
     if lacks_topics:
         remove_topics(made)
-    return _Copied(lacks_topics=lacks_topics, holes=tuple(holes), told=told, expired=expired, end=view.end)
+    return _Copied(lacks_topics=lacks_topics, holes=holes, told=told, expired=expired, end=view.end)
 
 
 def _copy_files(source: Path, target: Path) -> None:
@@ -388,15 +395,15 @@ def _found(view: _native.LogView, source: Path, of_source: StoreOptions) -> unfi
     read_up_to(source)
     unread(source)
     are_topics_damaged(source)
-    is_gone = gone(view)
+    is_gone, cut = gone(view), _cut(view, of_source)
     found = unfinished.found(
         source / "mqstore",
-        holes=view.holes(),
+        holes=(*view.holes(), *_lost_end(view, cut)),
         told=told_by(view, is_gone),
         expired=expired_queues(view, is_gone),
         sizes=file_sizes(view, of_source),
         makes=Makes.of(of_source),
-        cut=_cut(view, of_source),
+        cut=cut,
     )
     found.makes.refuse_lack(view.further_queue())
     return found

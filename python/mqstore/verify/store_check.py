@@ -155,6 +155,8 @@ class StoreCheck:
         """All that was found."""
         if self._broken_off is not None:
             self._tell(BROKEN_OFF, self._broken_off, "what was changed is saved beside it")
+        if self._view.lost_end is not None:
+            self._tell_lost_end(*self._view.lost_end)
         for path, expected, found in self._strays:
             self._tell("stray", path, f"expected {expected}, found {found}")
         # A live writer makes its first file with the first keys that it dispatches.
@@ -172,6 +174,11 @@ class StoreCheck:
         detail = f"{first - last - 1} offsets before it are in no record" if first > last else f"expected {last + 1}"
         path = self._view.queue_folder(topic, queue_id)
         self._tell(kind, path, detail, topic=topic, queue_id=queue_id, queue_offset=first, phy_offset=phy_offset)
+
+    def _tell_lost_end(self, begin: int, to: int, why: str | None) -> None:
+        folder = self.options.commit_log_paths()[0]
+        detail = f"it was on the disk up to {to}; found {why or 'no file'}"
+        self._tell("end_lost", folder, detail, phy_offset=begin)
 
     def _tell(self, kind: str, path: str, detail: str, **place: Any) -> None:
         self._counts[kind] += 1

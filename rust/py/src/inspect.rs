@@ -16,13 +16,13 @@ use crate::signals::interruptible;
 use crate::store::Store;
 
 type StrayRow = (String, String, String);
-type GapRow = (u64, u64, Option<String>);
+pub(crate) type GapRow = (u64, u64, Option<String>);
 
 fn stray_row(stray: &Stray) -> StrayRow {
     (stray.path.to_string_lossy().into_owned(), stray.expected.clone(), stray.found.clone())
 }
 
-fn gap_row(gap: &Gap) -> GapRow {
+pub(crate) fn gap_row(gap: &Gap) -> GapRow {
     (gap.from, gap.to, gap.fault.map(|fault| fault.to_string()))
 }
 
@@ -110,6 +110,11 @@ impl Store {
     /// Parts of the log without a record: from, to, why.
     fn _gaps(&self) -> Vec<GapRow> {
         self.core.gaps().iter().map(gap_row).collect()
+    }
+
+    /// What was on the disk behind the log's end and is there no more, as a row of `_gaps`.
+    fn _lost_end(&self) -> Option<GapRow> {
+        self.core.lost_end().as_ref().map(gap_row)
     }
 
     /// Parts of the log of which no index file says that it has their keys: from, to, whether there are some.

@@ -18,6 +18,7 @@ use mqstore_core::verify::{self, Findings, LogChecked};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
+use crate::inspect::{GapRow, gap_row};
 use crate::options::EngineOptions;
 use crate::ranges::file_system;
 use crate::signals::interruptible_alone;
@@ -74,6 +75,12 @@ impl LogView {
     #[getter]
     fn end(&self) -> u64 {
         self.core.end()
+    }
+
+    /// What was on the disk behind the end and is there no more: from, to, why; not where the end was given.
+    #[getter]
+    fn lost_end(&self) -> Option<GapRow> {
+        self.core.lost_end().as_ref().map(gap_row)
     }
 
     #[getter]

@@ -2,12 +2,11 @@
 //!
 //! A torn tail never got to the disk. What the last mqstore writer knew to be there no power cut takes: where the log ends
 //! before that, its last files are gone, or on a disk that is not there, or its last record is damaged. Who writes on would
-//! put other messages under the same offsets.
+//! put other messages under the same offsets. Of a store of RocketMQ's that is told where no log is there at all, and queues are.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::log_end::LogEnd;
 use super::{Recovered, StoreState};
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::config::OnDamage;
@@ -19,6 +18,7 @@ use crate::format::message::{
 };
 use crate::mmap::mapped_file::MappedFile;
 use crate::num;
+use crate::side_by_side::each_of_many;
 
 const BLANK_SIZE: u64 = END_FILE_MIN_BLANK_LENGTH as u64;
 /// As many bytes of a record say where it stands.
@@ -29,20 +29,37 @@ const PLACE_SIZE: u64 = PHYSICAL_OFFSET_AT as u64 + 8;
 ///
 /// # Errors
 /// Where the log can't be read.
-fn find(of: Recovered<'_>, end: &LogEnd) -> Result<Option<Gap>> {
+pub fn find(of: Recovered<'_>, log_end: u64) -> Result<Option<Gap>> {
     let is_its_end = of.config.mended_to.is_some() || of.config.is_slave && of.writable;
     if is_its_end || matches!(of.state, StoreState::Live { .. }) {
         return Ok(None);
     }
-    let from = end.log_end;
-    let Some(to) = of.positions.known().map(|known| known.log).filter(|&log| log > from) else {
-        return Ok(None);
+    let from = log_end;
+    let to = match of.positions.known() {
+        Some(known) => known.log,
+        None => told_by_queues(of)?,
     };
+    if to <= from {
+        return Ok(None);
+    }
     let is_there = match of.log.files().find(from) {
         Some(file) => is_blank(&file, from, to)? || is_begun(&file, from, to)?,
         None => false,
     };
     Ok(if is_there { None } else { Some(Gap { from, to, fault: fault_at(of, from)? }) })
+}
+
+/// How far a log went at least, of which no file is there and nobody left how far: behind a record that has a unit. What
+/// expires is never the log's newest file.
+fn told_by_queues(of: Recovered<'_>) -> Result<u64> {
+    if of.log.files().last().is_some() {
+        return Ok(0);
+    }
+    let ends = each_of_many(&of.queues.all(), of.is_remote, |queue| {
+        let first = queue.units_in_files().first_at(0)?;
+        Ok(first.and_then(|(_, unit)| num::from_java_long(unit.end())).unwrap_or(0))
+    })?;
+    Ok(ends.into_iter().max().unwrap_or(0))
 }
 
 /// What is wrong with the record that stood at a place; `None` where its file is missing.
@@ -75,8 +92,8 @@ fn is_begun(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<bool> {
 ///
 /// # Errors
 /// [`Error::EndLost`] for a writer; where the log can't be read.
-pub(super) fn check(of: Recovered<'_>, end: &LogEnd) -> Result<Option<Gap>> {
-    let Some(lost) = find(of, end)? else { return Ok(None) };
+pub(super) fn check(of: Recovered<'_>, log_end: u64) -> Result<Option<Gap>> {
+    let Some(lost) = find(of, log_end)? else { return Ok(None) };
     if !of.writable {
         return Ok(Some(lost));
     }

@@ -11,7 +11,7 @@ pub(crate) mod elsewhere;
 pub mod index;
 pub mod layout;
 pub mod log_end;
-mod lost_end;
+pub mod lost_end;
 pub mod queues;
 pub mod short_queues;
 pub mod strangers;
@@ -123,7 +123,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         of.state = StoreState::Crashed;
         end = log_end::find(of)?;
     }
-    let lost = lost_end::check(of, &end)?;
+    let lost = lost_end::check(of, end.log_end)?;
     set_end(of, &end)?;
     let QueueEnds { mut dispatch_from, is_cut } = queues::recover(of, &end)?;
     let (mut dropped, mut index_from) = index::recover(of, &end)?;
@@ -261,7 +261,7 @@ pub fn recover_by_queues(of: Recovered<'_>) -> Result<Option<Recovery>> {
         flushed_to: log_end,
         last_store_timestamp: 0,
         gaps: Vec::new(),
-        lost: lost_end::check(of, &end)?,
+        lost: lost_end::check(of, log_end)?,
         dispatch_from,
         index_from,
         dropped,

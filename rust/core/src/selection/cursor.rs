@@ -375,6 +375,11 @@ impl Search<'_> {
                     Ok(ControlFlow::Continue(()))
                 })?;
             *next = match reached {
+                // Who planned a part knew the log to go on.
+                ScanEnd::Reached(offset) if store.is_part() && offset < end.min(readable) => {
+                    bad.gone(offset, end.min(readable), "a log file is missing");
+                    end.min(readable)
+                }
                 ScanEnd::Reached(offset) => return Ok(offset.max(*next)),
                 ScanEnd::Stopped(offset) if outside == most_outside => offset,
                 ScanEnd::Stopped(offset) => return Ok(offset),

@@ -110,6 +110,8 @@ pub struct Notes {
     pub strays: Vec<Stray>,
     /// Parts of the log that hold no record.
     pub gaps: Vec<Gap>,
+    /// What was on the disk behind the log's end, and is there no more.
+    pub lost_end: Option<Gap>,
     /// Whether the last writer had closed the store.
     pub closed_cleanly: bool,
     /// Who has the store open for writing.
@@ -280,11 +282,19 @@ impl Store {
     #[must_use]
     pub fn gaps(&self) -> Vec<Gap> {
         let mut gaps = self.notes.gaps.clone();
+        gaps.extend(self.lost_end());
         gaps.extend(self.dispatcher.gaps());
         gaps.extend_from_slice(&self.damaged.lock());
         gaps.sort_by_key(|gap| gap.from);
         gaps.dedup_by_key(|gap| gap.from);
         gaps
+    }
+
+    /// What was on the disk behind the log's end when the store was opened, and was there no more. Where the log goes on by
+    /// now, somebody has decided to do without.
+    #[must_use]
+    pub fn lost_end(&self) -> Option<Gap> {
+        self.notes.lost_end.filter(|lost| lost.from == self.log.max_offset())
     }
 
     /// A path below the store's folder.

@@ -20,8 +20,8 @@ use crate::poison::Poison;
 use crate::published::{self, Published, PublishedPositions, Unchanged, Withheld};
 use crate::recovery::cut_short;
 use crate::recovery::layout::Layout;
-use crate::recovery::log_end;
 use crate::recovery::{self, Recovered, Recovery};
+use crate::recovery::{log_end, lost_end};
 use crate::removed_queues;
 use crate::running_flags::RunningFlags;
 use crate::schedule::timed::TimedMessages;
@@ -112,7 +112,7 @@ impl Store {
             None => LiveWriter::find(&config, &fs, &clock)?,
         };
         let parts = load_to_read(&config, &fs, &clock, part.topics.as_deref(), true)?;
-        let mut gaps = Vec::new();
+        let (mut gaps, mut lost_end) = (Vec::new(), None);
         match part.log_end {
             Some(log_end) => parts.log.set_end(log_end, 0),
             None => {
@@ -123,11 +123,13 @@ impl Store {
                 if recovery::find_end_by_queues(of)?.is_none() {
                     gaps = recovery::recover(of)?.gaps;
                 }
+                lost_end = lost_end::find(of, parts.log.max_offset())?;
             }
         }
         let mut store = Self::assemble(config, fs, clock, Mode::Read, parts);
         store.follow = Follow::since(seen);
         store.notes.gaps = gaps;
+        store.notes.lost_end = lost_end;
         store.notes.writer = live.map(|live| live.holder);
         store.is_part = true;
         store.dispatcher.set_reput_from_offset(store.log.max_offset());
@@ -395,7 +397,7 @@ fn open_for_reading(
     let mut store = Store::assemble(config, fs, clock, Mode::Read, parts);
     store.follow = Follow::since(seen);
     store.notes.gaps.clone_from(&recovery.gaps);
-    store.notes.gaps.extend(recovery.lost);
+    store.notes.lost_end = recovery.lost;
     store.dispatch_missing(recovery)?;
     // A writer can come at any time, and goes on in the last file. One elsewhere is read as it was.
     if let Some(index) = store.index.as_ref().filter(|_| !store.fs.is_remote()) {

@@ -1,13 +1,16 @@
 //! Logs that have lost, at their end, what was on the disk.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use mqstore_core::clock::SystemClock;
 use mqstore_core::error::Error;
+use mqstore_core::log_view::LogView;
 use mqstore_core::store::Mode;
 
 use crate::stores::{
-    LOG_FILE_SIZE, config, crash, cutting, fill, forget_own_files, log_file, numbers, open, open_with, patch,
-    read, tree, try_open,
+    LOG_FILE_SIZE, config, crash, cutting, fill, forget_own_files, fs, log_file, numbers, open, open_with,
+    patch, read, tree, try_open,
 };
 
 const COUNT: usize = 60;
@@ -61,6 +64,12 @@ const LOSSES: [(&str, Lose, usize); 6] = [
     ),
 ];
 
+/// What a look at the log alone says of its end.
+fn lost_end(root: &Path, end: Option<u64>) -> Option<(u64, u64)> {
+    let view = LogView::open(config(root), fs(), Arc::new(SystemClock), end).unwrap();
+    view.lost_end().map(|lost| (lost.from, lost.to))
+}
+
 #[test]
 fn a_writer_refuses_and_changes_nothing_and_a_reader_tells_it() {
     for is_killed in [false, true] {
@@ -80,6 +89,12 @@ fn a_writer_refuses_and_changes_nothing_and_a_reader_tells_it() {
             assert_eq!(numbers(&reader), (0..left).collect::<Vec<_>>(), "{what}");
             let told: Vec<_> = reader.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
             assert_eq!(told, [(offset, end)], "{what}");
+            assert_eq!(lost_end(root.path(), None), Some((offset, end)), "{what}");
+            assert_eq!(
+                lost_end(root.path(), Some(offset)),
+                None,
+                "{what}: who gives an end asks for no other"
+            );
         }
     }
 }
@@ -106,6 +121,27 @@ fn of_a_store_that_mqstore_never_wrote_nothing_is_known() {
     forget_own_files(root.path());
     LOSSES[0].1(root.path(), end);
     assert_eq!(numbers(&open(root.path())), (0..44).collect::<Vec<_>>());
+}
+
+/// As of a broker whose log lies elsewhere, which the options do not say.
+#[test]
+fn a_log_of_which_nothing_is_there_is_lost_where_queues_are() {
+    for is_killed in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let end = made(root.path(), is_killed);
+        forget_own_files(root.path());
+        LOSSES[2].1(root.path(), end);
+        let before = tree(root.path());
+        let refused = try_open(config(root.path()), Mode::ReadWrite).map(drop);
+        let Err(Error::EndLost { offset: 0, flushed_to, .. }) = refused else { panic!("{refused:?}") };
+        assert!(flushed_to > 0 && flushed_to <= end);
+        assert!(tree(root.path()) == before, "nothing is changed");
+        assert_eq!(lost_end(root.path(), None), Some((0, flushed_to)));
+        crash(open_with(cutting(root.path())));
+        let store = open(root.path());
+        fill(&store, 0..3);
+        assert_eq!(numbers(&store), (0..3).collect::<Vec<_>>());
+    }
 }
 
 /// The blank that ends a file is on the disk too, and is no message.

@@ -4,29 +4,30 @@
 //! verification must see them as they are. Opening costs what finding the log's end does, and with
 //! an end that is known nothing.
 
+mod end;
+
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::checkpoint::{LastPositions, StoreCheckpoint};
 use crate::clock::Clock;
 use crate::commit_log::CommitLog;
 use crate::commit_log::{boundary, scan};
 use crate::config::StoreConfig;
 use crate::consume_queue::listing::QueueListing;
 use crate::consume_queue::table::QueueTable;
+use crate::dispatch::Gap;
 use crate::error::{Error, Result};
 use crate::format::index::IndexShape;
 use crate::format::message::{Check, Record, RecordFault};
-use crate::format::positions::DurablePositions;
 use crate::fs::FileSystem;
 use crate::index::IndexService;
-use crate::lock::{self, StoreLock, Writer};
+use crate::lock::StoreLock;
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::mapped_file::Access;
 use crate::published::{Openings, Progress};
+use crate::recovery::cut_short;
 use crate::recovery::layout::{Layout, check_exists, file_size_of, log_folders};
-use crate::recovery::{Recovered, StoreState, cut_short, log_end};
 use crate::sync::{AtomicBool, Mutex, Ordering};
 
 /// Where a walk over records stopped.
@@ -50,6 +51,7 @@ pub struct LogView {
     access: Access,
     named_begin: u64,
     end: u64,
+    lost_end: Option<Gap>,
     /// How far a live writer had brought queues and index; `None` where there is none.
     live_dispatched: Option<u64>,
     /// How often an mqstore writer had opened the store before that was asked, and whether somebody is known to write it.
@@ -124,6 +126,7 @@ impl LogView {
             access,
             named_begin,
             end: 0,
+            lost_end: None,
             live_dispatched: None,
             opening_count,
             is_written: AtomicBool::new(false),
@@ -137,8 +140,8 @@ impl LogView {
             Progress::Recovering => known_queues,
             Progress::Untold => u64::MAX,
         });
-        view.end = match end {
-            Some(end) => end,
+        (view.end, view.lost_end) = match end {
+            Some(end) => (end, None),
             None => view.past_removals(|| view.find_end())?,
         };
         view.log.set_end(view.end, 0);
@@ -147,63 +150,6 @@ impl LogView {
             view.config.removed_queues.forget_behind(view.end);
         }
         Ok(view)
-    }
-
-    fn find_end(&self) -> Result<u64> {
-        let config = &*self.config;
-        let writer = self.writer()?;
-        let (checkpoint, positions) = self.checkpoint()?;
-        let abort = config.abort_file();
-        let state = match writer.map(|writer| writer.progress) {
-            Some(Progress::Published(published)) => {
-                StoreState::Live { wrote: Some(published.wrote), dispatched: 0 }
-            }
-            Some(Progress::Untold) => StoreState::Live { wrote: None, dispatched: 0 },
-            Some(Progress::Recovering) => StoreState::Crashed,
-            None if self.fs.metadata(&abort).map_err(Error::io("look at", &abort))?.is_none() => {
-                StoreState::Closed
-            }
-            None => StoreState::Crashed,
-        };
-        let none = QueueListing::default();
-        let queues = QueueTable::new(Arc::clone(&self.config), Arc::clone(&self.fs), self.access, &none)?;
-        let found = log_end::find(Recovered {
-            config,
-            log: &self.log,
-            queues: &queues,
-            index: None,
-            checkpoint: &checkpoint,
-            positions,
-            state,
-            writable: false,
-            is_remote: self.fs.is_remote(),
-        })?;
-        Ok(found.log_end)
-    }
-
-    /// What is known to be on the disk ends with the log: what is behind its end is about to be cut.
-    ///
-    /// # Errors
-    /// Where it can't be read or written.
-    pub(crate) fn lower_positions(&self) -> Result<()> {
-        let (checkpoint, positions) = self.checkpoint()?;
-        let Some(known) = positions.known().filter(|known| known.log > self.end) else { return Ok(()) };
-        let (queues, index) = (known.queues.min(self.end), known.index.min(self.end));
-        checkpoint.set_positions(DurablePositions { log: self.end, queues, index });
-        checkpoint.flush()
-    }
-
-    fn checkpoint(&self) -> Result<(StoreCheckpoint, LastPositions)> {
-        let own_dir = self.config.own_dir();
-        StoreCheckpoint::load(Arc::clone(&self.fs), self.config.store_checkpoint(), &own_dir)
-    }
-
-    /// Who else has the store open for writing.
-    fn writer(&self) -> Result<Option<Writer>> {
-        if self.is_locked() {
-            return Ok(None);
-        }
-        lock::writer(&*self.fs, &self.config.lock_file(), &self.config.own_dir())
     }
 
     /// Whether what a record at an offset gives is in queues and index by now: a live writer's may still be on its way.
@@ -386,6 +332,13 @@ impl LogView {
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.end
+    }
+
+    /// What was on the disk behind the log's end, and is there no more, as far as it was looked for that end and nobody
+    /// writes the store.
+    #[must_use]
+    pub const fn lost_end(&self) -> Option<Gap> {
+        self.lost_end
     }
 
     /// Files and folders of log and queues that are not as they should be.

@@ -1,0 +1,83 @@
+//! Where a log ends, by what its last writer left and by who writes it now.
+
+use std::sync::Arc;
+
+use super::LogView;
+use crate::checkpoint::{LastPositions, StoreCheckpoint};
+use crate::consume_queue::listing::QueueListing;
+use crate::consume_queue::table::QueueTable;
+use crate::dispatch::Gap;
+use crate::error::{Error, Result};
+use crate::format::positions::DurablePositions;
+use crate::lock::{self, Writer};
+use crate::published::Progress;
+use crate::recovery::{Recovered, StoreState, log_end, lost_end};
+
+impl LogView {
+    /// Where the log ends, and what it lost there.
+    pub(super) fn find_end(&self) -> Result<(u64, Option<Gap>)> {
+        let config = &*self.config;
+        let writer = self.writer()?;
+        let is_written = writer.is_some();
+        let (checkpoint, positions) = self.checkpoint()?;
+        let abort = config.abort_file();
+        let state = match writer.map(|writer| writer.progress) {
+            Some(Progress::Published(published)) => {
+                StoreState::Live { wrote: Some(published.wrote), dispatched: 0 }
+            }
+            Some(Progress::Untold) => StoreState::Live { wrote: None, dispatched: 0 },
+            Some(Progress::Recovering) => StoreState::Crashed,
+            None if self.fs.metadata(&abort).map_err(Error::io("look at", &abort))?.is_none() => {
+                StoreState::Closed
+            }
+            None => StoreState::Crashed,
+        };
+        // They are asked only where there is no log.
+        let queues = if self.files().last().is_some() {
+            let none = QueueListing::default();
+            QueueTable::new(Arc::clone(&self.config), Arc::clone(&self.fs), self.access, &none)?
+        } else {
+            self.queues()?
+        };
+        let of = Recovered {
+            config,
+            log: &self.log,
+            queues: &queues,
+            index: None,
+            checkpoint: &checkpoint,
+            positions,
+            state,
+            writable: false,
+            is_remote: self.fs.is_remote(),
+        };
+        let log_end = log_end::find(of)?.log_end;
+        // A writer that recovers the store finds out itself what is lost.
+        let lost = if is_written { None } else { lost_end::find(of, log_end)? };
+        Ok((log_end, lost))
+    }
+
+    /// What is known to be on the disk ends with the log: what is behind its end is about to be cut.
+    ///
+    /// # Errors
+    /// Where it can't be read or written.
+    pub(crate) fn lower_positions(&self) -> Result<()> {
+        let (checkpoint, positions) = self.checkpoint()?;
+        let Some(known) = positions.known().filter(|known| known.log > self.end) else { return Ok(()) };
+        let (queues, index) = (known.queues.min(self.end), known.index.min(self.end));
+        checkpoint.set_positions(DurablePositions { log: self.end, queues, index });
+        checkpoint.flush()
+    }
+
+    pub(super) fn checkpoint(&self) -> Result<(StoreCheckpoint, LastPositions)> {
+        let own_dir = self.config.own_dir();
+        StoreCheckpoint::load(Arc::clone(&self.fs), self.config.store_checkpoint(), &own_dir)
+    }
+
+    /// Who else has the store open for writing.
+    pub(super) fn writer(&self) -> Result<Option<Writer>> {
+        if self.is_locked() {
+            return Ok(None);
+        }
+        lock::writer(&*self.fs, &self.config.lock_file(), &self.config.own_dir())
+    }
+}
