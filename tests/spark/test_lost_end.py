@@ -81,9 +81,18 @@ def test_a_stream_does_not_begin_with_it(store: tuple[Path, int]) -> None:
     assert ends(failOnDataLoss="false")[str(path)] < end
 
 
-def test_a_store_that_is_not_mqstore_s_has_nothing_that_says_so(store: tuple[Path, int]) -> None:
+def test_of_a_store_that_no_mqstore_wrote_units_tell_once_it_was_closed(store: tuple[Path, int]) -> None:
     path, _ = store
     remove_last(path)
     shutil.rmtree(path / "mqstore")
+    with pytest.raises(DataLossError, match="a log file is missing"):
+        read_directly(path, "queue_offset")
+
+
+def test_what_a_crash_left_of_a_store_that_no_mqstore_wrote_is_all_there_was(store: tuple[Path, int]) -> None:
+    path, _ = store
+    remove_last(path)
+    shutil.rmtree(path / "mqstore")
+    (path / "abort").touch()
     table, _ = read_directly(path, "queue_offset")
     assert 0 < table.num_rows < COUNT

@@ -28,7 +28,7 @@ def test_a_check_tells_it(tmp_path: Path, lose: Callable[[Path], None], *, has_q
     assert audit.end < end
 
 
-def test_a_log_that_goes_on_or_was_never_mqstore_s_is_not_told(tmp_path: Path) -> None:
+def test_a_log_that_goes_on_is_not_told(tmp_path: Path) -> None:
     path = tmp_path / "store"
     make(path)
     FROM_FILES[-1](path)
@@ -36,11 +36,23 @@ def test_a_log_that_goes_on_or_was_never_mqstore_s_is_not_told(tmp_path: Path) -
         opened.put("t", b"y", queue_id=0)
         assert "end_lost" not in verify(path, **SMALL_FILES)[0].counts
     assert "end_lost" not in verify(path, **SMALL_FILES)[0].counts
-    FROM_FILES[-1](path)
+
+
+@pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "killed"])
+@pytest.mark.parametrize("lose", FROM_FILES)
+def test_of_a_store_that_no_mqstore_wrote_units_tell(
+    tmp_path: Path, lose: Callable[[Path], None], *, is_closed: bool
+) -> None:
+    """After a crash they may have got to the disk before their records, but not where no log is at all."""
+    path = tmp_path / "store"
+    make(path)
     shutil.rmtree(path / "mqstore")
+    lose(path)
+    if not is_closed:
+        (path / "abort").touch()
     audit, _ = verify(path, **SMALL_FILES)
-    assert not audit.is_whole
-    assert "end_lost" not in audit.counts
+    assert audit.counts["unit_dangling"] > 1
+    assert ("end_lost" in audit.counts) == (is_closed or lose is FROM_FILES[0])
 
 
 @pytest.mark.parametrize("in_place", [False, True])

@@ -32,8 +32,8 @@ impl LogView {
             }
             None => StoreState::Crashed,
         };
-        // They are asked only where there is no log.
-        let queues = if self.files().last().is_some() {
+        // They are asked only where nobody left how far the log went.
+        let queues = if positions.known().is_some() {
             let none = QueueListing::default();
             QueueTable::new(Arc::clone(&self.config), Arc::clone(&self.fs), self.access, &none)?
         } else {

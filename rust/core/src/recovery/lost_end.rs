@@ -2,7 +2,7 @@
 //!
 //! A torn tail never got to the disk. What the last mqstore writer knew to be there no power cut takes: where the log ends
 //! before that, its last files are gone, or on a disk that is not there, or its last record is damaged. Who writes on would
-//! put other messages under the same offsets. Of a store of RocketMQ's that is told where no log is there at all, and queues are.
+//! put other messages under the same offsets. Of a store of RocketMQ's, which leaves times alone, the queues tell.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ use crate::num;
 use crate::side_by_side::each_of_many;
 
 const BLANK_SIZE: u64 = END_FILE_MIN_BLANK_LENGTH as u64;
+/// Between two messages of a queue may be so many files of others that nothing tells of; garbage leads anywhere.
+const REACH_FILE_COUNT: u64 = 2;
 /// As many bytes of a record say where it stands.
 const PLACE_SIZE: u64 = PHYSICAL_OFFSET_AT as u64 + 8;
 
@@ -37,7 +39,7 @@ pub fn find(of: Recovered<'_>, log_end: u64) -> Result<Option<Gap>> {
     let from = log_end;
     let to = match of.positions.known() {
         Some(known) => known.log,
-        None => told_by_queues(of)?,
+        None => told_by_queues(of, log_end)?,
     };
     if to <= from {
         return Ok(None);
@@ -49,15 +51,27 @@ pub fn find(of: Recovered<'_>, log_end: u64) -> Result<Option<Gap>> {
     Ok(if is_there { None } else { Some(Gap { from, to, fault: fault_at(of, from)? }) })
 }
 
-/// How far a log went at least, of which no file is there and nobody left how far: behind a record that has a unit. What
-/// expires is never the log's newest file.
-fn told_by_queues(of: Recovered<'_>) -> Result<u64> {
-    if of.log.files().last().is_some() {
+/// How far a log went at least where nobody left that: behind the last record that has a unit. A closed store's units are of
+/// records that its log has, but for one that changed: two of a queue have to say so. Of a log of which no file is there one
+/// says enough, since the newest file never expires.
+fn told_by_queues(of: Recovered<'_>, log_end: u64) -> Result<u64> {
+    let is_gone = of.log.files().last().is_none();
+    if !is_gone && (of.state != StoreState::Closed || of.is_remote) {
         return Ok(0);
     }
+    let (least_count, reach) =
+        if is_gone { (1, u64::MAX) } else { (2, REACH_FILE_COUNT * of.log.files().file_size()) };
     let ends = each_of_many(&of.queues.all(), of.is_remote, |queue| {
-        let first = queue.units_in_files().first_at(0)?;
-        Ok(first.and_then(|(_, unit)| num::from_java_long(unit.end())).unwrap_or(0))
+        let (mut count, mut end) = (0, log_end);
+        queue.units_in_files().each_from(log_end, |_, unit| {
+            if let Some((offset, size)) =
+                unit.place().filter(|&(offset, _)| offset >= end && offset - end <= reach)
+            {
+                (count, end) = (count + 1, offset + u64::from(size));
+            }
+            Ok(())
+        })?;
+        Ok(if count < least_count { 0 } else { end })
     })?;
     Ok(ends.into_iter().max().unwrap_or(0))
 }

@@ -298,8 +298,8 @@ fn open_for_writing(
         layout.check_for_writing(&*fs, &config)?;
         let parts = load(&config, &fs, &clock, &layout, Access::MapWrite, false)?;
         let parts = Parts { positions, ..parts };
-        let recovery = recovery::recover(recovered(&config, &parts, None, true))?;
         cut_short::refuse(&*fs, parts.log.files(), &config)?;
+        let recovery = recovery::recover(recovered(&config, &parts, None, true))?;
         Ok((parts, recovery))
     };
     // The positions before there is a file of this writer: that there was none says that RocketMQ wrote last.

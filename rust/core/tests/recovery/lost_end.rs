@@ -9,8 +9,8 @@ use mqstore_core::log_view::LogView;
 use mqstore_core::store::Mode;
 
 use crate::stores::{
-    LOG_FILE_SIZE, config, crash, cutting, fill, forget_own_files, fs, log_file, numbers, open, open_with,
-    patch, read, tree, try_open,
+    LOG_FILE_SIZE, UNITS_IN_FILE, config, crash, cutting, fill, forget_own_files, fs, log_file, numbers,
+    open, open_with, patch, read, tree, try_open,
 };
 
 const COUNT: usize = 60;
@@ -113,14 +113,46 @@ fn who_says_so_does_without_and_is_not_told_again() {
     }
 }
 
-/// RocketMQ leaves no more than times, which say nothing of a record that is not there.
+/// RocketMQ leaves no more than times. What it has closed has no unit without its record; after a crash that may be.
 #[test]
-fn of_a_store_that_mqstore_never_wrote_nothing_is_known() {
-    let root = tempfile::tempdir().unwrap();
-    let end = made(root.path(), false);
-    forget_own_files(root.path());
-    LOSSES[0].1(root.path(), end);
-    assert_eq!(numbers(&open(root.path())), (0..44).collect::<Vec<_>>());
+fn of_a_store_that_mqstore_never_wrote_units_tell_once_it_was_closed() {
+    for (what, lose, left) in LOSSES {
+        for is_killed in [false, true] {
+            let root = tempfile::tempdir().unwrap();
+            let end = made(root.path(), is_killed);
+            forget_own_files(root.path());
+            lose(root.path(), end);
+            let before = tree(root.path());
+            match try_open(config(root.path()), Mode::ReadWrite) {
+                Err(Error::EndLost { flushed_to, .. }) => {
+                    assert!(left < COUNT - 1 && (!is_killed || left == 0), "{what}");
+                    assert_eq!(flushed_to, end, "{what}");
+                    assert!(tree(root.path()) == before, "nothing is changed");
+                }
+                Ok(store) => {
+                    assert!(is_killed || left == COUNT - 1, "{what}");
+                    assert_eq!(numbers(&store), (0..left).collect::<Vec<_>>(), "{what}");
+                }
+                Err(error) => panic!("{what}: {error}"),
+            }
+        }
+    }
+}
+
+/// A flipped bit, or garbage, which leads anywhere.
+#[test]
+fn a_unit_that_changed_makes_no_lost_end() {
+    for (number, bytes) in
+        [(59u64, [0, 0, 0, 0, 0, 0, 0x31, 0]), (59, [0, 0, 0, 0x70, 0, 0, 0, 0]), (59, [9; 8])]
+    {
+        let root = tempfile::tempdir().unwrap();
+        made(root.path(), false);
+        forget_own_files(root.path());
+        let (file, at) = (number / UNITS_IN_FILE * UNITS_IN_FILE * 20, number % UNITS_IN_FILE * 20);
+        let file = root.path().join(format!("consumequeue/t/0/{file:020}"));
+        patch(&file, at, |unit| unit[..8].copy_from_slice(&bytes));
+        assert_eq!(numbers(&open(root.path())).len(), COUNT, "unit {number}: {bytes:?}");
+    }
 }
 
 /// As of a broker whose log lies elsewhere, which the options do not say.
@@ -134,7 +166,7 @@ fn a_log_of_which_nothing_is_there_is_lost_where_queues_are() {
         let before = tree(root.path());
         let refused = try_open(config(root.path()), Mode::ReadWrite).map(drop);
         let Err(Error::EndLost { offset: 0, flushed_to, .. }) = refused else { panic!("{refused:?}") };
-        assert!(flushed_to > 0 && flushed_to <= end);
+        assert_eq!(flushed_to, end);
         assert!(tree(root.path()) == before, "nothing is changed");
         assert_eq!(lost_end(root.path(), None), Some((0, flushed_to)));
         crash(open_with(cutting(root.path())));
