@@ -1,5 +1,6 @@
 """Messages that no index file has: nobody finds them by their keys, and the report says so."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,49 @@ def test_many_messages_without_keys_are_not_all_looked_at(tmp_path: Path) -> Non
     at = offsets(path)
     with mqstore.open(path, **OPTIONS) as reader:
         assert reader._unindexed() == [(at[19], at[1500], False)]
+
+
+def test_what_was_put_without_an_index_is_told_when_keys_follow(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **OPTIONS) as writer:
+        put(writer, range(5))
+        put(writer, range(5, 8), with_keys=False)
+    with mqstore.open(path, "rw", messageIndexEnable=False, **OPTIONS) as writer:
+        put(writer, range(8, 12))
+    for begin in (12, 14):
+        with mqstore.open(path, "rw", **OPTIONS) as writer:
+            assert len(writer.report().unindexed) == 1
+            put(writer, range(begin, begin + 2))
+            assert writer.select("t", key=f"k{begin}").count() == 1
+        at = offsets(path)
+        assert told(path) == [Unindexed(at[8], at[12])]
+    assert len(list((path / "index").iterdir())) == 2
+    (path / "abort").touch()
+    with mqstore.open(path, "rw", **OPTIONS) as writer:
+        assert writer.report().is_whole, "an unclean stop has it made again from there on"
+        assert [number for number in range(16) if not writer.select("t", key=f"k{number}").count()] == [5, 6, 7]
+
+
+def test_an_older_index_is_told_when_keys_follow(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **OPTIONS) as writer:
+        put(writer, range(5))
+    older = copy_store(path / "index", tmp_path / "older")
+    with mqstore.open(path, "rw", **OPTIONS) as writer:
+        put(writer, range(5, 10))
+    shutil.rmtree(path / "index")
+    older.rename(path / "index")
+    with mqstore.open(path, "rw", **OPTIONS) as writer:
+        put(writer, range(10, 12))
+    at = offsets(path)
+    assert told(path) == [Unindexed(at[5], at[10])]
+
+
+def test_where_nothing_is_missing_keys_go_on_in_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    for begin in range(0, 15, 5):
+        with mqstore.open(path, "rw", **OPTIONS) as writer:
+            put(writer, range(begin, begin + 3))
+            put(writer, range(begin + 3, begin + 5), with_keys=False)
+    assert told(path) == []
+    assert len(list((path / "index").iterdir())) == 1

@@ -19,6 +19,8 @@ pub struct QueueListing {
     pub faults: Vec<Stray>,
     /// Bytes of a file, as most have that hold whole units.
     pub file_size: Option<u64>,
+    /// Whether these are the queues of some topics alone.
+    pub(super) is_part: bool,
 }
 
 impl QueueListing {
@@ -27,7 +29,7 @@ impl QueueListing {
     /// # Errors
     /// Where a folder can't be read.
     pub fn read(fs: &dyn FileSystem, root: &Path, topics: Option<&[String]>) -> Result<Self> {
-        let mut listing = Self::default();
+        let mut listing = Self { is_part: topics.is_some(), ..Self::default() };
         let folders = queue_folders(fs, root, topics)?;
         let all_files =
             each_of_many(&folders, fs.is_remote(), |(_, _, folder)| Listing::read_derived(fs, folder))?;

@@ -49,6 +49,7 @@ pub struct QueueTable {
     unflushed: Mutex<Vec<Arc<ConsumeQueue>>>,
     in_memory: AtomicUsize,
     lmq_count: AtomicUsize,
+    is_part: bool,
 }
 
 /// The folder of a queue's extension, where there are such.
@@ -88,6 +89,7 @@ impl QueueTable {
             unflushed: Mutex::default(),
             in_memory: AtomicUsize::new(0),
             lmq_count: AtomicUsize::new(0),
+            is_part: listing.is_part,
         };
         let mut ext_files = ext_files.into_iter();
         for ((topic, queue_id), files) in &listing.queues {
@@ -147,6 +149,12 @@ impl QueueTable {
     pub fn get_decoded(&self, queue: QueueRef<'_>) -> Option<Arc<ConsumeQueue>> {
         let topic = java_string::decode(queue.topic);
         self.get(QueueRef { topic: topic.as_bytes(), queue_id: queue.queue_id })
+    }
+
+    /// Whether it has the queues of some topics alone: that another one is not in it tells nothing.
+    #[must_use]
+    pub const fn is_part(&self) -> bool {
+        self.is_part
     }
 
     /// A queue, made where there was none.

@@ -19,7 +19,7 @@ use crate::fs::{FileSystem, make_folder};
 use crate::mmap::file_queue::Stray;
 use crate::mmap::mapped_file::Access;
 use crate::num;
-use crate::sync::{Mutex, RwLock};
+use crate::sync::{AtomicBool, Mutex, Ordering, RwLock};
 
 pub use pace::Pace;
 pub use query::{KeyFinder, KeyQuery, QueryOffsetResult};
@@ -42,6 +42,8 @@ pub struct IndexService {
     half_made: Mutex<HalfMade>,
     /// Files that have become full and are not on the disk yet.
     filled: Mutex<Vec<Arc<IndexFile>>>,
+    /// Whether the next key begins a file, though the last one has room.
+    begins_file: AtomicBool,
     pace: Pace,
 }
 
@@ -92,6 +94,7 @@ impl IndexService {
             files: RwLock::default(),
             half_made: Mutex::default(),
             filled: Mutex::default(),
+            begins_file: AtomicBool::new(false),
             pace: Pace::default(),
         }
     }
@@ -250,6 +253,12 @@ impl IndexService {
         Ok(Some(file))
     }
 
+    /// Lets the next key begin a file: what files say of the messages between their ends holds for each by itself, so
+    /// that what none has between two of them is told.
+    pub fn begin_file(&self) {
+        self.begins_file.store(true, Ordering::Relaxed);
+    }
+
     /// The files that have become full since the last call, which have to be brought to the disk.
     #[must_use]
     pub fn take_filled(&self) -> Vec<Arc<IndexFile>> {
@@ -269,7 +278,9 @@ impl IndexService {
 
     /// The last file, or a new one where it is full. Source: `getAndCreateLastIndexFile`.
     fn writable_file(&self, last: Option<Arc<IndexFile>>) -> Result<Arc<IndexFile>> {
-        let takes = |last: &Arc<IndexFile>| !last.is_write_full() && self.takes_keys(last);
+        let takes = |last: &Arc<IndexFile>| {
+            !last.is_write_full() && self.takes_keys(last) && !self.begins_file.load(Ordering::Relaxed)
+        };
         let last = match last {
             Some(last) if takes(&last) => return Ok(last),
             last => last,
@@ -287,6 +298,7 @@ impl IndexService {
         let mut next = Vec::clone(&files);
         next.push(Arc::clone(&file));
         *files = Arc::new(next);
+        self.begins_file.store(false, Ordering::Relaxed);
         self.filled.lock().extend(last.filter(|last| last.is_write_full()));
         Ok(file)
     }

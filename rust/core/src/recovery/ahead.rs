@@ -1,10 +1,10 @@
 //! What a walk over the log in parts tells beside where the log ends: which records are strangers, what dispatch
-//! makes of each, and which is each queue's last. All would otherwise take a walk of their own, which comes from
+//! makes of each, and which each queue has. All would otherwise take a walk of their own, which comes from
 //! the disk again where the log is larger than memory.
 
 use std::ops::{ControlFlow, Range};
 
-use super::short_queues::LastRecords;
+use super::short_queues::WalkedQueues;
 use super::strangers::{Followers, Search};
 use super::{Recovered, StoreState, may_have_strangers};
 use crate::commit_log::in_parts;
@@ -20,8 +20,8 @@ pub struct Told {
     pub(super) search: Option<Search>,
     /// What dispatch makes of its records, as far as there is room for it.
     pub(super) derived: DerivedAhead,
-    /// Where the last record of each queue stands, in a store that was closed.
-    pub(super) lasts: Option<LastRecords>,
+    /// Which records of each queue there are.
+    pub(super) queues: Option<WalkedQueues>,
 }
 
 /// What of it is wanted.
@@ -29,7 +29,7 @@ pub struct Told {
 pub(super) struct Wanted<'a> {
     of: Recovered<'a>,
     has_search: bool,
-    has_lasts: bool,
+    has_queues: bool,
     has_derived: AtomicBool,
 }
 
@@ -39,15 +39,16 @@ pub(super) struct Part {
     is_begun: bool,
     followers: Followers,
     derived: Option<Staged>,
-    lasts: LastRecords,
+    queues: WalkedQueues,
 }
 
 impl Told {
     /// Before a walk over what is dispatched again, if that is so.
     pub(super) fn before_walk(of: Recovered<'_>) -> Self {
         let search = (is_dispatched_again(of) && may_have_strangers(of)).then(Search::default);
-        let lasts = (of.state == StoreState::Closed).then(LastRecords::default);
-        Self { search, derived: DerivedAhead::default(), lasts }
+        let is_live = matches!(of.state, StoreState::Live { .. });
+        let queues = (!is_live).then(WalkedQueues::default);
+        Self { search, derived: DerivedAhead::default(), queues }
     }
 }
 
@@ -60,8 +61,8 @@ impl<'a> Wanted<'a> {
     /// What is wanted of a walk that is to tell this.
     pub(super) fn of(of: Recovered<'a>, told: &Told) -> Self {
         let has_derived = is_dispatched_again(of) && is_known_ahead(of.config);
-        let (has_search, has_lasts) = (told.search.is_some(), told.lasts.is_some());
-        Self { of, has_search, has_lasts, has_derived: AtomicBool::new(has_derived) }
+        let (has_search, has_queues) = (told.search.is_some(), told.queues.is_some());
+        Self { of, has_search, has_queues, has_derived: AtomicBool::new(has_derived) }
     }
 
     /// Adds the next record of a part.
@@ -73,8 +74,8 @@ impl<'a> Wanted<'a> {
         if self.has_search {
             part.followers.record(&self.of.config.removed_queues, offset, record);
         }
-        if self.has_lasts {
-            part.lasts.record(&self.of.config.removed_queues, offset, record);
+        if self.has_queues {
+            part.queues.record(&self.of.config.removed_queues, offset, record);
         }
         part.derived.as_mut().map_or(Ok(()), |staged| stage(self.of.config, offset, record, staged))
     }
@@ -85,8 +86,8 @@ impl<'a> Wanted<'a> {
         let is_kept = part.derived.is_some_and(|staged| told.derived.keep(range.clone(), staged, limit));
         // Those behind one that is not kept are of no use.
         self.has_derived.fetch_and(is_kept, Ordering::Relaxed);
-        if let Some(lasts) = &mut told.lasts {
-            lasts.part(part.lasts);
+        if let Some(queues) = &mut told.queues {
+            queues.part(part.queues);
         }
         let Some(search) = &mut told.search else { return Ok(()) };
         search.part(self.of.log, self.of.queues, range, part.followers)

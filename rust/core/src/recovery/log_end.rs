@@ -120,8 +120,8 @@ fn walk(of: Recovered<'_>, all: &[Arc<MappedFile>], walked_from: u64) -> Result<
             if let Some(search) = &mut found.told.search {
                 search.record(of.queues, offset, record)?;
             }
-            if let Some(lasts) = &mut found.told.lasts {
-                lasts.record(&of.config.removed_queues, offset, record);
+            if let Some(queues) = &mut found.told.queues {
+                queues.record(&of.config.removed_queues, offset, record);
             }
             Ok(ControlFlow::Continue(()))
         })?;

@@ -121,7 +121,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
     let mut end = log_end::find(of)?;
     if of.state == StoreState::Closed && was_killed(of, &end) {
         of.state = StoreState::Crashed;
-        end = log_end::find(of)?;
+        end = find_end_without_mark(of, end.log_end)?;
     }
     let lost = lost_end::check(of, end.log_end)?;
     set_end(of, &end)?;
@@ -224,6 +224,17 @@ fn was_killed(of: Recovered<'_>, end: &LogEnd) -> bool {
     of.positions.known().is_none_or(|positions| positions.log < end.log_end)
         && of.positions != LastPositions::Never
         && of.checkpoint.times().logics_msg_timestamp < end.last_store_timestamp
+}
+
+/// The log's end in a store that was not closed and lacks the mark of that, which no power cut takes: it was on the disk before
+/// anything was put. Where records stand behind what seems to be a cut, the files are not of one time, as where an older copy was
+/// put over a store, and nothing says that these records were never on the disk.
+fn find_end_without_mark(of: Recovered<'_>, last_end: u64) -> Result<LogEnd> {
+    let end = log_end::find(of)?;
+    if end.log_end >= last_end {
+        return Ok(end);
+    }
+    log_end::find(Recovered { positions: LastPositions::Never, ..of })
 }
 
 /// What stays known to be on the disk when what stands behind the ends is removed.

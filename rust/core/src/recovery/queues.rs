@@ -41,7 +41,7 @@ pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
             let found = recover_closed(of, end.log_end)?;
             QueueEnds { dispatch_from: found.dispatch_from.min(dispatched), ..found }
         }
-        StoreState::Crashed => recover_crashed(of, end)?,
+        StoreState::Crashed => recover_older(of, end, recover_crashed(of, end)?)?,
     };
     ends.dispatch_from = ends.dispatch_from.max(min_offset).min(end.log_end);
     Ok(ends)
@@ -82,12 +82,20 @@ fn recover_closed_queue(of: Recovered<'_>, queue: &ConsumeQueue, log_end: u64) -
 
 /// Dispatch begins at the first record that lost its unit, where a queue lost its end.
 fn recover_short(of: Recovered<'_>, end: &LogEnd, found: QueueEnds) -> Result<QueueEnds> {
-    let Some(lasts) = &end.told.lasts else { return Ok(found) };
-    Ok(match short_queues::first_lost(of, lasts, end.log_end)? {
+    let Some(walked) = &end.told.queues else { return Ok(found) };
+    Ok(match short_queues::first_lost(of, walked, end.log_end)? {
         // What ended the queue may not be zeros, and stand behind what dispatch puts there.
         Some(lost) => QueueEnds { dispatch_from: found.dispatch_from.min(lost), is_cut: true },
         None => found,
     })
+}
+
+/// Dispatch begins where queues end that lack units from before the walk.
+fn recover_older(of: Recovered<'_>, end: &LogEnd, found: QueueEnds) -> Result<QueueEnds> {
+    let Some(walked) = &end.told.queues else { return Ok(found) };
+    let known = found.dispatch_from.max(of.log.min_offset().unwrap_or(0));
+    let earlier = short_queues::first_before_walk(of, walked, known, end.walked_from)?;
+    Ok(QueueEnds { dispatch_from: earlier.unwrap_or(known).min(found.dispatch_from), ..found })
 }
 
 /// Gives up to where the queues are known to be whole.

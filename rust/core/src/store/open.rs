@@ -253,6 +253,7 @@ impl Store {
     pub(super) fn dispatch_missing(&mut self, recovery: Recovery) -> Result<()> {
         let from = recovery.derived_to();
         self.notes.dispatched_from = from;
+        self.keep_unindexed_apart()?;
         self.dispatcher.set_strangers(&recovery.gaps);
         self.dispatcher.set_reput_from_offset(from);
         self.dispatcher.pass_with(self.targets(), recovery.derived)?;

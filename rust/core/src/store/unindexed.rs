@@ -7,13 +7,14 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::Store;
+use super::{Mode, Store};
 use crate::commit_log::Bodies;
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::error::Result;
 use crate::format::message::Check;
 use crate::format::properties::DispatchProperties;
 use crate::format::sys_flag;
+use crate::index::IndexService;
 use crate::num;
 
 /// Records without keys that are looked at in one place.
@@ -52,16 +53,8 @@ impl Store {
         // From there on all that there is was dispatched by this process.
         let end = self.notes.dispatched_from.min(self.log.max_offset());
         let (mut from, mut is_behind_its_record) = (self.first_offset(), false);
-        let files = index.files();
-        let on_disk = files.iter().filter(|file| !file.path().as_os_str().is_empty());
-        let filled = on_disk.filter_map(|file| {
-            let header = file.header();
-            let ends =
-                (num::from_java_long(header.begin_phy_offset)?, num::from_java_long(header.end_phy_offset)?);
-            (header.index_count > 1).then_some(ends)
-        });
         let mut is_any = false;
-        for (first, last) in filled {
+        for (first, last) in ends_of_files(index) {
             is_any = true;
             found.extend(self.unindexed_between(from, first.min(end), is_behind_its_record)?);
             if last >= from {
@@ -73,6 +66,25 @@ impl Store {
             found.extend(self.unindexed_between(from, end, is_behind_its_record)?);
         }
         Ok(found)
+    }
+
+    /// A writer whose index lacks the messages before those that are dispatched puts no keys of these into the same file: the
+    /// file would say that it has the others too.
+    ///
+    /// # Errors
+    /// Where the log can't be read.
+    pub(super) fn keep_unindexed_apart(&self) -> Result<()> {
+        let Some(index) = self.index.as_ref().filter(|_| self.mode == Mode::ReadWrite) else { return Ok(()) };
+        let end = self.notes.dispatched_from.min(self.log.max_offset());
+        let first = self.first_offset();
+        if let Some(&(_, last)) = ends_of_files(index).last()
+            && self
+                .unindexed_between(first.max(last), end, last >= first)?
+                .is_some_and(|part| part.is_certain)
+        {
+            index.begin_file();
+        }
+        Ok(())
     }
 
     /// Looks for the first record with keys between two offsets, of which the first one's own do not count where
@@ -110,4 +122,17 @@ impl Store {
         let is_all = matches!(walked, ScanEnd::Reached(_));
         Ok((!is_all).then_some(Unindexed { from, to, is_certain: false }))
     }
+}
+
+/// Where the first and the last message stand of each index file on the disk that has any.
+fn ends_of_files(index: &IndexService) -> Vec<(u64, u64)> {
+    let files = index.files();
+    let on_disk = files.iter().filter(|file| !file.path().as_os_str().is_empty());
+    let ends = on_disk.filter_map(|file| {
+        let header = file.header();
+        let ends =
+            (num::from_java_long(header.begin_phy_offset)?, num::from_java_long(header.end_phy_offset)?);
+        (header.index_count > 1).then_some(ends)
+    });
+    ends.collect()
 }

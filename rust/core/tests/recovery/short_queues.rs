@@ -1,4 +1,5 @@
-//! Queues of a closed store that lost their end, while another has the log's last message.
+//! Queues that lost their end, of a closed store while another has the log's last message, of another one before what is
+//! dispatched again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,10 +8,10 @@ use mqstore_core::config::{StoreConfig, WalkedParts};
 use mqstore_core::recovery::{StoreState, recover};
 use mqstore_core::store::Store;
 
-use crate::parts::Parts;
+use crate::parts::{Parts, set_positions};
 use crate::stores::{
-    LOG_FILE_SIZE, UNITS_IN_FILE, bodies, config, fill, log_file, numbers, open, patch, put, read, tree,
-    walked_parts,
+    LOG_FILE_SIZE, UNITS_IN_FILE, bodies, config, crash, fill, log_file, numbers, open, patch, put, read,
+    tree, walked_parts,
 };
 
 /// So many that the log has files before the newest three.
@@ -60,10 +61,14 @@ fn without_last_unit(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
 
 /// Where dispatch begins, as one thread finds it and as several do.
 fn dispatched_from(root: &Path) -> u64 {
+    dispatched_from_in(root, StoreState::Closed)
+}
+
+fn dispatched_from_in(root: &Path, state: StoreState) -> u64 {
     let found = [1, 3].map(|thread_count| {
         let walked_parts = WalkedParts { thread_count, ..walked_parts(512) };
         let parts = Parts::with(StoreConfig { walked_parts, ..config(root) });
-        recover(parts.recovered(StoreState::Closed)).unwrap().dispatch_from
+        recover(parts.recovered(state)).unwrap().dispatch_from
     });
     assert_eq!(found[0], found[1]);
     found[0]
@@ -138,6 +143,27 @@ fn a_queue_without_a_folder_was_removed() {
     assert_eq!(dispatched_from(root.path()), store.max_phy_offset());
 }
 
+/// Nobody removes a queue in which messages wait: they would never be delivered.
+#[test]
+fn a_queue_of_delayed_messages_without_a_folder_is_made_again() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    for number in 0..COUNT {
+        put(&store, "t", 0, number.to_string().as_bytes(), "DELAY\x011");
+        fill(&store, number..number + 1);
+    }
+    store.close().unwrap();
+    let waiting = bodies(&read(root.path()), "SCHEDULE_TOPIC_XXXX", 0);
+    assert_eq!(waiting.len(), COUNT);
+    std::fs::remove_dir_all(root.path().join("consumequeue/SCHEDULE_TOPIC_XXXX")).unwrap();
+    assert_eq!(bodies(&read(root.path()), "SCHEDULE_TOPIC_XXXX", 0), waiting);
+    let store = open(root.path());
+    put(&store, "t", 0, b"one more", "DELAY\x011");
+    let waiting: Vec<_> = waiting.into_iter().chain(["one more".to_owned()]).collect();
+    assert_eq!(bodies(&store, "SCHEDULE_TOPIC_XXXX", 0), waiting);
+    assert_eq!(numbers(&store), (0..COUNT).collect::<Vec<_>>());
+}
+
 #[test]
 fn what_stays_away_with_a_removed_queue_is_not_lost() {
     let root = tempfile::tempdir().unwrap();
@@ -167,4 +193,78 @@ fn a_jump_of_offsets_is_no_lost_end() {
     let reader = read(root.path());
     assert_eq!(reader.notes().dispatched_from, reader.max_phy_offset());
     assert_eq!(numbers(&reader), (0..COUNT - 1).collect::<Vec<_>>());
+}
+
+/// How many messages of the first queue a store that was not closed has before the log's last file, and in all.
+const BEFORE_LAST: usize = 40;
+const IN_ALL: usize = 42;
+
+/// A store that was not closed, all of it on the disk, whose recovery begins with the log's last file: that has messages of both
+/// queues. Gives where those of the first stand.
+fn not_closed(root: &Path) -> Vec<u64> {
+    let store = open(root);
+    put(&store, "u", 0, b"u", "");
+    fill(&store, 0..BEFORE_LAST);
+    for now_ms in [1_005_000, 1_010_000, 1_015_000] {
+        store.clock.set(now_ms);
+        put(&store, "u", 0, &[b'u'; 3000], "");
+    }
+    store.clock.set(1_020_000);
+    fill(&store, BEFORE_LAST..IN_ALL);
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    let places = (0..IN_ALL as u64).map(|index| place(&store, index)).collect();
+    crash(store);
+    places
+}
+
+/// Makes of a queue's files what they were when it had so many messages.
+fn make_older(root: &Path, count: u64) {
+    if count == 0 {
+        std::fs::remove_dir_all(root.join("consumequeue/t")).unwrap();
+        return;
+    }
+    for file in 0..=IN_ALL as u64 / UNITS_IN_FILE {
+        let path = queue_file(root, file * UNITS_IN_FILE);
+        let kept = count.saturating_sub(file * UNITS_IN_FILE);
+        if kept == 0 {
+            std::fs::remove_file(path).unwrap();
+        } else if kept < UNITS_IN_FILE {
+            patch(&path, kept * 20, |units| units.fill(0));
+        }
+    }
+}
+
+/// As in a copy that was made file by file of a live store: the positions are of a later time than the queue.
+#[test]
+fn what_older_files_of_a_queue_lack_is_dispatched_again_after_a_crash() {
+    for count in [0, 7, 20, 39] {
+        let what = format!("{count} messages");
+        let root = tempfile::tempdir().unwrap();
+        let places = not_closed(root.path());
+        make_older(root.path(), count);
+        let first_lost = places[usize::try_from(count).unwrap()];
+        assert!(dispatched_from_in(root.path(), StoreState::Crashed) <= first_lost, "{what}");
+        assert_eq!(numbers(&read(root.path())), (0..IN_ALL).collect::<Vec<_>>(), "{what}");
+        let store = open(root.path());
+        assert_eq!(put(&store, "t", 0, b"42", "").logics_offset, 42, "{what}");
+        assert_eq!(numbers(&store), (0..=IN_ALL).collect::<Vec<_>>(), "{what}");
+        assert_eq!(bodies(&store, "u", 0).len(), 4, "{what}");
+    }
+}
+
+#[test]
+fn where_no_queue_lacks_anything_dispatch_begins_after_a_crash_where_they_were_known_to_be_whole() {
+    let root = tempfile::tempdir().unwrap();
+    let places = not_closed(root.path());
+    let end = places[IN_ALL - 1] + 1;
+    let last_file = places[IN_ALL - 1] / LOG_FILE_SIZE * LOG_FILE_SIZE;
+    set_positions(root.path(), end, end, end);
+    assert_eq!(dispatched_from_in(root.path(), StoreState::Crashed), last_file);
+    // Of the other queue one message is before that place, one behind it, and the next one in the last file.
+    set_positions(root.path(), end, places[20], end);
+    assert_eq!(dispatched_from_in(root.path(), StoreState::Crashed), places[20]);
+    // Of the first one those from there on are missing, of which the walk has the last two.
+    make_older(root.path(), 10);
+    assert_eq!(dispatched_from_in(root.path(), StoreState::Crashed), places[10]);
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use mqstore_core::config::StoreConfig;
+use mqstore_core::error::Error;
 use mqstore_core::format::positions::DurablePositions;
 use mqstore_core::recovery::{self, StoreState};
 use mqstore_core::store::Mode;
@@ -10,7 +11,7 @@ use mqstore_core::store::Mode;
 use crate::parts::{Parts, set_positions, set_times};
 use crate::stores::{
     LOG_FILE_SIZE, bodies, config, crash, cutting, fill, fill_two_files, forget_own_files, log_file, numbers,
-    open, open_with, patch, put, read, try_open,
+    open, open_with, patch, put, read, tree, try_open,
 };
 
 /// Behind the head, a body of eighty bytes and the topic's length.
@@ -91,6 +92,43 @@ fn a_store_without_the_mark_was_closed_where_anything_says_so() {
         std::fs::write(root.path().join("abort"), "").unwrap();
         assert!(is_dispatched_again(root.path()), "the mark says more than what says: closed {what}");
     }
+}
+
+/// As where an older copy was put over a store, and nothing was removed first: behind what that copy has of a file stand those
+/// that it does not have.
+#[test]
+fn files_of_the_log_behind_an_older_one_are_not_cut_where_no_power_cut_was() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..25);
+    store.close().unwrap();
+    let end = store.max_phy_offset();
+    let of_copy = [
+        log_file(root.path(), LOG_FILE_SIZE),
+        root.path().join("checkpoint"),
+        root.path().join("mqstore/positions"),
+    ];
+    let older = of_copy.map(|path| (std::fs::read(&path).unwrap(), path));
+    let store = open(root.path());
+    store.clock.set(1_010_000);
+    fill(&store, 25..100);
+    store.close().unwrap();
+    for (bytes, path) in older {
+        std::fs::write(path, bytes).unwrap();
+    }
+    let before = tree(root.path());
+    let refused = try_open(config(root.path()), Mode::ReadWrite).map(drop);
+    let Err(Error::Damaged { offset, next_valid, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!((offset, next_valid), (end, 2 * LOG_FILE_SIZE));
+    assert!(tree(root.path()) == before, "nothing is changed");
+    let reader = read(root.path());
+    assert_eq!(numbers(&reader), (0..25).chain(44..100).collect::<Vec<_>>());
+    assert_eq!(
+        reader.gaps().iter().map(|gap| (gap.from, gap.to)).collect::<Vec<_>>(),
+        [(end, 2 * LOG_FILE_SIZE)]
+    );
+    let store = open_with(cutting(root.path()));
+    assert_eq!(numbers(&store), (0..25).collect::<Vec<_>>());
 }
 
 /// What is dispatched again can begin before what is walked over to find the log's end.
