@@ -37,6 +37,7 @@ fn a_topic_that_is_no_text_has_the_folder_of_the_text_that_java_makes_of_it() {
     assert!(root.path().join("consumequeue/a\u{fffd}b/0").is_dir());
     let same = table.get_or_make(queue(b"a\xffb", 0)).unwrap();
     assert_eq!((same.max_offset_in_queue(), table.queue_count()), (1, 1));
+    assert!(table.get_decoded(queue(b"a\xffb", 0)).is_some() && table.get(queue(b"a\xffb", 0)).is_none());
 }
 
 #[test]
