@@ -129,3 +129,22 @@ fn a_reader_lets_go_of_units_that_the_files_hold_by_now() {
     assert_eq!((queue.tail_len(), queue.max_offset_in_queue()), (0, 25));
     assert_eq!(all_units(&queue), (0..25).map(unit).collect::<Vec<_>>());
 }
+
+/// A look at the files is one at the folders of all queues.
+#[test]
+fn a_reader_looks_at_the_files_once_it_has_much_in_memory() {
+    let root = tempfile::tempdir().unwrap();
+    let (writer, reader) = (table(root.path()), table_with(config(root.path()), Access::Read));
+    assert_eq!(config(root.path()).adopt_above, 5 * 20);
+    let written = queue_of(&writer);
+    (0..20).for_each(|number| _ = writer.put(&written, new_unit(number, number)).unwrap());
+    writer.spill_all().unwrap();
+    let queue = queue_of(&reader);
+    for number in 0..20 {
+        reader.put(&queue, new_unit(number, number)).unwrap();
+        reader.adopt_files().unwrap();
+        let in_memory = (number as usize + 1) % 5;
+        assert_eq!(queue.tail_len(), in_memory * 20);
+    }
+    assert_eq!(all_units(&queue), (0..20).map(unit).collect::<Vec<_>>());
+}

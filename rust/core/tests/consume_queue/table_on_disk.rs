@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::config::StoreConfig;
 use mqstore_core::consume_queue::table::QueueTable;
+use mqstore_core::error::Error;
+use mqstore_core::interrupt;
 use mqstore_core::mmap::mapped_file::Access;
 use parking_lot::Mutex;
 
@@ -107,15 +109,20 @@ fn a_flush_syncs_what_was_written_since_and_all_folders_that_may_be_new() {
 fn a_flush_syncs_the_extension_with_its_queue() {
     let root = tempfile::tempdir().unwrap();
     let (table, syncs) = watched(StoreConfig { enable_consume_queue_ext: true, ..config(root.path()) });
-    let queue = queue_of(&table);
-    for number in 0..2 {
-        table.put(&queue, new_unit(number, number)).unwrap();
+    // Of the extension a file holds four units.
+    let of_ext = ["000", "100"].map(|begin| format!("file consumequeue_ext/t/0/00000000000000000{begin}"));
+    for (numbers, flushed) in [(0..5, &of_ext[..]), (5..6, &of_ext[1..])] {
+        put_all(&table, numbers);
         table.spill_all().unwrap();
         table.flush(0).unwrap();
-        let of_ext = "file consumequeue_ext/t/0/00000000000000000000";
-        let folders_of_ext =
-            ["folder consumequeue_ext", "folder consumequeue_ext/t", "folder consumequeue_ext/t/0"];
-        assert_eq!(syncs.take(), [&[FILE, of_ext][..], &FOLDERS, &folders_of_ext].concat());
+        let made = syncs.take();
+        let (files, folders): (Vec<_>, Vec<_>) = made.iter().partition(|made| made.starts_with("file "));
+        assert_eq!(files, [&[FILE.to_owned()], flushed].concat().iter().collect::<Vec<_>>());
+        let folders_of_ext = ["", "/t", "/t/0"].map(|below| format!("folder consumequeue_ext{below}"));
+        assert_eq!(
+            folders,
+            [&FOLDERS.map(str::to_owned)[..], &folders_of_ext].concat().iter().collect::<Vec<_>>()
+        );
         table.flush(0).unwrap();
         assert!(syncs.take().is_empty());
     }
@@ -170,6 +177,15 @@ fn what_could_not_be_written_stays_in_memory_until_it_can() {
     table.flush(0).unwrap();
     let made = syncs.take();
     assert_eq!(made.iter().filter(|made| made.starts_with("file ")).count(), 2, "{made:?}");
+}
+
+#[test]
+fn what_cuts_many_queues_is_broken_off() {
+    let root = tempfile::tempdir().unwrap();
+    let (table, _) = watched(config(root.path()));
+    queue_of(&table);
+    assert!(matches!(interrupt::until(|| true, || table.trim()), Err(Error::Interrupted)));
+    interrupt::until(|| false, || table.trim()).unwrap();
 }
 
 #[test]
