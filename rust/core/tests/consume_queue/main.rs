@@ -5,11 +5,16 @@
 #[path = "../stores/mod.rs"]
 mod stores;
 
+#[allow(dead_code)] // not every call is of interest here
+#[path = "../store/hooked.rs"]
+mod hooked;
+
 mod ext;
 mod listing;
 mod lookup;
 mod recover;
 mod table;
+mod table_on_disk;
 mod units;
 
 use std::path::Path;
@@ -21,11 +26,16 @@ use mqstore_core::consume_queue::listing::QueueListing;
 use mqstore_core::consume_queue::table::QueueTable;
 use mqstore_core::consume_queue::{ConsumeQueue, NewUnit};
 use mqstore_core::format::cq_unit::CqUnit;
+use mqstore_core::fs::FileSystem;
 use mqstore_core::mmap::mapped_file::Access;
 
+fn table_on(fs: Arc<dyn FileSystem>, config: StoreConfig, access: Access) -> QueueTable {
+    let listing = QueueListing::read(&*fs, &config.store_path_consume_queue(), None).unwrap();
+    QueueTable::new(Arc::new(config), fs, access, &listing).unwrap()
+}
+
 fn table_with(config: StoreConfig, access: Access) -> QueueTable {
-    let listing = QueueListing::read(&*stores::fs(), &config.store_path_consume_queue(), None).unwrap();
-    QueueTable::new(Arc::new(config), stores::fs(), access, &listing).unwrap()
+    table_on(stores::fs(), config, access)
 }
 
 fn table(root: &Path) -> QueueTable {

@@ -1,11 +1,15 @@
 //! What stands behind the ends of a store goes when it is opened for writing, whatever it is.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use mqstore_core::config::StoreConfig;
 use mqstore_core::format::cq_unit::CqUnit;
 use mqstore_core::format::sys_flag::TRANSACTION_PREPARED_TYPE;
+use mqstore_core::store::Mode;
+use parking_lot::Mutex;
 
+use crate::hooked::{Call, Hook, open_hooked};
 use crate::stores::{
     LOG_FILE_SIZE, Opened, config, crash, cutting, fill, log_file, message, numbers, open, open_with, patch,
     put, try_put,
@@ -125,6 +129,31 @@ fn each_of_them_alone_goes() {
         fill(&store, 25..60);
         assert_eq!(numbers(&store), (0..60).collect::<Vec<_>>());
     }
+}
+
+/// One sync of the file system that they share takes less than one of each of many folders.
+#[test]
+fn that_files_of_many_queues_went_is_brought_to_the_disk_at_once() {
+    let root = tempfile::tempdir().unwrap();
+    closed(root.path());
+    for queue_id in 1..=257 {
+        let folder = root.path().join(format!("consumequeue/t/{queue_id}"));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("00000000000000000000"), [1; 200]).unwrap();
+    }
+    let synced = Arc::new(Mutex::new(Vec::new()));
+    let (noted, root_folder) = (Arc::clone(&synced), root.path().to_owned());
+    let hook: Hook = Box::new(move |call, path| {
+        let of_queues = path.starts_with(root_folder.join("consumequeue"));
+        match call {
+            Call::SyncAll => noted.lock().push(path.to_owned()),
+            Call::Sync | Call::SyncDir if of_queues => noted.lock().push(path.to_owned()),
+            _ => {}
+        }
+        Ok(())
+    });
+    let _store = open_hooked(config(root.path()), Mode::ReadWrite, hook);
+    assert_eq!(*synced.lock(), [root.path()]);
 }
 
 /// What a file holds from its begin on can be torn as well: the blank at the end of the file before it stays.

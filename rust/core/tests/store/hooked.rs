@@ -32,6 +32,7 @@ pub enum Call {
     /// A flush of what is mapped.
     FlushMapped,
     SyncDir,
+    SyncAll,
 }
 
 pub type Hook = Box<dyn Fn(Call, &Path) -> io::Result<()> + Send + Sync>;
@@ -108,6 +109,7 @@ impl FileSystem for HookedFileSystem {
     }
 
     fn sync_all(&self, path: &Path) -> io::Result<()> {
+        (self.0)(Call::SyncAll, path)?;
         OsFileSystem.sync_all(path)
     }
 
