@@ -87,7 +87,7 @@ fn a_message_that_says_a_lower_number_by_damage_is_not_given() {
         let place = closed(root.path(), 100)[66];
         let file = log_file(root.path(), place / LOG_FILE_SIZE * LOG_FILE_SIZE);
         patch(&file, place % LOG_FILE_SIZE + NUMBER_AT, |at| {
-            assert_eq!(std::mem::replace(&mut at[0], lower), 66)
+            assert_eq!(std::mem::replace(&mut at[0], lower), 66);
         });
         assert_eq!(walked(&read(root.path())), expected(100, |number| number != 66), "{lower} for 66");
     }
