@@ -5,7 +5,7 @@ use mqstore_core::format::cq_unit::CqUnit;
 use mqstore_core::format::java_string::hash_code;
 use mqstore_core::store::{Mode, Subscription};
 
-use crate::stores::{Opened, bodies_of, config, crash, open_with, put, tree, try_open};
+use crate::stores::{Opened, bodies_of, config, crash, log_file, open_with, patch, put, tree, try_open};
 
 fn open(root: &std::path::Path) -> Opened {
     let mut config = config(root);
@@ -140,4 +140,20 @@ fn a_destroyed_queue_takes_its_extension_with_it() {
     assert!(root.path().join("consumequeue_ext/t/0").is_dir());
     store.destroy_queue(&store.find_consume_queue("t", 0).unwrap()).unwrap();
     assert!(!root.path().join("consumequeue_ext/t").exists());
+}
+
+#[test]
+fn a_file_of_the_extension_that_recovery_empties_is_removed_where_nothing_is_put_to_it() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put_tagged(&store, 0..3);
+    let lost = put(&store, "lost", 0, b"lost", "TAGS\x01T").wrote_offset;
+    store.close().unwrap();
+    let file_of = |topic| root.path().join("consumequeue_ext").join(topic).join("0/00000000000000000000");
+    assert!(file_of("lost").exists());
+    patch(&log_file(root.path(), 0), lost, |at| at.fill(0));
+    std::fs::remove_file(root.path().join("mqstore/positions")).unwrap();
+    std::fs::write(root.path().join("abort"), "").unwrap();
+    check(&open(root.path()), 3);
+    assert!(file_of("t").exists() && !file_of("lost").exists());
 }

@@ -8,7 +8,9 @@ use mqstore_core::format::cq_unit::CqUnit;
 use mqstore_core::config::StoreConfig;
 use mqstore_core::consume_queue::Boundary;
 
-use crate::stores::{bodies, config, crash, cutting, fill, numbers, open, open_with, patch, put, read};
+use crate::stores::{
+    bodies, config, crash, crash_files_later, cutting, fill, numbers, open, open_with, patch, put, read,
+};
 
 fn queue_file(root: &Path, file_from_offset: u64) -> std::path::PathBuf {
     root.join("consumequeue/t/0").join(format!("{file_from_offset:020}"))
@@ -250,5 +252,46 @@ fn a_file_of_a_far_off_name_is_passed_over() {
             let by_time = |time| store.get_offset_in_queue_by_time("t", 0, time, Boundary::Lower).unwrap();
             assert_eq!([0, i64::MAX].map(by_time), [0, 25]);
         }
+    }
+}
+
+/// A file of zeros at a queue's end sends the search for the end to those before it, of which one may be missing.
+#[test]
+fn a_reader_finds_the_end_where_a_file_is_missing_before_one_that_holds_nothing() {
+    for clean in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        closed(root.path(), 25);
+        if !clean {
+            ended_unclean(root.path());
+        }
+        std::fs::remove_file(queue_file(root.path(), 200)).unwrap();
+        patch(&queue_file(root.path(), 400), 0, |at| at.fill(0));
+        assert_eq!(numbers(&read(root.path())), (0..25).collect::<Vec<_>>(), "clean: {clean}");
+    }
+}
+
+/// They were on the disk, as far as the positions know, and nothing else has the log dispatched again.
+#[test]
+fn the_last_units_of_a_queue_are_made_again_where_a_crash_left_something_else() {
+    const TAG_ALONE: CqUnit = CqUnit { physical_offset: 0, size: 0, tags_code: 1 };
+    type Damage = fn(&Path);
+    let damages: [(&str, Damage); 4] = [
+        ("no file of them", |file| std::fs::write(file, "").unwrap()),
+        ("one that leads behind the log", |file| patch(file, 4 * 20, |at| at[0] = 1)),
+        ("a tag alone", |file| patch(file, 4 * 20, |at| at[..20].copy_from_slice(&TAG_ALONE.to_bytes()))),
+        ("a place alone", |file| patch(file, 4 * 20, |at| at[8..20].fill(0))),
+    ];
+    for (what, damage) in damages {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        fill(&store, 0..25);
+        // A full index file is believed, and has no message before its last dispatched again.
+        (0..40).for_each(|number| _ = put(&store, "u", 0, b"", &format!("KEYS\x01u{number}")));
+        store.reput().unwrap();
+        store.flush_everything().unwrap();
+        crash_files_later(store);
+        damage(&queue_file(root.path(), 400));
+        assert_eq!(numbers(&read(root.path())), (0..25).collect::<Vec<_>>(), "{what}");
+        assert_eq!(numbers(&open(root.path())), (0..25).collect::<Vec<_>>(), "{what}");
     }
 }

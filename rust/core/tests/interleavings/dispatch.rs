@@ -1,5 +1,6 @@
 //! Passes over the log by the reput service and by readers, and what they hand to queues and listeners.
 
+use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::config::StoreConfig;
 use mqstore_core::index::KeyQuery;
 use mqstore_core::store::Store;
@@ -134,5 +135,21 @@ fn a_slave_whose_log_begins_anywhere_dispatches_it_from_its_begin() {
         });
         slave.reput().unwrap();
         assert_eq!((slave.gaps(), slave.dispatcher().message_count()), (Vec::new(), 1));
+    });
+}
+
+/// What is dispatched to one of two would not be in the other.
+#[test]
+fn a_queue_that_is_asked_for_while_it_is_made_is_made_once() {
+    run(|| {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        let asked = thread::scope(|scope| {
+            let asked = scope.spawn(|| store.make_queue(QueueRef { topic: b"t", queue_id: 0 }).unwrap());
+            put_numbered(&store, 0);
+            store.reput().unwrap();
+            asked.join().unwrap()
+        });
+        assert_eq!(asked.max_offset_in_queue(), 1);
     });
 }

@@ -9,7 +9,7 @@ use mqstore_core::selection::Selection;
 use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Mode, Store};
 
-use crate::stores::{config, log_file, message, open, patch, put, read, try_open, try_put};
+use crate::stores::{LOG_FILE_SIZE, config, log_file, message, open, patch, put, read, try_open, try_put};
 
 /// Behind the head, a body of three bytes and the topic's length.
 const TOPIC_AT: u64 = 88 + 3 + 1;
@@ -74,4 +74,21 @@ fn many_that_changed_alike_are_each_looked_for() {
         patch(&log_file(root.path(), 0), place + TOPIC_AT, |at| at[0] = b'v');
     }
     assert_eq!(walked(&read(root.path())), expected(30, |number| number >= 25));
+}
+
+/// Some of a queue's units are known at a time: what a message says is held against the unit of that number, not against
+/// the one that is as far behind the first that is known.
+#[test]
+fn a_message_that_says_a_lower_number_by_damage_is_not_given() {
+    /// The last byte of its number in the queue, which is the message's own.
+    const NUMBER_AT: u64 = 27;
+    for lower in [1, 6] {
+        let root = tempfile::tempdir().unwrap();
+        let place = closed(root.path(), 100)[66];
+        let file = log_file(root.path(), place / LOG_FILE_SIZE * LOG_FILE_SIZE);
+        patch(&file, place % LOG_FILE_SIZE + NUMBER_AT, |at| {
+            assert_eq!(std::mem::replace(&mut at[0], lower), 66);
+        });
+        assert_eq!(walked(&read(root.path())), expected(100, |number| number != 66), "{lower} for 66");
+    }
 }
