@@ -143,10 +143,10 @@ fn a_reader_looks_at_the_files_once_it_has_much_in_memory() {
     (0..20).for_each(|number| _ = writer.put(&written, new_unit(number, number)).unwrap());
     writer.spill_all().unwrap();
     let queue = queue_of(&reader);
-    for number in 0..20 {
-        reader.put(&queue, new_unit(number, number)).unwrap();
+    for number in 0..20_u8 {
+        reader.put(&queue, new_unit(number.into(), number.into())).unwrap();
         reader.adopt_files().unwrap();
-        let in_memory = (number as usize + 1) % 5;
+        let in_memory = (usize::from(number) + 1) % 5;
         assert_eq!(queue.tail_len(), in_memory * 20);
     }
     assert_eq!(all_units(&queue), (0..20).map(unit).collect::<Vec<_>>());
