@@ -2,7 +2,7 @@
 
 use mqstore_core::commit_log::Wait;
 use mqstore_core::config::{StoreConfig, WalkedParts};
-use mqstore_core::dispatch::{multi_queues, split_java, tags_code, tags_code_fits};
+use mqstore_core::dispatch::{Gap, multi_queues, split_java, tags_code, tags_code_fits};
 use mqstore_core::format::cq_ext_unit::is_ext_addr;
 use mqstore_core::format::message::RecordFault;
 use mqstore_core::format::properties::DispatchProperties;
@@ -88,6 +88,19 @@ fn dispatch_begins_at_the_first_file_that_there_is() {
 }
 
 #[test]
+fn a_file_that_is_missing_between_others_is_a_gap() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..50);
+    store.log().files().delete(&store.log().files().files()[1..2]).unwrap();
+    assert!((20..50).contains(&store.reput().unwrap()));
+    let missing = Gap { from: LOG_FILE_SIZE, to: 2 * LOG_FILE_SIZE, fault: None };
+    assert_eq!(store.dispatcher().gaps(), [missing]);
+    assert_eq!(numbers(&store).last(), Some(&49));
+    assert_eq!(store.dispatch_behind_bytes(), 0);
+}
+
+#[test]
 fn what_a_master_sends_ends_anywhere() {
     let (master_root, slave_root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let master = open(master_root.path());
@@ -166,20 +179,40 @@ fn a_bad_record_is_passed_over_and_reported() {
     assert!(matches!(gaps[0].fault, Some(RecordFault::MagicCode { .. })));
 }
 
+/// Only a slave waits for what follows: a master's log ends with a record, and has a gap where that is none.
+#[test]
+fn a_bad_record_at_the_end_of_a_log_that_is_no_slave_s_is_passed_over() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..10);
+    let (second, end) = (store.max_phy_offset() / 10, store.max_phy_offset());
+    patch(&log_file(root.path(), 0), end - second + 4, |at| at[0] ^= 1);
+    assert_eq!(store.reput().unwrap(), 9);
+    let gaps = store.dispatcher().gaps();
+    assert_eq!(gaps.iter().map(|gap| (gap.from, gap.to)).collect::<Vec<_>>(), [(end - second, end)]);
+    assert_eq!((store.dispatcher().reput_from_offset(), store.dispatch_behind_bytes()), (end, 0));
+    fill(&store, 10..11);
+    assert_eq!(store.reput().unwrap(), 1);
+    assert_eq!(store.dispatcher().gaps(), gaps);
+}
+
 #[test]
 fn nothing_is_dispatched_behind_the_confirm_offset() {
-    let root = tempfile::tempdir().unwrap();
-    let mut config = config(root.path());
-    config.duplication_enable = true;
-    let store = open_with(config);
-    fill(&store, 0..10);
-    assert_eq!((store.reput().unwrap(), store.log().confirm_offset()), (0, -1));
-    let third = store.log().get_message(0, 4).unwrap().unwrap();
-    let size = i64::from(i32::from_be_bytes(third[..].try_into().unwrap()));
-    store.log().set_confirm_offset(3 * size + 1);
-    assert_eq!(store.reput().unwrap(), 4, "the record in which it lies is confirmed with it, as in 4.9.3");
-    store.log().set_confirm_offset(i64::MAX);
-    assert_eq!(store.reput().unwrap(), 6);
+    for thread_count in [1, 3] {
+        let root = tempfile::tempdir().unwrap();
+        let walked_parts = WalkedParts { thread_count, ..walked_parts(512) };
+        let store = open_with(StoreConfig { duplication_enable: true, walked_parts, ..config(root.path()) });
+        fill(&store, 0..10);
+        assert_eq!((store.reput().unwrap(), store.log().confirm_offset()), (0, -1));
+        let size = i64::try_from(store.max_phy_offset() / 10).unwrap();
+        store.log().set_confirm_offset(3 * size + 1);
+        let expected = "the record in which it lies is confirmed with it, as in 4.9.3";
+        assert_eq!(store.reput().unwrap(), 4, "{expected}, {thread_count} threads");
+        store.log().set_confirm_offset(6 * size);
+        assert_eq!(store.reput().unwrap(), 2, "{thread_count} threads");
+        store.log().set_confirm_offset(i64::MAX);
+        assert_eq!(store.reput().unwrap(), 4, "{thread_count} threads");
+    }
 }
 
 /// There are so many that several threads derive them, queue by queue.
@@ -213,6 +246,7 @@ fn arrivals_are_kept_for_who_listens() {
     put(&store, "t", 0, b"heard", "TAGS\x01A");
     put(&store, "u", 3, b"heard", "");
     store.reput().unwrap();
+    store.dispatcher().set_listening(true);
     let arrivals = store.dispatcher().take_arrivals();
     let seen: Vec<_> =
         arrivals.iter().map(|it| (&*it.topic, it.queue_id, it.max_offset, it.tags_code)).collect();

@@ -9,10 +9,12 @@ mod stores;
 #[path = "../store/hooked.rs"]
 mod hooked;
 
+mod bad_places;
 mod checkpoint;
 mod config;
 mod config_file;
 mod dispatch;
+mod dispatch_queues;
 mod lock;
 mod lock_files;
 mod log_view;

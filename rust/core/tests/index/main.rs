@@ -5,7 +5,12 @@
 #[path = "../stores/mod.rs"]
 mod stores;
 
+#[allow(dead_code)] // not every call is of interest here
+#[path = "../store/hooked.rs"]
+mod hooked;
+
 mod file;
+mod in_memory;
 mod infer;
 mod query;
 mod service;

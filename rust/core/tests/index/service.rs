@@ -1,16 +1,22 @@
 //! Files that follow each other.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use mqstore_core::clock::ManualClock;
 use mqstore_core::error::Error;
 use mqstore_core::format::index::{INDEX_HEADER_SIZE, IndexHeader, IndexShape};
 use mqstore_core::index::IndexService;
 use mqstore_core::mmap::mapped_file::Access;
 
+use crate::hooked::{Call, Hook, HookedFileSystem};
 use crate::service;
 
 fn names(index: &IndexService) -> Vec<String> {
-    let name = |path: &std::path::Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     index.files().iter().map(|file| name(file.path())).collect()
 }
 
@@ -84,6 +90,33 @@ fn keys_of_a_message_that_fill_a_whole_file_are_indexed_once() {
     assert_eq!(key_count(&index), 18 + 25);
 }
 
+/// As in 4.9.3: by it recovery tells a file that is made from one that is not, and its first entry counts its seconds from there.
+#[test]
+fn a_file_without_keys_says_where_the_one_before_ends() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, _) = service(root.path(), Access::MapWrite);
+    (0..19).for_each(|number| _ = build(&index, &[number], u64::from(number) * 10));
+    build(&index, &[], 500);
+    let header = index.files()[1].header();
+    assert_eq!((header.begin_phy_offset, header.end_phy_offset), (180, 180));
+    assert_eq!((header.begin_timestamp, header.end_timestamp), (1180, 1180));
+    build(&index, &[7], 5000);
+    assert_eq!(index.files()[1].entry(1).unwrap().unwrap().time_diff, (1000 + 5000 - 1180) / 1000);
+}
+
+/// What is there of it in the last file is not all that other files end with.
+#[test]
+fn the_rest_of_a_message_s_keys_is_indexed_behind_a_full_file() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, _) = service(root.path(), Access::MapWrite);
+    (0..19).for_each(|number| _ = build(&index, &[number], u64::from(number) * 10));
+    build(&index, &[18], 180);
+    assert_eq!(index.files().len(), 1, "a further file is for the next message to make");
+    build(&index, &[1, 2], 500);
+    build(&index, &[1, 2, 3], 500);
+    assert_eq!(index.files().iter().map(|file| file.index_count()).collect::<Vec<_>>(), [20, 4]);
+}
+
 #[test]
 fn names_go_on_when_the_clock_does_not() {
     let root = tempfile::tempdir().unwrap();
@@ -133,9 +166,14 @@ fn what_is_no_index_file_is_named_and_left() {
     std::fs::create_dir_all(folder.join("20260101000000000")).unwrap();
     std::fs::write(folder.join("notes"), "mine").unwrap();
     std::fs::write(folder.join("20260101000000001"), "short").unwrap();
-    let clock = std::sync::Arc::new(mqstore_core::clock::SystemClock);
+    let clock = Arc::new(mqstore_core::clock::SystemClock);
     let index = IndexService::new(crate::stores::fs(), clock, folder.clone(), crate::SHAPE, Access::MapWrite);
-    assert_eq!(index.load(false).unwrap().faults.len(), 3);
+    let faults = index.load(false).unwrap().faults;
+    let found: Vec<_> = faults.iter().map(|stray| stray.found.as_str()).collect();
+    assert_eq!(
+        found[..],
+        ["a folder", "5 bytes, and no numbers that fit what is in them", "a file of another name"]
+    );
     build(&index, &[1], 0);
     assert_eq!(key_count(&index), 1);
     assert_eq!(std::fs::read(folder.join("notes")).unwrap(), b"mine");
@@ -149,7 +187,7 @@ fn a_name_that_a_useless_file_has_is_passed_over() {
     let taken = names(&index).remove(0);
     drop(index);
     std::fs::write(root.path().join("index").join(&taken), "useless").unwrap();
-    let clock = std::sync::Arc::new(mqstore_core::clock::ManualClock::at(1_000_000));
+    let clock = Arc::new(ManualClock::at(1_000_000));
     let folder = root.path().join("index");
     let index = IndexService::new(crate::stores::fs(), clock, folder.clone(), crate::SHAPE, Access::MapWrite);
     assert_eq!(index.load(false).unwrap().faults.len(), 1);
@@ -177,7 +215,8 @@ fn a_store_that_is_only_read_indexes_in_memory() {
     assert_eq!(crate::stores::tree(root.path()), before);
 }
 
-/// What a reader with other options finds: a file whose entries its header does not count yet, and one that is only just made.
+/// What a reader with other options finds: a file whose entries its header does not count yet, one that is only just made,
+/// and one that is by the reader's options.
 #[test]
 fn files_that_are_written_meanwhile_have_the_shape_of_those_before() {
     let root = tempfile::tempdir().unwrap();
@@ -188,10 +227,123 @@ fn files_that_are_written_meanwhile_have_the_shape_of_those_before() {
     let len = index.files()[0].shape().file_size();
     std::fs::write(root.path().join("index").join("20991231235959999"), vec![0; len]).unwrap();
     let other = IndexShape { hash_slot_num: 50, index_num: 200 };
+    std::fs::write(root.path().join("index").join("29991231235959999"), vec![0; other.file_size()]).unwrap();
     let fs = crate::stores::fs();
     let reader = IndexService::new(fs, clock, root.path().join("index"), other, Access::Read);
     assert_eq!(reader.load(true).unwrap().faults.len(), 0);
     let shapes: Vec<_> = reader.files().iter().map(|file| file.shape()).collect();
-    assert_eq!(shapes, vec![index.files()[0].shape(); 3]);
+    assert_eq!(shapes[..3], vec![index.files()[0].shape(); 3]);
+    assert_eq!(shapes[3..], [other]);
     assert_eq!(reader.load(false).unwrap().faults.len(), 1, "nobody is about to write to it");
+}
+
+/// One over a file system with a function that is called before some of its calls.
+fn hooked(root: &Path, access: Access, hook: Hook) -> IndexService {
+    let (fs, clock) = (Arc::new(HookedFileSystem::new(hook)), Arc::new(ManualClock::at(1_000_000)));
+    IndexService::new(fs, clock, root.join("index"), crate::SHAPE, access)
+}
+
+fn file_count(root: &Path) -> usize {
+    std::fs::read_dir(root.join("index")).unwrap().count()
+}
+
+/// Left there it would be a file that nobody has, and have the name of the next attempt.
+#[test]
+fn a_file_whose_folder_is_not_brought_to_the_disk_is_no_file() {
+    let root = tempfile::tempdir().unwrap();
+    let refuses = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&refuses);
+    let index = hooked(
+        root.path(),
+        Access::MapWrite,
+        Box::new(move |call, path| match call {
+            Call::SyncDir if path.ends_with("index") && asked.load(Ordering::Relaxed) => {
+                Err(ErrorKind::StorageFull.into())
+            }
+            _ => Ok(()),
+        }),
+    );
+    index.build_index([1].into_iter(), 100, 1000).unwrap_err();
+    assert_eq!((index.files().len(), file_count(root.path())), (0, 0));
+    refuses.store(false, Ordering::Relaxed);
+    build(&index, &[1], 100);
+    assert_eq!((key_count(&index), file_count(root.path())), (1, 1));
+}
+
+/// Back after a power cut they would be believed.
+#[test]
+fn files_that_a_crash_left_half_made_go_and_are_gone_from_the_disk() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, clock) = service(root.path(), Access::MapWrite);
+    for number in 0..40 {
+        clock.set(1_000_000 + i64::from(number));
+        build(&index, &[number], u64::from(number) * 10);
+    }
+    index.flush().unwrap();
+    let syncs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&syncs);
+    let index = hooked(
+        root.path(),
+        Access::MapWrite,
+        Box::new(move |call, _| {
+            counted.fetch_add(usize::from(matches!(call, Call::SyncDir)), Ordering::Relaxed);
+            Ok(())
+        }),
+    );
+    let trimmed = |dropped: &[_]| {
+        let before = syncs.load(Ordering::Relaxed);
+        index.trim(dropped).unwrap();
+        (index.files().len(), file_count(root.path()), syncs.load(Ordering::Relaxed) - before)
+    };
+    index.load(false).unwrap();
+    assert_eq!((index.first_half_made(), trimmed(&[])), (None, (3, 3, 0)));
+    let names = names(&index);
+    // One before the newest, and one behind it.
+    for name in [format!("{}", names[1].parse::<u64>().unwrap() + 1), "20991231235959999".into()] {
+        std::fs::write(root.path().join("index").join(name), "").unwrap();
+    }
+    index.load(false).unwrap();
+    assert_eq!(index.first_half_made(), Some(2));
+    assert_eq!(trimmed(&[]), (3, 3, 1));
+    assert_eq!((index.first_half_made(), trimmed(&[])), (None, (3, 3, 0)));
+    let newest = index.files()[2].clone();
+    assert_eq!(trimmed(&[newest]), (2, 2, 1));
+    let (again, _) = service(root.path(), Access::MapWrite);
+    assert_eq!(key_count(&again), 38);
+}
+
+/// The writer of an index removes a file beside a reader, which has listed it; nobody does so beside the writer.
+#[test]
+fn a_file_that_goes_before_it_is_opened_is_missing_for_who_reads() {
+    for (access, is_removed, opens) in
+        [(Access::MapRead, true, true), (Access::MapRead, false, false), (Access::MapWrite, true, false)]
+    {
+        let root = tempfile::tempdir().unwrap();
+        let (index, _) = service(root.path(), Access::MapWrite);
+        (0..40).for_each(|number| _ = build(&index, &[number], u64::from(number) * 10));
+        let second = index.files()[1].path().to_owned();
+        let index = hooked(
+            root.path(),
+            access,
+            Box::new(move |call, path| {
+                if !matches!(call, Call::Open) || path != second {
+                    return Ok(());
+                }
+                if is_removed { std::fs::remove_file(path) } else { Err(ErrorKind::PermissionDenied.into()) }
+            }),
+        );
+        let outcome = index.load(false);
+        assert_eq!(outcome.is_ok(), opens, "{access:?}, removed {is_removed}: {outcome:?}");
+        assert_eq!(index.files().len(), if opens { 2 } else { 0 });
+    }
+}
+
+#[test]
+fn files_that_are_forgotten_stay_on_the_disk() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, _) = service(root.path(), Access::MapWrite);
+    (0..40).for_each(|number| _ = index.build_index([number].into_iter(), u64::from(number) * 10, 1000));
+    index.forget(&index.files());
+    assert_eq!((index.files().len(), file_count(root.path())), (0, 3));
+    assert_eq!(index.take_filled().len(), 2);
 }

@@ -2,14 +2,19 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
+use mqstore_core::clock::SystemClock;
 use mqstore_core::config::{StoreConfig, WalkedParts};
+use mqstore_core::dispatch::{DispatchTargets, Dispatcher};
+use mqstore_core::index::IndexService;
+use mqstore_core::mmap::mapped_file::Access;
 use mqstore_core::recovery::{StoreState, recover};
 
 use crate::parts::{Parts, set_positions, set_times};
 use crate::stores::{
-    LOG_FILE_SIZE, Opened, config, crash, cutting, fill, found, log_file, numbers, open, open_with, patch,
-    read, walked_parts,
+    LOG_FILE_SIZE, Opened, config, crash, cutting, fill, found, fs, log_file, numbers, open, open_with,
+    patch, read, walked_parts,
 };
 
 const COUNT: usize = 100;
@@ -165,4 +170,88 @@ fn nothing_derived_is_kept_where_a_removal_no_longer_counts() {
     patch(&log_file(root.path(), bad / 4096 * 4096), bad % 4096 + 100, |at| at[0] ^= 1);
     let store = open_with(cutting(root.path()));
     assert_eq!(numbers(&store), (0..COUNT / 2).collect::<Vec<_>>());
+}
+
+/// With keys in a thread of their own, or behind the units.
+fn with_keys_aside(root: &Path, are_aside: bool) -> StoreConfig {
+    let keys_aside_size = if are_aside { 0 } else { usize::MAX };
+    StoreConfig {
+        walked_parts: WalkedParts { derived_size: 1 << 20, keys_aside_size, ..walked_parts(512) },
+        ..config(root)
+    }
+}
+
+#[test]
+fn what_was_derived_is_put_without_another_look_at_the_log() {
+    for are_aside in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        left(root.path(), crash);
+        forget_derived(root.path());
+        let parts = Parts::with(with_keys_aside(root.path(), are_aside));
+        let recovery = recover(parts.recovered(StoreState::Crashed)).unwrap();
+        assert_eq!(recovery.derived.range(), Some(0..recovery.log_end));
+        for file in parts.log.files().files().iter() {
+            patch(&log_file(root.path(), file.file_from_offset()), 0, |at| at.fill(0xFF));
+        }
+        let dispatcher = Dispatcher::new(false);
+        assert_eq!(dispatcher.pass_with(parts.targets(), recovery.derived).unwrap(), COUNT as u64);
+        assert_eq!((dispatcher.reput_from_offset(), dispatcher.gaps()), (recovery.log_end, Vec::new()));
+        let queues = parts.queues.all();
+        assert_eq!(
+            queues.iter().map(|queue| queue.max_offset_in_queue()).collect::<Vec<_>>(),
+            [COUNT as u64]
+        );
+        assert_eq!(key_count(&parts.index), COUNT);
+    }
+}
+
+fn key_count(index: &IndexService) -> usize {
+    index.files().iter().map(|file| file.index_count() as usize - 1).sum()
+}
+
+/// Units are there by then, and those of one part are told as dispatched before the next one's.
+#[test]
+fn what_was_derived_is_dispatched_again_where_a_key_could_not_be_put() {
+    for are_aside in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        left(root.path(), crash);
+        forget_derived(root.path());
+        let parts = Parts::with(with_keys_aside(root.path(), are_aside));
+        let recovery = recover(parts.recovered(StoreState::Crashed)).unwrap();
+        let folder = root.path().join("elsewhere");
+        let shape = config(root.path()).index_shape;
+        let index = IndexService::new(fs(), Arc::new(SystemClock), folder.clone(), shape, Access::MapWrite);
+        let targets = DispatchTargets { index: Some(&index), ..parts.targets() };
+        std::fs::write(&folder, "in the way").unwrap();
+        let dispatcher = Dispatcher::new(false);
+        dispatcher.pass_with(targets, recovery.derived).unwrap_err();
+        assert_eq!(dispatcher.reput_from_offset(), 0);
+        std::fs::remove_file(&folder).unwrap();
+        assert_eq!(dispatcher.pass(targets).unwrap(), COUNT as u64);
+        assert_eq!(key_count(&index), COUNT);
+        assert_eq!(parts.queues.all()[0].max_offset_in_queue(), COUNT as u64);
+    }
+}
+
+/// However well its keys were put.
+#[test]
+fn what_was_derived_is_dispatched_again_where_a_unit_could_not_be_put() {
+    for are_aside in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        left(root.path(), crash);
+        forget_derived(root.path());
+        let with_ext =
+            StoreConfig { enable_consume_queue_ext: true, ..with_keys_aside(root.path(), are_aside) };
+        let parts = Parts::with(with_ext);
+        let recovery = recover(parts.recovered(StoreState::Crashed)).unwrap();
+        let extension = root.path().join("consumequeue_ext");
+        std::fs::write(&extension, "in the way").unwrap();
+        let dispatcher = Dispatcher::new(false);
+        dispatcher.pass_with(parts.targets(), recovery.derived).unwrap_err();
+        assert_eq!(dispatcher.reput_from_offset(), 0);
+        std::fs::remove_file(&extension).unwrap();
+        assert_eq!(dispatcher.pass(parts.targets()).unwrap(), COUNT as u64);
+        assert_eq!(key_count(&parts.index), COUNT);
+        assert_eq!(parts.queues.all()[0].max_offset_in_queue(), COUNT as u64);
+    }
 }

@@ -8,6 +8,7 @@ use mqstore_core::clock::{Clock, ManualClock};
 use mqstore_core::commit_log::CommitLog;
 use mqstore_core::config::StoreConfig;
 use mqstore_core::consume_queue::table::QueueTable;
+use mqstore_core::dispatch::DispatchTargets;
 use mqstore_core::format::positions::DurablePositions;
 use mqstore_core::index::IndexService;
 use mqstore_core::mmap::file_queue::{FileQueue, FileQueueOptions};
@@ -21,7 +22,7 @@ pub struct Parts {
     config: StoreConfig,
     pub log: CommitLog,
     pub queues: QueueTable,
-    index: IndexService,
+    pub index: IndexService,
     checkpoint: StoreCheckpoint,
     pub positions: LastPositions,
 }
@@ -65,6 +66,11 @@ impl Parts {
             writable: true,
             is_remote: false,
         }
+    }
+
+    pub fn targets(&self) -> DispatchTargets<'_> {
+        let Self { config, log, queues, index, .. } = self;
+        DispatchTargets { config, log, queues, index: Some(index) }
     }
 }
 

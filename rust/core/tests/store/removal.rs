@@ -2,9 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mqstore_core::clock::ManualClock;
 use mqstore_core::commit_log::topic_queue::QueueRef;
+use mqstore_core::consume_queue::ConsumeQueue;
 use mqstore_core::fs::OsFileSystem;
 use mqstore_core::log_view::LogView;
 use mqstore_core::repair::{fill_in_place, holes};
@@ -423,4 +425,24 @@ fn one_queue_that_cannot_be_removed_keeps_no_other() {
         assert_eq!(put(&store, "b", 0, format!("new {number}").as_bytes(), "").logics_offset, number);
     }
     assert_eq!(bodies(&store, "b", 0), ["new 0", "new 1", "new 2"]);
+}
+
+/// Which queues go is asked about what they have by then.
+#[test]
+fn a_removal_takes_in_what_was_not_dispatched_yet() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    puts(&store, "first", 3);
+    store.reput().unwrap();
+    let queues = ["t", "other"].map(|topic| store.find_consume_queue(topic, 0).unwrap());
+    puts(&store, "second", 2);
+    let seen = AtomicU64::new(0);
+    let goes = |queue: &ConsumeQueue| {
+        seen.fetch_add(queue.max_offset_in_queue(), Ordering::Relaxed);
+        Ok(queue.topic() == "t")
+    };
+    assert_eq!((store.destroy_queues(&queues, goes).unwrap(), seen.into_inner()), (1, 10));
+    assert_eq!((bodies(&store, "t", 0).len(), bodies(&store, "other", 0).len()), (0, 5));
+    store.close().unwrap();
+    check(root.path(), &[]);
 }

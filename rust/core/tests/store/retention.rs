@@ -1,5 +1,6 @@
 //! What retention may delete, beside what is not on the disk yet.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -91,4 +92,21 @@ fn retention_waits_for_the_positions_on_the_disk() {
     assert_eq!(put(&store, "once", 0, b"b", "").logics_offset, 1);
     store.reput().unwrap();
     assert_eq!(bodies(&store, "once", 0).last().map(String::as_str), Some("b"));
+}
+
+/// How far messages that wait, and those of transactions, are done with stands elsewhere, by offsets of their queues.
+#[test]
+fn of_topics_that_nobody_names_those_of_the_store_itself_stay() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    put(&store, "t", 0, b"later", "DELAY\x011");
+    put(&store, "t", 0, b"at a time", "MQSTORE_DELIVER_AT\x012000000");
+    let own = ["RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"];
+    ["t", "used"].into_iter().chain(own).for_each(|topic| _ = put(&store, topic, 0, b"", ""));
+    let used = HashSet::from(["used".to_owned()]);
+    assert_eq!(store.clean_unused_topic(&used).unwrap(), 1);
+    let mut left: Vec<_> = store.queues().all().iter().map(|queue| queue.topic().to_owned()).collect();
+    left.sort_unstable();
+    let waiting = ["MQSTORE_TIMED_TOPIC", own[0], own[1], "SCHEDULE_TOPIC_XXXX"];
+    assert_eq!(left, [&waiting[..], &["used"]].concat());
 }
