@@ -3,6 +3,7 @@
 import logging
 import os
 import random
+import signal
 from collections.abc import Iterator
 
 import hypothesis
@@ -13,6 +14,9 @@ from tests.compat.java_store import JavaStore, is_java_required, missing_tools
 # Nothing depends on how fast something is.
 hypothesis.settings.register_profile("mqstore", deadline=None)
 hypothesis.settings.load_profile("mqstore")
+
+# A shell that runs them in its background has them ignore Ctrl-C, which what they start would take over.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _SEED = int(os.environ.get("MQSTORE_SEED", random.randrange(1 << 32)))
 
