@@ -26,20 +26,19 @@ const REACH_FILE_COUNT: u64 = 2;
 /// As many bytes of a record say where it stands.
 const PLACE_SIZE: u64 = PHYSICAL_OFFSET_AT as u64 + 8;
 
-/// What was on the disk behind a log's end, as far as it is known. A log that was mended ends where it was cut, and a slave
+/// What was on the disk from a log's end on, as far as it is known. A log that was mended ends where it was cut, and a slave
 /// gets from its master what it lacks.
 ///
 /// # Errors
 /// Where the log can't be read.
-pub fn find(of: Recovered<'_>, log_end: u64) -> Result<Option<Gap>> {
+pub fn find(of: Recovered<'_>, from: u64) -> Result<Option<Gap>> {
     let is_its_end = of.config.mended_to.is_some() || of.config.is_slave && of.writable;
     if is_its_end || matches!(of.state, StoreState::Live { .. }) {
         return Ok(None);
     }
-    let from = log_end;
     let to = match of.positions.known() {
         Some(known) => known.log,
-        None => told_by_queues(of, log_end)?,
+        None => told_by_queues(of, from)?,
     };
     if to <= from {
         return Ok(None);

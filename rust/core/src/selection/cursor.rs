@@ -355,6 +355,7 @@ impl Search<'_> {
             let from = *next;
             let mut outside = 0;
             let readable = store.log().max_offset();
+            let wanted = end.min(readable);
             let check = store.check_with(bodies, from);
             let reached =
                 scan::scan_windows(files, from, readable, check, bodies, |offset, record, window, at| {
@@ -376,9 +377,9 @@ impl Search<'_> {
                 })?;
             *next = match reached {
                 // Who planned a part knew the log to go on.
-                ScanEnd::Reached(offset) if store.is_part() && offset < end.min(readable) => {
-                    bad.gone(offset, end.min(readable), "a log file is missing");
-                    end.min(readable)
+                ScanEnd::Reached(offset) if store.is_part() && offset < wanted => {
+                    bad.gone(offset, wanted, "a log file is missing");
+                    wanted
                 }
                 ScanEnd::Reached(offset) => return Ok(offset.max(*next)),
                 ScanEnd::Stopped(offset) if outside == most_outside => offset,

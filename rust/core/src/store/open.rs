@@ -10,7 +10,7 @@ use super::replication::Replication;
 use crate::checkpoint::StoreCheckpoint;
 use crate::clock::Clock;
 use crate::config::StoreConfig;
-use crate::dispatch::Dispatcher;
+use crate::dispatch::{Dispatcher, Gap};
 use crate::error::{Error, Result};
 use crate::fs::{FileSystem, OpenMode, make_folder};
 use crate::lock::StoreLock;
@@ -112,20 +112,16 @@ impl Store {
             None => LiveWriter::find(&config, &fs, &clock)?,
         };
         let parts = load_to_read(&config, &fs, &clock, part.topics.as_deref(), true)?;
-        let (mut gaps, mut lost_end) = (Vec::new(), None);
-        match part.log_end {
-            Some(log_end) => parts.log.set_end(log_end, 0),
-            None => {
-                let of = Recovered {
-                    is_remote: fs.is_remote(),
-                    ..recovered(&config, &parts, live.as_ref(), false)
-                };
-                if recovery::find_end_by_queues(of)?.is_none() {
-                    gaps = recovery::recover(of)?.gaps;
-                }
-                lost_end = lost_end::find(of, parts.log.max_offset())?;
+        let (gaps, lost_end) = match part.log_end {
+            Some(log_end) => {
+                parts.log.set_end(log_end, 0);
+                (Vec::new(), None)
             }
-        }
+            None => find_end_of_part(Recovered {
+                is_remote: fs.is_remote(),
+                ..recovered(&config, &parts, live.as_ref(), false)
+            })?,
+        };
         let mut store = Self::assemble(config, fs, clock, Mode::Read, parts);
         store.follow = Follow::since(seen);
         store.notes.gaps = gaps;
@@ -377,6 +373,15 @@ fn mark_open(fs: &dyn FileSystem, config: &StoreConfig, lock: &StoreLock) -> Res
     handle.sync_data().map_err(Error::io("flush", &abort))?;
     let root = &config.store_path_root_dir;
     fs.sync_dir(root).map_err(Error::io("sync the folder", root))
+}
+
+/// Sets the log's end, by the queues where that can be. Gives where it holds no record, and what it lost at its end.
+fn find_end_of_part(of: Recovered<'_>) -> Result<(Vec<Gap>, Option<Gap>)> {
+    if recovery::find_end_by_queues(of)?.is_some() {
+        return Ok((Vec::new(), lost_end::find(of, of.log.max_offset())?));
+    }
+    let recovery = recovery::recover(of)?;
+    Ok((recovery.gaps, recovery.lost))
 }
 
 fn open_for_reading(

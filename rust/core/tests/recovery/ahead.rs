@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use mqstore_core::clock::SystemClock;
 use mqstore_core::config::{StoreConfig, WalkedParts};
-use mqstore_core::dispatch::{DispatchTargets, Dispatcher};
+use mqstore_core::dispatch::{DerivedAhead, DispatchTargets, Dispatcher};
 use mqstore_core::index::IndexService;
 use mqstore_core::mmap::mapped_file::Access;
-use mqstore_core::recovery::{StoreState, recover};
+use mqstore_core::recovery::{Recovery, StoreState, recover};
 
 use crate::parts::{Parts, set_positions, set_times};
 use crate::stores::{
@@ -185,10 +185,7 @@ fn with_keys_aside(root: &Path, are_aside: bool) -> StoreConfig {
 fn what_was_derived_is_put_without_another_look_at_the_log() {
     for are_aside in [true, false] {
         let root = tempfile::tempdir().unwrap();
-        left(root.path(), crash);
-        forget_derived(root.path());
-        let parts = Parts::with(with_keys_aside(root.path(), are_aside));
-        let recovery = recover(parts.recovered(StoreState::Crashed)).unwrap();
+        let (parts, recovery) = log_alone(root.path(), with_keys_aside(root.path(), are_aside));
         assert_eq!(recovery.derived.range(), Some(0..recovery.log_end));
         for file in parts.log.files().files().iter() {
             patch(&log_file(root.path(), file.file_from_offset()), 0, |at| at.fill(0xFF));
@@ -209,27 +206,38 @@ fn key_count(index: &IndexService) -> usize {
     index.files().iter().map(|file| file.index_count() as usize - 1).sum()
 }
 
+/// What recovery finds of a store that was killed and has its log alone.
+fn log_alone(root: &Path, config: StoreConfig) -> (Parts, Recovery) {
+    left(root, crash);
+    forget_derived(root);
+    let parts = Parts::with(config);
+    let recovery = recover(parts.recovered(StoreState::Crashed)).unwrap();
+    (parts, recovery)
+}
+
+/// Nothing of what was derived counts where a file stands in the way of some of it, and all is dispatched once that is gone.
+fn is_dispatched_again(targets: DispatchTargets<'_>, derived: DerivedAhead, in_the_way: &Path) {
+    std::fs::write(in_the_way, "in the way").unwrap();
+    let dispatcher = Dispatcher::new(false);
+    dispatcher.pass_with(targets, derived).unwrap_err();
+    assert_eq!(dispatcher.reput_from_offset(), 0);
+    std::fs::remove_file(in_the_way).unwrap();
+    assert_eq!(dispatcher.pass(targets).unwrap(), COUNT as u64);
+    assert_eq!(key_count(targets.index.unwrap()), COUNT);
+    assert_eq!(targets.queues.all()[0].max_offset_in_queue(), COUNT as u64);
+}
+
 /// Units are there by then, and those of one part are told as dispatched before the next one's.
 #[test]
 fn what_was_derived_is_dispatched_again_where_a_key_could_not_be_put() {
     for are_aside in [true, false] {
         let root = tempfile::tempdir().unwrap();
-        left(root.path(), crash);
-        forget_derived(root.path());
-        let parts = Parts::with(with_keys_aside(root.path(), are_aside));
-        let recovery = recover(parts.recovered(StoreState::Crashed)).unwrap();
+        let (parts, recovery) = log_alone(root.path(), with_keys_aside(root.path(), are_aside));
         let folder = root.path().join("elsewhere");
         let shape = config(root.path()).index_shape;
         let index = IndexService::new(fs(), Arc::new(SystemClock), folder.clone(), shape, Access::MapWrite);
         let targets = DispatchTargets { index: Some(&index), ..parts.targets() };
-        std::fs::write(&folder, "in the way").unwrap();
-        let dispatcher = Dispatcher::new(false);
-        dispatcher.pass_with(targets, recovery.derived).unwrap_err();
-        assert_eq!(dispatcher.reput_from_offset(), 0);
-        std::fs::remove_file(&folder).unwrap();
-        assert_eq!(dispatcher.pass(targets).unwrap(), COUNT as u64);
-        assert_eq!(key_count(&index), COUNT);
-        assert_eq!(parts.queues.all()[0].max_offset_in_queue(), COUNT as u64);
+        is_dispatched_again(targets, recovery.derived, &folder);
     }
 }
 
@@ -238,20 +246,9 @@ fn what_was_derived_is_dispatched_again_where_a_key_could_not_be_put() {
 fn what_was_derived_is_dispatched_again_where_a_unit_could_not_be_put() {
     for are_aside in [true, false] {
         let root = tempfile::tempdir().unwrap();
-        left(root.path(), crash);
-        forget_derived(root.path());
         let with_ext =
             StoreConfig { enable_consume_queue_ext: true, ..with_keys_aside(root.path(), are_aside) };
-        let parts = Parts::with(with_ext);
-        let recovery = recover(parts.recovered(StoreState::Crashed)).unwrap();
-        let extension = root.path().join("consumequeue_ext");
-        std::fs::write(&extension, "in the way").unwrap();
-        let dispatcher = Dispatcher::new(false);
-        dispatcher.pass_with(parts.targets(), recovery.derived).unwrap_err();
-        assert_eq!(dispatcher.reput_from_offset(), 0);
-        std::fs::remove_file(&extension).unwrap();
-        assert_eq!(dispatcher.pass(parts.targets()).unwrap(), COUNT as u64);
-        assert_eq!(key_count(&parts.index), COUNT);
-        assert_eq!(parts.queues.all()[0].max_offset_in_queue(), COUNT as u64);
+        let (parts, recovery) = log_alone(root.path(), with_ext);
+        is_dispatched_again(parts.targets(), recovery.derived, &root.path().join("consumequeue_ext"));
     }
 }
