@@ -32,12 +32,12 @@ impl LogView {
             }
             None => StoreState::Crashed,
         };
-        // They are asked only where nobody left how far the log went.
-        let queues = if positions.known().is_some() {
+        // They are asked only where the store was closed, or nobody left how far the log went.
+        let queues = if state == StoreState::Closed || positions.known().is_none() {
+            self.queues()?
+        } else {
             let none = QueueListing::default();
             QueueTable::new(Arc::clone(&self.config), Arc::clone(&self.fs), self.access, &none)?
-        } else {
-            self.queues()?
         };
         let of = Recovered {
             config,
@@ -52,7 +52,7 @@ impl LogView {
         };
         let log_end = log_end::find(of)?.log_end;
         // A writer that recovers the store finds out itself what is lost.
-        let lost = if is_written { None } else { lost_end::find(of, log_end)? };
+        let lost = if is_written { None } else { lost_end::find(of, log_end, true)? };
         Ok((log_end, lost))
     }
 

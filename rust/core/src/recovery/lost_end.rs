@@ -27,16 +27,18 @@ const REACH_FILE_COUNT: u64 = 2;
 const PLACE_SIZE: u64 = PHYSICAL_OFFSET_AT as u64 + 8;
 
 /// What was on the disk from a log's end on, as far as it is known. A log that was mended ends where it was cut, and a slave
-/// gets from its master what it lacks.
+/// gets from its master what it lacks. Of a log that ends where its writer left it units are asked as well, where some may stand
+/// behind that: log and positions can both be of an older time than the queues.
 ///
 /// # Errors
-/// Where the log can't be read.
-pub fn find(of: Recovered<'_>, from: u64) -> Result<Option<Gap>> {
+/// Where log or queues can't be read.
+pub fn find(of: Recovered<'_>, from: u64, may_have_units_behind: bool) -> Result<Option<Gap>> {
     let is_its_end = of.config.mended_to.is_some() || of.config.is_slave && of.writable;
     if is_its_end || matches!(of.state, StoreState::Live { .. }) {
         return Ok(None);
     }
     let to = match of.positions.known() {
+        Some(known) if known.log == from && may_have_units_behind => from.max(told_by_queues(of, from)?),
         Some(known) => known.log,
         None => told_by_queues(of, from)?,
     };
@@ -50,7 +52,7 @@ pub fn find(of: Recovered<'_>, from: u64) -> Result<Option<Gap>> {
     Ok(if is_there { None } else { Some(Gap { from, to, fault: fault_at(of, from)? }) })
 }
 
-/// How far a log went at least where nobody left that: behind the last record that has a unit. A closed store's units are of
+/// How far a log went at least, by its queues: behind the last record that has a unit. A closed store's units are of
 /// records that its log has, but for one that changed: two of a queue have to say so. Of a log of which no file is there one
 /// says enough, since the newest file never expires.
 fn told_by_queues(of: Recovered<'_>, log_end: u64) -> Result<u64> {
@@ -104,9 +106,9 @@ fn is_begun(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<bool> {
 /// What a reader of the store has to be told. It is not written on where its log has lost something, unless the user says so.
 ///
 /// # Errors
-/// [`Error::EndLost`] for a writer; where the log can't be read.
-pub(super) fn check(of: Recovered<'_>, log_end: u64) -> Result<Option<Gap>> {
-    let Some(lost) = find(of, log_end)? else { return Ok(None) };
+/// [`Error::EndLost`] for a writer; where log or queues can't be read.
+pub(super) fn check(of: Recovered<'_>, log_end: u64, may_have_units_behind: bool) -> Result<Option<Gap>> {
+    let Some(lost) = find(of, log_end, may_have_units_behind)? else { return Ok(None) };
     if !of.writable {
         return Ok(Some(lost));
     }

@@ -123,9 +123,9 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         of.state = StoreState::Crashed;
         end = find_end_without_mark(of, end.log_end)?;
     }
-    let lost = lost_end::check(of, end.log_end)?;
     set_end(of, &end)?;
     let QueueEnds { mut dispatch_from, is_cut } = queues::recover(of, &end)?;
+    let lost = lost_end::check(of, end.log_end, is_cut)?;
     let (mut dropped, mut index_from) = index::recover(of, &end)?;
     let from = index_from.unwrap_or(dispatch_from).min(dispatch_from);
     let strangers = find_strangers(of, from, &mut end)?;
@@ -261,7 +261,7 @@ const REMOTE_ZEROS: u64 = 8 << 20;
 /// # Errors
 /// Where queue, log or index can't be read.
 pub fn recover_by_queues(of: Recovered<'_>) -> Result<Option<Recovery>> {
-    let Some(dispatch_from) = find_end_by_queues(of)? else { return Ok(None) };
+    let Some(QueueEnds { dispatch_from, is_cut }) = find_end_by_queues(of)? else { return Ok(None) };
     let log_end = of.log.max_offset();
     of.config.removed_queues.forget_behind(log_end);
     let dispatch_from = dispatch_from_of(of, dispatch_from);
@@ -272,7 +272,7 @@ pub fn recover_by_queues(of: Recovered<'_>) -> Result<Option<Recovery>> {
         flushed_to: log_end,
         last_store_timestamp: 0,
         gaps: Vec::new(),
-        lost: lost_end::check(of, log_end)?,
+        lost: lost_end::check(of, log_end, is_cut)?,
         dispatch_from,
         index_from,
         dropped,
@@ -283,14 +283,15 @@ pub fn recover_by_queues(of: Recovered<'_>) -> Result<Option<Recovery>> {
 }
 
 /// Finds the end of a store that was closed from where its queues end, reading little of the log. Gives
-/// up to where the queues are complete; `None` where the end can't be believed.
+/// up to where the queues are complete, and whether more stands in them; `None` where the end can't be believed.
 ///
 /// # Errors
 /// Where queue or log can't be read.
-pub fn find_end_by_queues(of: Recovered<'_>) -> Result<Option<u64>> {
+pub fn find_end_by_queues(of: Recovered<'_>) -> Result<Option<QueueEnds>> {
     let files = of.log.files();
     let Some(last) = files.last().filter(|_| of.state == StoreState::Closed) else { return Ok(None) };
-    let reached = find_reached_by_queues(of)?;
+    let ends = find_reached_by_queues(of)?;
+    let reached = ends.dispatch_from;
     if reached < last.file_from_offset() || reached == 0 {
         return Ok(None);
     }
@@ -306,17 +307,17 @@ pub fn find_end_by_queues(of: Recovered<'_>) -> Result<Option<u64>> {
         return Ok(None);
     }
     of.log.set_end(end, 0);
-    Ok(Some(reached))
+    Ok(Some(ends))
 }
 
 /// Finds up to where queues' files hold the units of every record, wherever the log ends.
 ///
 /// # Errors
 /// Where queue or log can't be read.
-pub fn find_reached_by_queues(of: Recovered<'_>) -> Result<u64> {
+pub fn find_reached_by_queues(of: Recovered<'_>) -> Result<QueueEnds> {
     let log_end = of.log.files().last().map_or(0, |last| last.end_offset());
     of.log.set_end(log_end, 0);
-    Ok(queues::recover_closed(of, log_end)?.dispatch_from)
+    queues::recover_closed(of, log_end)
 }
 
 /// Removes what stands behind the ends that were found, before anything new is written.

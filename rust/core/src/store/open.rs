@@ -377,8 +377,8 @@ fn mark_open(fs: &dyn FileSystem, config: &StoreConfig, lock: &StoreLock) -> Res
 
 /// Sets the log's end, by the queues where that can be. Gives where it holds no record, and what it lost at its end.
 fn find_end_of_part(of: Recovered<'_>) -> Result<(Vec<Gap>, Option<Gap>)> {
-    if recovery::find_end_by_queues(of)?.is_some() {
-        return Ok((Vec::new(), lost_end::find(of, of.log.max_offset())?));
+    if let Some(ends) = recovery::find_end_by_queues(of)? {
+        return Ok((Vec::new(), lost_end::find(of, of.log.max_offset(), ends.is_cut)?));
     }
     let recovery = recovery::recover(of)?;
     Ok((recovery.gaps, recovery.lost))

@@ -139,7 +139,8 @@ impl LiveWriter {
                 let parts = load_to_read(&config, fs, clock, None, true)?;
                 live(
                     None,
-                    recovery::find_reached_by_queues(recovered(&config, &parts, Some(&writer), false))?,
+                    recovery::find_reached_by_queues(recovered(&config, &parts, Some(&writer), false))?
+                        .dispatch_from,
                 )
             }
         };

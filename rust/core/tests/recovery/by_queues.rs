@@ -25,7 +25,7 @@ fn find(root: &Path, state: StoreState) -> Option<(u64, u64)> {
     let found = [false, true].map(|is_remote| {
         let parts = Parts::of(root);
         let of = Recovered { is_remote, writable: false, ..parts.recovered(state) };
-        find_end_by_queues(of).unwrap().map(|reached| (reached, parts.log.max_offset()))
+        find_end_by_queues(of).unwrap().map(|ends| (ends.dispatch_from, parts.log.max_offset()))
     });
     assert_eq!(found[0], found[1]);
     found[0]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mqstore_core::clock::SystemClock;
 use mqstore_core::error::Error;
 use mqstore_core::log_view::LogView;
-use mqstore_core::store::Mode;
+use mqstore_core::store::{Mode, Part, Store};
 
 use crate::stores::{
     LOG_FILE_SIZE, UNITS_IN_FILE, config, crash, cutting, fill, forget_own_files, fs, log_file, numbers,
@@ -135,6 +135,55 @@ fn of_a_store_that_mqstore_never_wrote_units_tell_once_it_was_closed() {
                 }
                 Err(error) => panic!("{what}: {error}"),
             }
+        }
+    }
+}
+
+/// As where of a backup the log and what is known of it came back, and the queues stayed.
+#[test]
+fn an_older_log_with_its_positions_under_later_queues_has_lost_its_end() {
+    for number in [COUNT - 2, COUNT - 30] {
+        let (root, backup) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let store = open(root.path());
+        fill(&store, 0..number);
+        store.close().unwrap();
+        let from = read(root.path()).max_phy_offset();
+        copy(root.path(), backup.path(), &["commitlog", "mqstore"]);
+        let store = open(root.path());
+        fill(&store, number..COUNT);
+        store.close().unwrap();
+        let end = read(root.path()).max_phy_offset();
+        copy(backup.path(), root.path(), &["commitlog", "mqstore"]);
+
+        let before = tree(root.path());
+        let refused = try_open(config(root.path()), Mode::ReadWrite).map(drop);
+        let Err(Error::EndLost { offset, flushed_to, .. }) = refused else { panic!("{number}: {refused:?}") };
+        assert_eq!((offset, flushed_to), (from, end));
+        assert!(tree(root.path()) == before, "nothing is changed");
+        let reader = read(root.path());
+        assert_eq!(numbers(&reader), (0..number).collect::<Vec<_>>());
+        assert_eq!(reader.gaps().iter().map(|gap| (gap.from, gap.to)).collect::<Vec<_>>(), [(from, end)]);
+        assert_eq!(lost_end(root.path(), None), Some((from, end)));
+        let part = Part { log_end: None, topics: None, openings: None };
+        let part = Store::open_part(config(root.path()), fs(), Arc::new(SystemClock), &part).unwrap();
+        assert_eq!(part.lost_end().map(|lost| (lost.from, lost.to)), Some((from, end)));
+
+        crash(open_with(cutting(root.path())));
+        let store = open(root.path());
+        fill(&store, number..COUNT);
+        assert_eq!(numbers(&store), (0..COUNT).collect::<Vec<_>>());
+    }
+}
+
+/// Replaces folders of a store.
+fn copy(from: &Path, to: &Path, folders: &[&str]) {
+    for folder in folders {
+        let (from, to) = (from.join(folder), to.join(folder));
+        _ = std::fs::remove_dir_all(&to);
+        std::fs::create_dir_all(&to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
         }
     }
 }
