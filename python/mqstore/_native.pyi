@@ -1179,6 +1179,9 @@ class LogView:
     def lost_end(self) -> tuple[int, int, str | None] | None:
         """What was on the disk behind the end and is there no more: from, to, why; not where the end was given."""
     @property
+    def begin_when_closed(self) -> int | None:
+        """Where the log began when its last writer closed the store, where nobody has written to it since."""
+    @property
     def is_live(self) -> bool:
         """Whether somebody has the store open for writing."""
     @property

@@ -197,7 +197,7 @@ def test_nobody_writes_from_the_look_at_the_log_to_the_end(
     monkeypatch.setattr(Path, "rename", rename_later)
     done = repair(path, **SMALL_FILES)
     monkeypatch.undo()
-    aside = ["positions", "consumequeue", "index", "checkpoint"]
+    aside = ["positions", "closed", "consumequeue", "index", "checkpoint"]
     assert refused == ["noted", *aside, "derive", "put_back", "mend_config"]
     assert len(done.lost) == len(lost)
     check_repaired(path, offsets, lost)

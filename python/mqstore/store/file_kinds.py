@@ -19,7 +19,7 @@ _FOLDER, _FILE = "a folder", "a file"
 _FOLDERS = ("config", "consumequeue", "mqstore")
 _FILES = (
     "checkpoint",
-    *(f"mqstore/{name}" for name in ("positions", "published", "removed_queues")),
+    *(f"mqstore/{name}" for name in ("closed", "positions", "published", "removed_queues")),
     *(
         f"config/{name}.json"
         for name in ("topics", "subscriptionGroup", "consumerOffset", "lmqConsumerOffset", "delayOffset")

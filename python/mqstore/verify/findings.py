@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 __all__ = ["BROKEN_OFF", "REMARKS", "Finding", "StoreAudit"]
 
-REMARKS = frozenset({"clock_set_back"})
+REMARKS = frozenset({"begin_gone", "clock_set_back"})
 """Kinds of findings that are worth knowing, and nothing wrong."""
 
 BROKEN_OFF = "repair_broken_off"

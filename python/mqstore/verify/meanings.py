@@ -72,6 +72,11 @@ MEANINGS: Mapping[str, Meaning] = {
         "Times go on in order from an earlier one. Look-ups by time can miss messages near there.",
         "Nothing to repair.",
     ),
+    "begin_gone": Meaning(
+        "Remark: the log began earlier when it was closed",
+        "Its oldest files are gone since, and no mqstore store was open that could have expired them.",
+        "Nothing to repair. Restore the files if nobody has removed them on purpose.",
+    ),
     "end_lost": Meaning(
         "The log ends before what was on the disk",
         "Its last files are missing, or on a disk that is not mounted, or what stands there is damaged. Who writes on "

@@ -420,8 +420,9 @@ def _save(view: _native.LogView, own: Path, found: unfinished.Found) -> None:
 
 
 def _aside(source: Path) -> list[Path]:
-    """What will be made anew. Without the positions nothing is believed of what is still there."""
-    return [source / "mqstore" / "positions", *(source / name for name in _DERIVED)]
+    """What will be made anew, or says how it was. Without the positions nothing is believed of what is still there."""
+    own = source / "mqstore"
+    return [own / "positions", own / "closed", *(source / name for name in _DERIVED)]
 
 
 def _fill(view: _native.LogView, source: Path, found: unfinished.Found) -> None:

@@ -157,6 +157,10 @@ class StoreCheck:
             self._tell(BROKEN_OFF, self._broken_off, "what was changed is saved beside it")
         if self._view.lost_end is not None:
             self._tell_lost_end(*self._view.lost_end)
+        begun = self._view.begin_when_closed
+        if begun is not None and begun < self._view.named_begin:
+            detail = f"it begins at {self._view.named_begin} now"
+            self._tell("begin_gone", self.options.commit_log_paths()[0], detail, phy_offset=begun)
         for path, expected, found in self._strays:
             self._tell("stray", path, f"expected {expected}, found {found}")
         # A live writer makes its first file with the first keys that it dispatches.

@@ -8,6 +8,7 @@ pub mod arrow;
 pub mod bell;
 pub mod checkpoint;
 pub mod clock;
+pub mod closed;
 pub mod commit_log;
 pub mod config;
 pub mod config_file;

@@ -51,6 +51,7 @@ const _: () = assert!(LOG_FILE_SIZE_AT + 8 + 2480 == FILE_SIZE, "the table says 
 #[derive(Debug)]
 pub struct Published {
     region: Region,
+    opening_count: u64,
 }
 
 /// The followers' side: what the writer had published when it was read.
@@ -228,9 +229,15 @@ impl Published {
             .and_then(|()| handle.set_len(num::offset(FILE_SIZE)))
             .and_then(|()| handle.map(FILE_SIZE, true))
             .map_err(Error::io("set up", &path))?;
-        let published = Self { region };
+        let published = Self { region, opening_count: openings.count() };
         published.store(0, u64::from_be_bytes(MAGIC));
         Ok(published)
+    }
+
+    /// How often an mqstore writer has opened the store, with this one.
+    #[must_use]
+    pub const fn opening_count(&self) -> u64 {
+        self.opening_count
     }
 
     #[inline]

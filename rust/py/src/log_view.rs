@@ -83,6 +83,12 @@ impl LogView {
         self.core.lost_end().as_ref().map(gap_row)
     }
 
+    /// Where the log began when its last writer closed the store, where nobody has written to it since.
+    #[getter]
+    fn begin_when_closed(&self) -> Option<u64> {
+        self.core.begin_when_closed()
+    }
+
     #[getter]
     fn is_live(&self) -> bool {
         self.core.is_live()

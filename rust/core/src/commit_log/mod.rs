@@ -252,6 +252,12 @@ impl CommitLog {
         self.appender.lock().topic_queues.next_offset(queue)
     }
 
+    /// Those of all queues that have had a message.
+    #[must_use]
+    pub fn next_queue_offsets(&self) -> Vec<(topic_queue::QueueKey, i64)> {
+        self.appender.lock().topic_queues.all()
+    }
+
     /// Sets the offset that a queue's next message gets, as recovery found it.
     pub fn set_next_queue_offset(&self, queue: topic_queue::QueueRef<'_>, next_offset: i64) {
         self.appender.lock().topic_queues.set(queue, next_offset);

@@ -82,6 +82,12 @@ impl TopicQueueTable {
         *self.next_offset_mut(queue) = next_offset;
     }
 
+    /// The next offsets of all queues.
+    #[must_use]
+    pub fn all(&self) -> Vec<(QueueKey, i64)> {
+        self.next.iter().map(|(queue, next)| (queue.clone(), *next)).collect()
+    }
+
     /// Forgets a queue: its next message starts again at 0.
     pub fn remove(&mut self, queue: QueueRef<'_>) {
         self.next.remove(&queue);

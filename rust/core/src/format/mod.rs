@@ -4,6 +4,7 @@ pub mod batch;
 pub mod be;
 pub mod body;
 pub mod checkpoint;
+pub mod closed;
 pub mod cq_ext_unit;
 pub mod cq_unit;
 pub mod file_name;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::LogView;
 use crate::checkpoint::{LastPositions, StoreCheckpoint};
+use crate::closed::Closed;
 use crate::consume_queue::listing::QueueListing;
 use crate::consume_queue::table::QueueTable;
 use crate::dispatch::Gap;
@@ -13,9 +14,20 @@ use crate::lock::{self, Writer};
 use crate::published::Progress;
 use crate::recovery::{Recovered, StoreState, log_end, lost_end};
 
+/// Where a log ends, and what is known to be gone of it.
+#[derive(Debug, Default)]
+pub(super) struct End {
+    /// Where it ends.
+    pub(super) offset: u64,
+    /// What it lost there.
+    pub(super) lost: Option<Gap>,
+    /// Where it began when its last writer closed the store, where nobody has written to it since.
+    pub(super) begin_when_closed: Option<u64>,
+}
+
 impl LogView {
-    /// Where the log ends, and what it lost there.
-    pub(super) fn find_end(&self) -> Result<(u64, Option<Gap>)> {
+    /// Where the log ends.
+    pub(super) fn find_end(&self) -> Result<End> {
         let config = &*self.config;
         let writer = self.writer()?;
         let is_written = writer.is_some();
@@ -46,14 +58,18 @@ impl LogView {
             index: None,
             checkpoint: &checkpoint,
             positions,
+            closed: None,
             state,
             writable: false,
             is_remote: self.fs.is_remote(),
         };
-        let log_end = log_end::find(of)?.log_end;
+        let offset = log_end::find(of)?.log_end;
+        self.log.set_end(offset, 0);
         // A writer that recovers the store finds out itself what is lost.
-        let lost = if is_written { None } else { lost_end::find(of, log_end, true)? };
-        Ok((log_end, lost))
+        let lost = if is_written { None } else { lost_end::find(of, offset, true)? };
+        let closed =
+            if state == StoreState::Closed { Closed::load(&*self.fs, &config.own_dir())? } else { None };
+        Ok(End { offset, lost, begin_when_closed: closed.and_then(|closed| closed.log_begin(offset)) })
     }
 
     /// What is known to be on the disk ends with the log: what is behind its end is about to be cut.
@@ -62,9 +78,15 @@ impl LogView {
     /// Where it can't be read or written.
     pub(crate) fn lower_positions(&self) -> Result<()> {
         let (checkpoint, positions) = self.checkpoint()?;
-        let Some(known) = positions.known().filter(|known| known.log > self.end) else { return Ok(()) };
-        let (queues, index) = (known.queues.min(self.end), known.index.min(self.end));
-        checkpoint.set_positions(DurablePositions { log: self.end, queues, index });
+        let Some(known) = positions.known().filter(|known| known.log > self.end.offset) else {
+            return Ok(());
+        };
+        let log = self.end.offset;
+        checkpoint.set_positions(DurablePositions {
+            log,
+            queues: known.queues.min(log),
+            index: known.index.min(log),
+        });
         checkpoint.flush()
     }
 

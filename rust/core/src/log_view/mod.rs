@@ -30,6 +30,8 @@ use crate::recovery::cut_short;
 use crate::recovery::layout::{Layout, check_exists, file_size_of, log_folders};
 use crate::sync::{AtomicBool, Mutex, Ordering};
 
+use self::end::End;
+
 /// Where a walk over records stopped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Stop {
@@ -50,8 +52,7 @@ pub struct LogView {
     log: CommitLog,
     access: Access,
     named_begin: u64,
-    end: u64,
-    lost_end: Option<Gap>,
+    end: End,
     /// How far a live writer had brought queues and index; `None` where there is none.
     live_dispatched: Option<u64>,
     /// How often an mqstore writer had opened the store before that was asked, and whether somebody is known to write it.
@@ -125,8 +126,7 @@ impl LogView {
             log,
             access,
             named_begin,
-            end: 0,
-            lost_end: None,
+            end: End::default(),
             live_dispatched: None,
             opening_count,
             is_written: AtomicBool::new(false),
@@ -140,14 +140,14 @@ impl LogView {
             Progress::Recovering => known_queues,
             Progress::Untold => u64::MAX,
         });
-        (view.end, view.lost_end) = match end {
-            Some(end) => (end, None),
+        view.end = match end {
+            Some(offset) => End { offset, ..End::default() },
             None => view.past_removals(|| view.find_end())?,
         };
-        view.log.set_end(view.end, 0);
+        view.log.set_end(view.end.offset, 0);
         // An end that is given may lie before the log's: what is behind it is there.
         if end.is_none() {
-            view.config.removed_queues.forget_behind(view.end);
+            view.config.removed_queues.forget_behind(view.end.offset);
         }
         Ok(view)
     }
@@ -217,7 +217,7 @@ impl LogView {
     /// The offset of the first byte. It moves where files are removed and [`LogView::follows_removal`] sees it.
     #[must_use]
     pub fn min_offset(&self) -> u64 {
-        self.files().min_offset().map_or(self.end, |first| first.min(self.end))
+        self.files().min_offset().map_or(self.end.offset, |first| first.min(self.end.offset))
     }
 
     /// Where the log's first file begins by its name, also where nothing is in it: what is missing up to the first byte did not
@@ -266,7 +266,7 @@ impl LogView {
         let mut next = from;
         let end = loop {
             let outcome =
-                scan::scan(self.files(), next, self.end, Check::Structure, |offset, record, bytes| {
+                scan::scan(self.files(), next, self.end.offset, Check::Structure, |offset, record, bytes| {
                     if offset >= to {
                         return Ok(ControlFlow::Break(()));
                     }
@@ -280,7 +280,7 @@ impl LogView {
             }
         };
         match end.reached() {
-            Ok(offset) => Ok(Stop::Reached(offset.min(self.end))),
+            Ok(offset) => Ok(Stop::Reached(offset.min(self.end.offset))),
             Err((bad, None)) if self.is_expired(bad)? => Ok(Stop::Expired),
             Err((bad, fault)) => Ok(Stop::Bad(bad, fault)),
         }
@@ -291,7 +291,7 @@ impl LogView {
     /// # Errors
     /// Where the log can't be read.
     pub(crate) fn next_valid(&self, bad: u64, fault: Option<RecordFault>) -> Result<Option<u64>> {
-        self.past_removals(|| scan::next_valid(self.files(), bad, fault, self.end))
+        self.past_removals(|| scan::next_valid(self.files(), bad, fault, self.end.offset))
     }
 
     /// Whether what stood at an offset is gone with the log's first files, which may have been a moment ago: what
@@ -331,14 +331,21 @@ impl LogView {
     /// Where the log ends.
     #[must_use]
     pub const fn end(&self) -> u64 {
-        self.end
+        self.end.offset
     }
 
     /// What was on the disk behind the log's end, and is there no more, as far as it was looked for that end and nobody
     /// writes the store.
     #[must_use]
     pub const fn lost_end(&self) -> Option<Gap> {
-        self.lost_end
+        self.end.lost
+    }
+
+    /// Where the log began when its last writer closed the store; `None` where that is not known, or somebody has written to
+    /// the store since.
+    #[must_use]
+    pub const fn begin_when_closed(&self) -> Option<u64> {
+        self.end.begin_when_closed
     }
 
     /// Files and folders of log and queues that are not as they should be.
@@ -417,7 +424,9 @@ impl LogView {
     /// # Errors
     /// Where a file can't be read.
     pub fn boundary(&self, offset: u64) -> Result<u64> {
-        self.past_removals(|| boundary::boundary_at(self.files(), self.min_offset()..self.end, offset, Ok))
+        self.past_removals(|| {
+            boundary::boundary_at(self.files(), self.min_offset()..self.end.offset, offset, Ok)
+        })
     }
 
     /// Where the log can be divided between two offsets: about every `step` bytes the begin of a

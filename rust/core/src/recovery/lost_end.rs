@@ -7,9 +7,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::queues::agrees;
 use super::{Recovered, StoreState};
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::config::OnDamage;
+use crate::consume_queue::ConsumeQueue;
 use crate::dispatch::Gap;
 use crate::error::{Error, Result};
 use crate::format::be;
@@ -26,7 +28,7 @@ const REACH_FILE_COUNT: u64 = 2;
 /// As many bytes of a record say where it stands.
 const PLACE_SIZE: u64 = PHYSICAL_OFFSET_AT as u64 + 8;
 
-/// What was on the disk from a log's end on, as far as it is known. A log that was mended ends where it was cut, and a slave
+/// What was on the disk from a log's end on, which is set, as far as it is known. A log that was mended ends where it was cut, and a slave
 /// gets from its master what it lacks. Of a log that ends where its writer left it units are asked as well, where some may stand
 /// behind that: log and positions can both be of an older time than the queues.
 ///
@@ -53,7 +55,7 @@ pub fn find(of: Recovered<'_>, from: u64, may_have_units_behind: bool) -> Result
 }
 
 /// How far a log went at least, by its queues: behind the last record that has a unit. A closed store's units are of
-/// records that its log has, but for one that changed: two of a queue have to say so. Of a log of which no file is there one
+/// records that its log has, but for one that changed: two of a queue have to say so, which goes on from what is there. Of a log of which no file is there one
 /// says enough, since the newest file never expires.
 fn told_by_queues(of: Recovered<'_>, log_end: u64) -> Result<u64> {
     let is_gone = of.log.files().last().is_none();
@@ -64,6 +66,9 @@ fn told_by_queues(of: Recovered<'_>, log_end: u64) -> Result<u64> {
         if is_gone { (1, u64::MAX) } else { (2, REACH_FILE_COUNT * of.log.files().file_size()) };
     let ends = each_of_many(&of.queues.all(), of.is_remote, |queue| {
         let (mut count, mut end) = (0, log_end);
+        if !is_gone && !goes_on_behind(of, queue, log_end)? {
+            return Ok(0);
+        }
         queue.units_in_files().each_from(log_end, |_, unit| {
             if let Some((offset, size)) =
                 unit.place().filter(|&(offset, _)| offset >= end && offset - end <= reach)
@@ -75,6 +80,18 @@ fn told_by_queues(of: Recovered<'_>, log_end: u64) -> Result<u64> {
         Ok(if count < least_count { 0 } else { end })
     })?;
     Ok(ends.into_iter().max().unwrap_or(0))
+}
+
+/// Whether the last unit of a queue before those behind the log's end is that of a record which is there: else the queue's files are
+/// another store's.
+fn goes_on_behind(of: Recovered<'_>, queue: &ConsumeQueue, log_end: u64) -> Result<bool> {
+    let units = queue.units_in_files();
+    let Some((first_behind, _)) = units.first_at(log_end)? else { return Ok(false) };
+    let Some(before) = first_behind.checked_sub(1) else { return Ok(false) };
+    match units.unit(before)?.filter(|unit| unit.place().is_some()) {
+        Some(unit) => agrees(of, queue, &unit, before),
+        None => Ok(false),
+    }
 }
 
 /// What is wrong with the record that stood at a place; `None` where its file is missing.

@@ -14,12 +14,14 @@ pub mod log_end;
 pub mod lost_end;
 pub mod queues;
 pub mod short_queues;
+mod since_closed;
 pub mod strangers;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::checkpoint::{LastPositions, StoreCheckpoint};
+use crate::closed::Closed;
 use crate::commit_log::CommitLog;
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::config::StoreConfig;
@@ -49,6 +51,8 @@ pub struct Recovered<'a> {
     pub checkpoint: &'a StoreCheckpoint,
     /// What the last mqstore writer knew to be on the disk.
     pub positions: LastPositions,
+    /// What the last mqstore writer left when it closed the store.
+    pub closed: Option<&'a Arc<Closed>>,
     /// How the store was left.
     pub state: StoreState,
     /// Whether the store is opened for writing.
@@ -100,6 +104,8 @@ pub struct Recovery {
     pub must_trim: bool,
     /// What dispatch makes of the records, as far as that is known by now.
     pub derived: DerivedAhead,
+    /// What the store had when it was closed.
+    pub closed: Option<Arc<Closed>>,
 }
 
 impl Recovery {
@@ -164,6 +170,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         behind: end.behind,
         must_trim: end.behind == Behind::Remains || is_cut || has_later_files || has_half_made,
         derived: end.told.derived,
+        closed: of.closed.filter(|_| of.state == StoreState::Closed).cloned(),
     })
 }
 
@@ -279,6 +286,7 @@ pub fn recover_by_queues(of: Recovered<'_>) -> Result<Option<Recovery>> {
         behind: end.behind,
         must_trim: false,
         derived: DerivedAhead::default(),
+        closed: None,
     }))
 }
 

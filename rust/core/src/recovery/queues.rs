@@ -1,7 +1,7 @@
 //! How far the queues go.
 
 use super::log_end::LogEnd;
-use super::{Recovered, StoreState, short_queues};
+use super::{Recovered, StoreState, short_queues, since_closed};
 use crate::checkpoint::LastPositions;
 use crate::config::StoreConfig;
 use crate::consume_queue::ConsumeQueue;
@@ -35,7 +35,10 @@ pub struct QueueEnds {
 pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
     let min_offset = of.log.min_offset().unwrap_or(0);
     let mut ends = match of.state {
-        StoreState::Closed => recover_short(of, end, recover_closed(of, end.log_end)?)?,
+        StoreState::Closed => {
+            let found = recover_short(of, end, recover_closed(of, end.log_end)?)?;
+            recover_since_closed(of, end, found)
+        }
         StoreState::Live { dispatched, .. } => {
             // Units come in while one queue after the other is read.
             let found = recover_closed(of, end.log_end)?;
@@ -90,6 +93,14 @@ fn recover_short(of: Recovered<'_>, end: &LogEnd, found: QueueEnds) -> Result<Qu
     })
 }
 
+/// Dispatch begins where the first queue ends that had more when the store was closed.
+fn recover_since_closed(of: Recovered<'_>, end: &LogEnd, found: QueueEnds) -> QueueEnds {
+    match since_closed::first_lost(of, end.log_end) {
+        Some(lost) => QueueEnds { dispatch_from: found.dispatch_from.min(lost), is_cut: true },
+        None => found,
+    }
+}
+
 /// Dispatch begins where queues end that lack units from before the walk.
 fn recover_older(of: Recovered<'_>, end: &LogEnd, found: QueueEnds) -> Result<QueueEnds> {
     let Some(walked) = &end.told.queues else { return Ok(found) };
@@ -136,7 +147,7 @@ fn forget_removed(of: Recovered<'_>, queue: &ConsumeQueue) -> Result<Option<u64>
 
 /// Whether a unit agrees with the log. One whose record is gone with an expired file cannot be held
 /// against it, and stays.
-fn agrees(of: Recovered<'_>, queue: &ConsumeQueue, unit: &CqUnit, index: u64) -> Result<bool> {
+pub(super) fn agrees(of: Recovered<'_>, queue: &ConsumeQueue, unit: &CqUnit, index: u64) -> Result<bool> {
     let Some((offset, size)) = unit.place() else { return Ok(unit.is_blank()) };
     if of.log.min_offset().is_none_or(|min| offset < min) {
         return Ok(true);

@@ -5,6 +5,7 @@
 
 mod admit;
 mod boundary;
+mod close;
 mod ended;
 mod finished;
 mod follow;

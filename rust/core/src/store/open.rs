@@ -1,4 +1,4 @@
-//! Opening, following and closing a store.
+//! Opening and following a store.
 
 use std::sync::Arc;
 
@@ -9,6 +9,8 @@ use super::parts::{LiveWriter, Parts, load, load_to_read, recovered, without_ind
 use super::replication::Replication;
 use crate::checkpoint::StoreCheckpoint;
 use crate::clock::Clock;
+use crate::closed::Closed;
+use crate::commit_log::topic_queue::QueueRef;
 use crate::config::StoreConfig;
 use crate::dispatch::{Dispatcher, Gap};
 use crate::error::{Error, Result};
@@ -22,11 +24,10 @@ use crate::recovery::cut_short;
 use crate::recovery::layout::Layout;
 use crate::recovery::{self, Recovered, Recovery};
 use crate::recovery::{log_end, lost_end};
-use crate::removed_queues;
 use crate::running_flags::RunningFlags;
 use crate::schedule::timed::TimedMessages;
 use crate::stats::StoreStats;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Mutex};
 
 /// How a store is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,78 +133,6 @@ impl Store {
         Ok(Arc::new(store))
     }
 
-    /// Closes a store. A writer flushes what there is, in the order in which each depends on the
-    /// other: log, queues, index, checkpoint; then it removes the mark of an unclean stop. No file stays open; slices
-    /// that were given out stay valid.
-    ///
-    /// # Errors
-    /// Where something could not be flushed: the next opening recovers as after a crash.
-    pub fn close(&self) -> Result<()> {
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        self.replication.shutdown();
-        let outcome = if self.mode == Mode::ReadWrite { self.close_for_writing() } else { Ok(()) };
-        self.let_go();
-        self.lock.lock().take();
-        outcome
-    }
-
-    fn close_for_writing(&self) -> Result<()> {
-        // A put that found the store open a moment ago is in the log now, or never will be.
-        self.log.seal();
-        self.log.commit(0)?;
-        // Where queues cannot be written the log still gets to the disk.
-        let dispatched = self.reput();
-        self.flush_all(&self.flushing())?;
-        dispatched?;
-        self.log.discard_prepared_file()?;
-        let is_whole = !self.log.is_poisoned() && !self.derived_poison.is_set();
-        if is_whole && self.flags.is_writeable() && self.dispatch_behind_bytes() == 0 {
-            let abort = self.config.abort_file();
-            self.fs.remove_file(&abort).map_err(Error::io("remove", &abort))?;
-            self.fs.sync_dir(self.path()).map_err(Error::io("sync the folder", self.path()))?;
-        }
-        Ok(())
-    }
-
-    /// Removes everything in the store but its configuration. The store is closed then.
-    ///
-    /// # Errors
-    /// Where something can't be removed.
-    pub fn destroy(&self) -> Result<()> {
-        self.check_writable()?;
-        self.closed.store(true, Ordering::Release);
-        self.log.seal();
-        self.replication.shutdown();
-        let outcome = self.remove_all();
-        self.let_go();
-        self.lock.lock().take();
-        outcome
-    }
-
-    fn remove_all(&self) -> Result<()> {
-        for queue in self.queues.all() {
-            self.queues.destroy(&queue)?;
-        }
-        self.log.discard_prepared_file()?;
-        self.log.files().delete(&self.log.files().files())?;
-        if let Some(index) = &self.index {
-            index.delete(&index.files())?;
-        }
-        let positions = self.checkpoint.positions_path().to_path_buf();
-        let removed_queues = removed_queues::path(&self.config.own_dir());
-        for path in [self.config.abort_file(), self.config.store_checkpoint(), positions, removed_queues] {
-            match self.fs.remove_file(&path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::io("remove", path)(error));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
     fn assemble(
         config: Arc<StoreConfig>,
         fs: Arc<dyn FileSystem>,
@@ -258,16 +187,22 @@ impl Store {
             self.queues.spill_all()?;
             self.queues.end_trim()?;
         }
-        self.recover_topic_queue_table()
+        self.recover_topic_queue_table(recovery.closed.as_deref())
     }
 
-    /// The next offset of each queue is its end; its first is its first message in the log.
+    /// The next offset of each queue is its end, or the one that it had when the store was closed, where messages were lost
+    /// since; its first is its first message in the log.
     /// Source: `recoverTopicQueueTable`.
-    fn recover_topic_queue_table(&self) -> Result<()> {
+    fn recover_topic_queue_table(&self, closed: Option<&Closed>) -> Result<()> {
         let min_offset = self.log.min_offset().unwrap_or(0);
         for queue in self.queues.all() {
             self.log.set_next_queue_offset(queue.name(), num::java_long(queue.max_offset_in_queue()));
             queue.correct_min_offset_once_dispatched(min_offset)?;
+        }
+        for queue in closed.iter().flat_map(|closed| closed.queues(self.log.max_offset())) {
+            let name = QueueRef { topic: queue.topic, queue_id: queue.queue_id };
+            let next_offset = self.log.next_queue_offset(name).max(num::java_long(queue.next_offset));
+            self.log.set_next_queue_offset(name, next_offset);
         }
         Ok(())
     }

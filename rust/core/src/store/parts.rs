@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Notes;
 use crate::checkpoint::{LastPositions, StoreCheckpoint};
 use crate::clock::Clock;
+use crate::closed::Closed;
 use crate::commit_log::CommitLog;
 use crate::config::StoreConfig;
 use crate::consume_queue::table::QueueTable;
@@ -25,6 +26,7 @@ pub(super) struct Parts {
     pub(super) index: Option<IndexService>,
     pub(super) checkpoint: StoreCheckpoint,
     pub(super) positions: LastPositions,
+    pub(super) closed: Option<Arc<Closed>>,
     pub(super) notes: Notes,
 }
 
@@ -65,7 +67,10 @@ pub(super) fn load(
     };
     let (checkpoint, positions) =
         StoreCheckpoint::load(Arc::clone(fs), config.store_checkpoint(), &config.own_dir())?;
-    Ok(Parts { log, queues, index, checkpoint, positions, notes })
+    // From elsewhere the end is found by the queues, and nothing dispatched that they lack.
+    let is_asked = notes.closed_cleanly && !is_live && !fs.is_remote();
+    let closed = if is_asked { Closed::load(&**fs, &config.own_dir())?.map(Arc::new) } else { None };
+    Ok(Parts { log, queues, index, checkpoint, positions, closed, notes })
 }
 
 /// The options of what reads log and queues alone.
@@ -104,6 +109,7 @@ pub(super) fn recovered<'a>(
         index: parts.index.as_ref(),
         checkpoint: &parts.checkpoint,
         positions: parts.positions,
+        closed: parts.closed.as_ref(),
         state,
         writable,
         is_remote: false,

@@ -7,6 +7,7 @@ mod batch;
 mod be;
 mod body;
 mod checkpoint;
+mod closed;
 mod cq_ext_unit;
 mod cq_unit;
 mod file_name;

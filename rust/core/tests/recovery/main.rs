@@ -21,6 +21,7 @@ mod parts;
 mod queue_ends;
 mod queues;
 mod short_queues;
+mod since_closed;
 mod start_file;
 mod state;
 mod strangers;

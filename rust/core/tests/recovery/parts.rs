@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use mqstore_core::checkpoint::{LastPositions, StoreCheckpoint};
 use mqstore_core::clock::{Clock, ManualClock};
+use mqstore_core::closed::Closed;
 use mqstore_core::commit_log::CommitLog;
 use mqstore_core::config::StoreConfig;
 use mqstore_core::consume_queue::table::QueueTable;
@@ -25,6 +26,7 @@ pub struct Parts {
     pub index: IndexService,
     checkpoint: StoreCheckpoint,
     pub positions: LastPositions,
+    closed: Option<Arc<Closed>>,
 }
 
 impl Parts {
@@ -50,7 +52,8 @@ impl Parts {
         assert!(index.load(false).unwrap().faults.is_empty());
         let (checkpoint, positions) =
             StoreCheckpoint::load(fs(), config.store_checkpoint(), &config.own_dir()).unwrap();
-        Self { config, log, queues, index, checkpoint, positions }
+        let closed = Closed::load(&*fs(), &config.own_dir()).unwrap().map(Arc::new);
+        Self { config, log, queues, index, checkpoint, positions, closed }
     }
 
     /// As a writer recovers them.
@@ -62,6 +65,7 @@ impl Parts {
             index: Some(&self.index),
             checkpoint: &self.checkpoint,
             positions: self.positions,
+            closed: self.closed.as_ref(),
             state,
             writable: true,
             is_remote: false,

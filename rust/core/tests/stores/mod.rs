@@ -184,6 +184,11 @@ pub fn forget_own_files(root: &Path) {
     std::fs::remove_dir_all(root.join("mqstore")).unwrap();
 }
 
+/// Leaves nothing that says what a store had when it was closed, as 4.9.3 does.
+pub fn forget_closed(root: &Path) {
+    std::fs::remove_file(root.join("mqstore/closed")).unwrap();
+}
+
 /// How many messages of [`fill`]'s a key finds.
 pub fn found(store: &Store, key: &str) -> usize {
     found_of(store, "t", key)
