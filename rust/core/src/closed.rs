@@ -30,7 +30,7 @@ impl Closed {
         let Some(bytes) = config_file::read(fs, &path(own_dir))? else { return Ok(None) };
         let opening_count = Openings::read(fs, own_dir)?.count();
         let file = ClosedFile::read(bytes);
-        Ok(file.filter(|file| file.header().opening_count == opening_count && opening_count > 0).map(Self))
+        Ok(file.filter(|file| file.header().opening_count == opening_count).map(Self))
     }
 
     /// Leaves it, for the writer that closes the store.

@@ -7,7 +7,8 @@
 use super::Recovered;
 use crate::commit_log::topic_queue::QueueRef;
 
-/// Where dispatch has to begin so that the queues get back what they had; `None` where they have it. The queues' ends are set.
+/// Where dispatch has to begin so that the queues get back what they had, or with the log's first record if that is behind it; `None`
+/// where they have it. The queues' ends are set.
 ///
 /// A queue whose last record is gone with an expired file gets nothing back. One that was removed by 4.9.3 comes back, if that has
 /// put nothing since: rather so than that the next messages get its offsets.
@@ -20,7 +21,7 @@ pub(super) fn first_lost(of: Recovered<'_>, log_end: u64) -> Option<u64> {
             None if of.queues.is_part() => return None,
             None => 0,
         };
-        (reached < queue.reached).then_some(reached.max(min_offset))
+        (reached < queue.reached).then_some(reached)
     });
     lost.min()
 }

@@ -36,7 +36,7 @@ fn has_all(root: &Path, old: &[String]) {
 
 type Lose = fn(&Path);
 
-const LOSSES: [(&str, Lose); 6] = [
+const LOSSES: [(&str, Lose); 7] = [
     ("the folder of the topic", |root| std::fs::remove_dir_all(root.join("consumequeue/old")).unwrap()),
     ("the folder of the queue", |root| std::fs::remove_dir_all(root.join("consumequeue/old/3")).unwrap()),
     ("all files", |root| {
@@ -46,6 +46,10 @@ const LOSSES: [(&str, Lose); 6] = [
     }),
     ("the newest file", |root| std::fs::remove_file(old_file(root, UNITS_IN_FILE)).unwrap()),
     ("the last units", |root| patch(&old_file(root, UNITS_IN_FILE), 20, |units| units.fill(0))),
+    ("the last units, and another queue all of its own", |root| {
+        patch(&old_file(root, UNITS_IN_FILE), 20, |units| units.fill(0));
+        std::fs::remove_dir_all(root.join("consumequeue/beside")).unwrap();
+    }),
     ("the last unit", |root| {
         patch(&old_file(root, UNITS_IN_FILE), 4 * 20, |units| units[..20].fill(0));
     }),
