@@ -1,7 +1,8 @@
 //! What a store had when its writer closed it.
 //!
 //! It holds for who opens the store next, as long as nobody has written to it: no mqstore writer has opened it since, and the log
-//! ends where it did.
+//! ends where it did. In a store whose later writers were killed queues have at least what they had then, unless one of these
+//! writers changed the log before that.
 
 use std::path::{Path, PathBuf};
 
@@ -11,9 +12,13 @@ use crate::format::closed::{ClosedBytes, ClosedFile, ClosedHeader, ClosedQueue};
 use crate::fs::FileSystem;
 use crate::published::Openings;
 
-/// What the last mqstore writer left when it closed the store.
+/// What an mqstore writer left when it closed the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Closed(ClosedFile);
+pub struct Closed {
+    file: ClosedFile,
+    /// Whether others have opened the store since.
+    is_older: bool,
+}
 
 /// Where a store keeps it.
 #[must_use]
@@ -22,15 +27,26 @@ pub fn path(own_dir: &Path) -> PathBuf {
 }
 
 impl Closed {
-    /// Reads it; `None` where the last mqstore writer did not close the store, or the file is not whole.
+    /// Reads what holds for a store that is closed, or, where it is not, what held before its last writers opened it; `None`
+    /// where nothing does, or the file is not whole.
     ///
     /// # Errors
     /// Where a file is there and can't be read.
-    pub fn load(fs: &dyn FileSystem, own_dir: &Path) -> Result<Option<Self>> {
-        let Some(bytes) = config_file::read(fs, &path(own_dir))? else { return Ok(None) };
-        let opening_count = Openings::read(fs, own_dir)?.count();
-        let file = ClosedFile::read(bytes);
-        Ok(file.filter(|file| file.header().opening_count == opening_count).map(Self))
+    pub fn load(fs: &dyn FileSystem, own_dir: &Path, is_closed: bool) -> Result<Option<Self>> {
+        let Some(file) = config_file::read(fs, &path(own_dir))?.and_then(ClosedFile::read) else {
+            return Ok(None);
+        };
+        let header = file.header();
+        let now = Openings::read(fs, own_dir)?;
+        let is_older = header.opening_count < now.count();
+        let holds = if is_closed {
+            header.opening_count == now.count()
+        } else {
+            is_older
+                && now.unchanged_since(&now.clone().when_they_were(header.opening_count)).log
+                    >= header.log_end
+        };
+        Ok(holds.then_some(Self { file, is_older }))
     }
 
     /// Leaves it, for the writer that closes the store.
@@ -48,15 +64,17 @@ impl Closed {
         config_file::swap(fs, &path(own_dir), &bytes.finish())
     }
 
-    /// Where the log began, if it ends where it did.
+    /// Where the log began; `None` where it does not end as it did, so that somebody may have expired files.
     #[must_use]
     pub fn log_begin(&self, log_end: u64) -> Option<u64> {
-        let header = self.0.header();
-        (header.log_end == log_end).then_some(header.log_begin)
+        let header = self.file.header();
+        (!self.is_older && header.log_end == log_end).then_some(header.log_begin)
     }
 
-    /// The queues, in no order; none if the log does not end where it did.
+    /// The queues, in no order; none where nothing is known of them.
     pub fn queues(&self, log_end: u64) -> impl Iterator<Item = ClosedQueue<'_>> {
-        self.log_begin(log_end).into_iter().flat_map(|_| self.0.queues())
+        let known_to = self.file.header().log_end;
+        let holds = if self.is_older { known_to <= log_end } else { known_to == log_end };
+        holds.then(|| self.file.queues()).into_iter().flatten()
     }
 }

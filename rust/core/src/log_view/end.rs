@@ -67,8 +67,8 @@ impl LogView {
         self.log.set_end(offset, 0);
         // A writer that recovers the store finds out itself what is lost.
         let lost = if is_written { None } else { lost_end::find(of, offset, true)? };
-        let closed =
-            if state == StoreState::Closed { Closed::load(&*self.fs, &config.own_dir())? } else { None };
+        let is_closed = state == StoreState::Closed;
+        let closed = if is_closed { Closed::load(&*self.fs, &config.own_dir(), true)? } else { None };
         Ok(End { offset, lost, begin_when_closed: closed.and_then(|closed| closed.log_begin(offset)) })
     }
 

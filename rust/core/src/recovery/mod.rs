@@ -51,7 +51,7 @@ pub struct Recovered<'a> {
     pub checkpoint: &'a StoreCheckpoint,
     /// What the last mqstore writer knew to be on the disk.
     pub positions: LastPositions,
-    /// What the last mqstore writer left when it closed the store.
+    /// What an mqstore writer left when it closed the store.
     pub closed: Option<&'a Arc<Closed>>,
     /// How the store was left.
     pub state: StoreState,
@@ -104,7 +104,7 @@ pub struct Recovery {
     pub must_trim: bool,
     /// What dispatch makes of the records, as far as that is known by now.
     pub derived: DerivedAhead,
-    /// What the store had when it was closed.
+    /// What the store had when it was closed, where nobody has opened it since.
     pub closed: Option<Arc<Closed>>,
 }
 

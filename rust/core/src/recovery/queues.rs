@@ -44,7 +44,10 @@ pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
             let found = recover_closed(of, end.log_end)?;
             QueueEnds { dispatch_from: found.dispatch_from.min(dispatched), ..found }
         }
-        StoreState::Crashed => recover_older(of, end, recover_crashed(of, end)?)?,
+        StoreState::Crashed => {
+            let found = recover_older(of, end, recover_crashed(of, end)?)?;
+            recover_since_closed(of, end, found)
+        }
     };
     ends.dispatch_from = ends.dispatch_from.max(min_offset).min(end.log_end);
     Ok(ends)

@@ -68,8 +68,11 @@ pub(super) fn load(
     let (checkpoint, positions) =
         StoreCheckpoint::load(Arc::clone(fs), config.store_checkpoint(), &config.own_dir())?;
     // From elsewhere the end is found by the queues, and nothing dispatched that they lack.
-    let is_asked = notes.closed_cleanly && !is_live && !fs.is_remote();
-    let closed = if is_asked { Closed::load(&**fs, &config.own_dir())?.map(Arc::new) } else { None };
+    let closed = if is_live || fs.is_remote() {
+        None
+    } else {
+        Closed::load(&**fs, &config.own_dir(), notes.closed_cleanly)?.map(Arc::new)
+    };
     Ok(Parts { log, queues, index, checkpoint, positions, closed, notes })
 }
 

@@ -52,7 +52,8 @@ impl Parts {
         assert!(index.load(false).unwrap().faults.is_empty());
         let (checkpoint, positions) =
             StoreCheckpoint::load(fs(), config.store_checkpoint(), &config.own_dir()).unwrap();
-        let closed = Closed::load(&*fs(), &config.own_dir()).unwrap().map(Arc::new);
+        let is_closed = !config.abort_file().exists();
+        let closed = Closed::load(&*fs(), &config.own_dir(), is_closed).unwrap().map(Arc::new);
         Self { config, log, queues, index, checkpoint, positions, closed }
     }
 

@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
+use mqstore_core::format::closed::ClosedFile;
+
 use crate::stores::{
-    LOG_FILE_SIZE, UNITS_IN_FILE, bodies, crash, fill, found, log_file, numbers, open, patch, put, read, tree,
+    LOG_FILE_SIZE, UNITS_IN_FILE, bodies, crash, cutting, fill, found, log_file, numbers, open, open_with,
+    patch, put, read, tree,
 };
 
 /// Messages of a queue that has none in the log's newest files.
@@ -27,10 +30,14 @@ fn closed(root: &Path) -> Vec<String> {
 }
 
 fn has_all(root: &Path, old: &[String]) {
+    has_all_and(root, old, 0);
+}
+
+fn has_all_and(root: &Path, old: &[String], more: usize) {
     let reader = read(root);
     assert_eq!(bodies(&reader, "old", 3), old);
     assert_eq!(bodies(&reader, "beside", 0).len(), COUNT);
-    assert_eq!(numbers(&reader), (0..LATER).collect::<Vec<_>>());
+    assert_eq!(numbers(&reader), (0..LATER + more).collect::<Vec<_>>());
     assert_eq!(found(&reader, "k7"), 1);
 }
 
@@ -78,6 +85,75 @@ fn they_get_it_back_wherever_in_the_log_it_stands() {
         assert_eq!(store.notes().dispatched_from, store.max_phy_offset(), "{what}: it has all of it again");
         assert_eq!(put(&store, "old", 3, b"next", "").logics_offset, NEXT, "{what}");
     }
+}
+
+/// So many messages that recovery begins behind all that was there when the store was closed.
+const MORE: usize = 60;
+
+/// Opens it twice, puts more, and kills the writer each time.
+fn kill(root: &Path) {
+    for (now_ms, from) in [(1_100_000, LATER), (1_200_000, LATER + MORE / 2)] {
+        let store = open(root);
+        store.clock.set(now_ms);
+        fill(&store, from..from + MORE / 2);
+        store.reput().unwrap();
+        store.flush_everything().unwrap();
+        crash(store);
+    }
+}
+
+#[test]
+fn after_a_crash_they_have_at_least_that() {
+    for (what, lose) in LOSSES {
+        let root = tempfile::tempdir().unwrap();
+        let old = closed(root.path());
+        let log_end = read(root.path()).max_phy_offset();
+        kill(root.path());
+        assert!(read(root.path()).notes().dispatched_from > log_end, "the walk has none of them");
+        lose(root.path());
+        has_all_and(root.path(), &old, MORE);
+        crash(open(root.path()));
+        has_all_and(root.path(), &old, MORE);
+        lose(root.path());
+        let store = open(root.path());
+        assert_eq!(put(&store, "old", 3, b"next", "").logics_offset, NEXT, "{what}");
+    }
+}
+
+/// What was removed since stays away, and what is under its name by now is whole.
+#[test]
+fn after_a_crash_a_queue_that_was_removed_is_not_missed() {
+    for is_anew in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        closed(root.path());
+        let store = open(root.path());
+        store.destroy_queue(&store.find_consume_queue("old", 3).unwrap()).unwrap();
+        if is_anew {
+            put(&store, "old", 3, b"anew", "");
+        }
+        crash(store);
+        let left = if is_anew { vec!["anew"] } else { Vec::new() };
+        assert_eq!(bodies(&read(root.path()), "old", 3), left);
+        assert_eq!(bodies(&open(root.path()), "old", 3), left);
+    }
+}
+
+/// Whoever cut the log has put other messages where they were.
+#[test]
+fn after_a_crash_nothing_is_said_of_a_log_that_was_cut() {
+    let root = tempfile::tempdir().unwrap();
+    closed(root.path());
+    let last = numbers(&read(root.path())).len() - 1;
+    let end = read(root.path()).max_phy_offset();
+    patch(&log_file(root.path(), end - end % LOG_FILE_SIZE), end % LOG_FILE_SIZE - 60, |at| at[0] ^= 1);
+    let store = open_with(cutting(root.path()));
+    store.clock.set(1_100_000);
+    fill(&store, last..last + MORE);
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    crash(store);
+    std::fs::remove_dir_all(root.path().join("consumequeue/old")).unwrap();
+    assert!(read(root.path()).find_consume_queue("old", 3).is_none());
 }
 
 #[test]
@@ -178,6 +254,19 @@ fn an_older_copy_of_a_queue_gets_what_the_log_still_has() {
     assert_eq!(put(&store, "old", 3, b"next", "").logics_offset, NEXT);
     let old: Vec<_> = old[in_first..].iter().cloned().chain(["next".into()]).collect();
     assert_eq!(bodies(&store, "old", 3), old);
+}
+
+#[test]
+fn each_queue_is_named_once() {
+    let root = tempfile::tempdir().unwrap();
+    closed(root.path());
+    let left = ClosedFile::read(std::fs::read(root.path().join("mqstore/closed")).unwrap()).unwrap();
+    let mut queues: Vec<_> =
+        left.queues().map(|queue| (queue.topic, queue.queue_id, queue.next_offset)).collect();
+    queues.sort_unstable();
+    let expected: [(&[u8], i32, u64); 3] =
+        [(b"beside", 0, COUNT as u64), (b"old", 3, COUNT as u64), (b"t", 0, LATER as u64)];
+    assert_eq!(queues, expected);
 }
 
 #[test]
