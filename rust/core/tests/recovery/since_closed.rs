@@ -134,7 +134,9 @@ fn after_a_crash_a_queue_that_was_removed_is_not_missed() {
         crash(store);
         let left = if is_anew { vec!["anew"] } else { Vec::new() };
         assert_eq!(bodies(&read(root.path()), "old", 3), left);
-        assert_eq!(bodies(&open(root.path()), "old", 3), left);
+        let store = open(root.path());
+        assert_eq!(bodies(&store, "old", 3), left);
+        assert_eq!(put(&store, "old", 3, b"next", "").logics_offset, i64::from(is_anew));
     }
 }
 
