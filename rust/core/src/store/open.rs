@@ -12,8 +12,10 @@ use crate::clock::Clock;
 use crate::closed::Closed;
 use crate::commit_log::topic_queue::QueueRef;
 use crate::config::StoreConfig;
+use crate::consume_queue::PlaceRule;
 use crate::dispatch::{Dispatcher, Gap};
 use crate::error::{Error, Result};
+use crate::format::closed::ClosedQueue;
 use crate::fs::{FileSystem, OpenMode, make_folder};
 use crate::lock::StoreLock;
 use crate::mmap::mapped_file::Access;
@@ -200,11 +202,20 @@ impl Store {
             queue.correct_min_offset_once_dispatched(min_offset)?;
         }
         for queue in closed.iter().flat_map(|closed| closed.queues(self.log.max_offset())) {
-            let name = QueueRef { topic: queue.topic, queue_id: queue.queue_id };
-            let next_offset = self.log.next_queue_offset(name).max(num::java_long(queue.next_offset));
-            self.log.set_next_queue_offset(name, next_offset);
+            self.go_on_as_closed(&queue);
         }
         Ok(())
+    }
+
+    /// Has a queue go on at the offset that it would have gone on with, if its next unit can stand there: 4.9.3 closes gaps.
+    fn go_on_as_closed(&self, queue: &ClosedQueue<'_>) {
+        let name = QueueRef { topic: queue.topic, queue_id: queue.queue_id };
+        let (end, next) = (self.log.next_queue_offset(name), num::java_long(queue.next_offset));
+        let compat = self.config.compat;
+        let rule = PlaceRule { units_in_file: self.queues.units_in_file(), compat };
+        if next > end && (end == 0 || !compat) && rule.can_pass_over(end, next) {
+            self.log.set_next_queue_offset(name, next);
+        }
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use mqstore_core::format::closed::ClosedFile;
+use mqstore_core::commit_log::topic_queue::QueueRef;
+use mqstore_core::config::StoreConfig;
+use mqstore_core::format::closed::{ClosedBytes, ClosedFile, ClosedQueue};
 
 use crate::stores::{
-    LOG_FILE_SIZE, UNITS_IN_FILE, bodies, crash, cutting, fill, found, log_file, numbers, open, open_with,
-    patch, put, read, tree,
+    LOG_FILE_SIZE, UNITS_IN_FILE, bodies, config, crash, cutting, fill, found, log_file, numbers, open,
+    open_with, patch, put, read, tree,
 };
 
 /// Messages of a queue that has none in the log's newest files.
@@ -217,25 +219,65 @@ fn once_the_log_has_more_nothing_is_said() {
     assert!(read(root.path()).find_consume_queue("old", 3).is_none());
 }
 
+/// The queue's files, and those of the log that its messages were in, which have expired.
+fn lose_all_of_old(root: &Path) {
+    for file in [0, LOG_FILE_SIZE] {
+        std::fs::remove_file(log_file(root, file)).unwrap();
+    }
+    std::fs::remove_dir_all(root.join("consumequeue/old")).unwrap();
+}
+
 /// Whoever has read so far waits for them behind what there was.
 #[test]
 fn offsets_are_not_given_out_again_where_nothing_is_left_of_a_queue() {
     let root = tempfile::tempdir().unwrap();
     closed(root.path());
-    for file in [0, LOG_FILE_SIZE] {
-        std::fs::remove_file(log_file(root.path(), file)).unwrap();
-    }
-    std::fs::remove_dir_all(root.path().join("consumequeue/old")).unwrap();
+    lose_all_of_old(root.path());
     for _ in 0..2 {
         let store = open(root.path());
         assert_eq!(store.notes().dispatched_from, store.max_phy_offset(), "nothing is looked for");
         assert!(store.find_consume_queue("old", 3).is_none());
         store.close().unwrap();
     }
-    let store = open(root.path());
-    assert_eq!(put(&store, "old", 3, b"next", "").logics_offset, NEXT);
-    store.close().unwrap();
-    assert_eq!(bodies(&read(root.path()), "old", 3), ["next"]);
+}
+
+#[test]
+fn what_is_put_behind_what_is_gone_is_there() {
+    for compat in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        closed(root.path());
+        lose_all_of_old(root.path());
+        let store = open_with(StoreConfig { compat, ..config(root.path()) });
+        assert_eq!(put(&store, "old", 3, b"next", "").logics_offset, NEXT);
+        store.close().unwrap();
+        assert_eq!(bodies(&read(root.path()), "old", 3), ["next"]);
+    }
+}
+
+/// What can stand at no other place than the queue's end has that offset: 4.9.3's queues close gaps, and none is passed over that is
+/// larger than blank units may fill.
+#[test]
+fn a_queue_goes_on_where_its_next_unit_can_stand() {
+    const QUEUE: QueueRef<'_> = QueueRef { topic: b"old", queue_id: 3 };
+    for (compat, next_offset, expected) in
+        [(false, 1000, 1000), (true, 1000, 2), (false, 1 << 40, 2), (false, 1, 2)]
+    {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        for body in [b"0", b"1"] {
+            put(&store, "old", 3, body, "");
+        }
+        store.close().unwrap();
+        let path = root.path().join("mqstore/closed");
+        let left = ClosedFile::read(std::fs::read(&path).unwrap()).unwrap();
+        let mut bytes = ClosedBytes::new(left.header());
+        left.queues().for_each(|queue| bytes.add(&ClosedQueue { next_offset, ..queue }));
+        std::fs::write(path, bytes.finish()).unwrap();
+        let store = open_with(StoreConfig { compat, ..config(root.path()) });
+        assert_eq!(store.log().next_queue_offset(QUEUE), expected, "{compat} {next_offset}");
+        put(&store, "old", 3, b"next", "");
+        assert_eq!(bodies(&store, "old", 3), ["0", "1", "next"]);
+    }
 }
 
 /// The files of a backup are older than the log; what follows the queue's last one has expired in part.
