@@ -123,9 +123,10 @@ fn send(slave: &Store, log: &[Vec<u8>], to: u64) {
     let mut from = slave.log().max_offset();
     while from < to {
         let (file, at) = ((from / LOG_FILE_SIZE) as usize, (from % LOG_FILE_SIZE) as usize);
-        let part_end = (log[file].len() as u64).min(at as u64 + to - from) as usize;
-        slave.append_to_commit_log(from, &log[file][at..part_end]).unwrap();
-        from += (part_end - at) as u64;
+        let rest = &log[file][at..];
+        let part = &rest[..rest.len().min(usize::try_from(to - from).unwrap())];
+        slave.append_to_commit_log(from, part).unwrap();
+        from += part.len() as u64;
     }
     slave.reput().unwrap();
 }
