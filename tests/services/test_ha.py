@@ -154,6 +154,28 @@ def test_a_slave_can_be_anothers_master(pair: Pair) -> None:
     pair.check_equal("master", "slave", "third")
 
 
+def test_a_slave_that_has_lost_its_end_becomes_no_master_before_it_has_it_again(pair: Pair) -> None:
+    """Else what it lost is gone without a word, and its queue offsets are other messages'."""
+    master = pair.open("master")
+    slave = pair.slave_of(master)
+    put_some(master, 300)
+    wait_equal(master, slave)
+    end = slave.get_max_phy_offset()
+    slave.close()
+    max((pair.path("slave") / "commitlog").iterdir()).unlink()
+    slave = pair.slave_of(NOBODY)
+    assert not slave.report().is_whole
+    slave.close()
+    with pytest.raises(mqstore.DamagedStoreError, match=f"was on the disk up to {end}"):
+        pair.open("slave")
+    slave = pair.slave_of(master)
+    wait_equal(master, slave)
+    assert slave.report().is_whole
+    slave.close()
+    pair.open("slave")
+    pair.check_equal("master", "slave")
+
+
 def test_a_slave_becomes_the_master(pair: Pair) -> None:
     master = pair.open("master")
     slave = pair.slave_of(master)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::config_file;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{CHECKPOINT_FIELDS_SIZE, CHECKPOINT_FILE_SIZE, CheckpointTimes};
-use crate::format::positions::{DurablePositions, POSITIONS_FILE_SIZE};
+use crate::format::positions::{self, DurablePositions, OWED_SIZE, POSITIONS_FILE_SIZE};
 use crate::fs::{FileSystem, OpenMode, open_if_there};
 use crate::num;
 use crate::published;
@@ -51,6 +51,8 @@ struct State {
     positions: DurablePositions,
     /// The positions that the file has.
     on_disk: DurablePositions,
+    /// Up to where a slave's log was on the disk before it lost its end; 0 where it has all of that.
+    owed: u64,
 }
 
 impl StoreCheckpoint {
@@ -61,9 +63,11 @@ impl StoreCheckpoint {
     /// Where a file is there and can't be read.
     pub fn load(fs: Arc<dyn FileSystem>, path: PathBuf, own_dir: &Path) -> Result<(Self, LastPositions)> {
         let positions_path = own_dir.join("positions");
-        let times = read::<CHECKPOINT_FIELDS_SIZE>(&*fs, &path)?;
+        let times = read::<CHECKPOINT_FIELDS_SIZE>(&*fs, &path, 0)?;
         let times = times.and_then(|bytes| CheckpointTimes::read(&bytes)).unwrap_or_default();
-        let positions = read::<POSITIONS_FILE_SIZE>(&*fs, &positions_path)?;
+        let positions = read::<POSITIONS_FILE_SIZE>(&*fs, &positions_path, 0)?;
+        let owed = read::<OWED_SIZE>(&*fs, &positions_path, num::offset(POSITIONS_FILE_SIZE))?;
+        let owed = owed.map_or(0, |bytes| positions::read_owed(&bytes));
         let positions = match positions.and_then(|bytes| DurablePositions::read(&bytes)) {
             Some(positions) => LastPositions::Known(positions),
             None if is_there(&*fs, &positions_path)? || is_there(&*fs, &published::path(own_dir))? => {
@@ -72,7 +76,7 @@ impl StoreCheckpoint {
             None => LastPositions::Never,
         };
         let on_disk = positions.known().unwrap_or_default();
-        let state = Mutex::new(State { times, positions: DurablePositions::default(), on_disk });
+        let state = Mutex::new(State { times, positions: DurablePositions::default(), on_disk, owed });
         Ok((Self { fs, path, positions_path, state }, positions))
     }
 
@@ -126,6 +130,17 @@ impl StoreCheckpoint {
         self.state.lock().positions = positions;
     }
 
+    /// Up to where a slave's log was on the disk before it lost its end; 0 where it has all of that.
+    #[must_use]
+    pub fn owed(&self) -> u64 {
+        self.state.lock().owed
+    }
+
+    /// A slave's log has lost its end, and was on the disk up to here; 0 where it does without.
+    pub fn set_owed(&self, owed: u64) {
+        self.state.lock().owed = owed;
+    }
+
     /// Moves the index's position on: an index file became full and is on the disk with all before it.
     pub fn advance_index_position(&self, index: u64) {
         let mut state = self.state.lock();
@@ -140,7 +155,13 @@ impl StoreCheckpoint {
         let mut state = self.state.lock();
         self.write_times(&state.times.to_bytes())?;
         // Without positions a store could not tell a power cut from damage.
-        config_file::swap(&*self.fs, &self.positions_path, &state.positions.to_bytes())?;
+        let mut bytes = state.positions.to_bytes().to_vec();
+        if state.positions.log >= state.owed {
+            state.owed = 0;
+        } else {
+            bytes.extend(positions::owed_to_bytes(state.owed));
+        }
+        config_file::swap(&*self.fs, &self.positions_path, &bytes)?;
         state.on_disk = state.positions;
         Ok(())
     }
@@ -165,9 +186,9 @@ fn is_there(fs: &dyn FileSystem, path: &Path) -> Result<bool> {
     Ok(fs.metadata(path).map_err(Error::io("look at", path))?.is_some())
 }
 
-fn read<const N: usize>(fs: &dyn FileSystem, path: &Path) -> Result<Option<[u8; N]>> {
+fn read<const N: usize>(fs: &dyn FileSystem, path: &Path, at: u64) -> Result<Option<[u8; N]>> {
     let Some(handle) = open_if_there(fs, path)? else { return Ok(None) };
     let mut bytes = [0; N];
-    let count = handle.read_at(&mut bytes, 0).map_err(Error::io("read", path))?;
+    let count = handle.read_at(&mut bytes, at).map_err(Error::io("read", path))?;
     Ok((count == N).then_some(bytes))
 }

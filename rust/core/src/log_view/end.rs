@@ -78,12 +78,13 @@ impl LogView {
     /// Where it can't be read or written.
     pub(crate) fn lower_positions(&self) -> Result<()> {
         let (checkpoint, positions) = self.checkpoint()?;
-        let Some(known) = positions.known().filter(|known| known.log > self.end.offset) else {
+        let log = self.end.offset;
+        let Some(known) = positions.known().filter(|known| known.log.max(checkpoint.owed()) > log) else {
             return Ok(());
         };
-        let log = self.end.offset;
+        checkpoint.set_owed(0);
         checkpoint.set_positions(DurablePositions {
-            log,
+            log: known.log.min(log),
             queues: known.queues.min(log),
             index: known.index.min(log),
         });

@@ -28,15 +28,13 @@ const REACH_FILE_COUNT: u64 = 2;
 /// As many bytes of a record say where it stands.
 const PLACE_SIZE: u64 = PHYSICAL_OFFSET_AT as u64 + 8;
 
-/// What was on the disk from a log's end on, which is set, as far as it is known. A log that was mended ends where it was cut, and a slave
-/// gets from its master what it lacks. Of a log that ends where its writer left it units are asked as well, where some may stand
+/// What was on the disk from a log's end on, which is set, as far as it is known. A log that was mended ends where it was cut. Of a log that ends where its writer left it units are asked as well, where some may stand
 /// behind that: log and positions can both be of an older time than the queues.
 ///
 /// # Errors
 /// Where log or queues can't be read.
 pub fn find(of: Recovered<'_>, from: u64, may_have_units_behind: bool) -> Result<Option<Gap>> {
-    let is_its_end = of.config.mended_to.is_some() || of.config.is_slave && of.writable;
-    if is_its_end || matches!(of.state, StoreState::Live { .. }) {
+    if of.config.mended_to.is_some() || matches!(of.state, StoreState::Live { .. }) {
         return Ok(None);
     }
     let to = match of.positions.known() {
@@ -44,6 +42,7 @@ pub fn find(of: Recovered<'_>, from: u64, may_have_units_behind: bool) -> Result
         Some(known) => known.log,
         None => told_by_queues(of, from)?,
     };
+    let to = to.max(of.checkpoint.owed());
     if to <= from {
         return Ok(None);
     }
@@ -120,13 +119,14 @@ fn is_begun(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<bool> {
     Ok(is_its_place && from.saturating_add(size) > to)
 }
 
-/// What a reader of the store has to be told. It is not written on where its log has lost something, unless the user says so.
+/// What a reader of the store has to be told. It is not written on where its log has lost something, unless the user says so. A slave
+/// gets from its master what it lacks, and owes it until then: its master may never come back, and it become one itself.
 ///
 /// # Errors
 /// [`Error::EndLost`] for a writer; where log or queues can't be read.
 pub(super) fn check(of: Recovered<'_>, log_end: u64, may_have_units_behind: bool) -> Result<Option<Gap>> {
     let Some(lost) = find(of, log_end, may_have_units_behind)? else { return Ok(None) };
-    if !of.writable {
+    if !of.writable || of.config.is_slave {
         return Ok(Some(lost));
     }
     if of.config.on_damage == OnDamage::Truncate {

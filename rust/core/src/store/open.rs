@@ -265,11 +265,14 @@ fn open_for_writing(
     let of = recovered(&config, &parts, None, true);
     let known = recovery::known_after_trim(of, &recovery);
     parts.checkpoint.set_positions(known);
+    let owed = recovery.lost.map_or(0, |lost| lost.to);
+    let owes_else = parts.checkpoint.owed() != owed;
+    parts.checkpoint.set_owed(owed);
     let was_refused = published::has_flush_failed(&*fs, &own_dir)?;
     if recovery.must_trim {
         published::distrust_disk(&*fs, &own_dir)?;
-        // What is put where something was cut is not on the disk just because that was.
-        if parts.positions.known().is_some_and(|positions| positions != known) {
+        // What is put where something was cut is not on the disk just because that was, and what queues tell of a lost end is cut too.
+        if parts.positions.known().is_some_and(|positions| positions != known || owes_else) {
             parts.checkpoint.flush()?;
         }
         recovery::trim(of, &recovery)?;
@@ -296,6 +299,7 @@ fn open_for_writing(
     store.published = Some(published);
     store.lock = Mutex::new(Some(lock));
     store.notes.gaps.clone_from(&recovery.gaps);
+    store.notes.lost_end = recovery.lost;
     let is_all_dispatched = recovery.derived_to() >= recovery.log_end;
     store.dispatch_missing(recovery)?;
     store.finish_removals()?;

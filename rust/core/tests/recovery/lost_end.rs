@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mqstore_core::clock::SystemClock;
+use mqstore_core::config::StoreConfig;
 use mqstore_core::error::Error;
 use mqstore_core::log_view::LogView;
 use mqstore_core::store::{Mode, Part, Store};
@@ -109,6 +110,85 @@ fn who_says_so_does_without_and_is_not_told_again() {
         let store = open(root.path());
         fill(&store, left..left + 3);
         assert_eq!(numbers(&store), (0..left + 3).collect::<Vec<_>>(), "{what}");
+        assert_eq!(store.gaps(), [], "{what}");
+    }
+}
+
+fn slave(root: &Path) -> StoreConfig {
+    StoreConfig { is_slave: true, ..config(root) }
+}
+
+/// Sends a slave what its master has from the end of its log on, up to an offset.
+fn send(slave: &Store, log: &[Vec<u8>], to: u64) {
+    let mut from = slave.log().max_offset();
+    while from < to {
+        let (file, at) = ((from / LOG_FILE_SIZE) as usize, (from % LOG_FILE_SIZE) as usize);
+        let rest = &log[file][at..];
+        let part = &rest[..rest.len().min(usize::try_from(to - from).unwrap())];
+        slave.append_to_commit_log(from, part).unwrap();
+        from += part.len() as u64;
+    }
+    slave.reput().unwrap();
+}
+
+/// Its master may be gone for good, and the slave become one.
+#[test]
+fn a_slave_owes_what_its_log_has_lost_until_it_has_it_again() {
+    for (what, lose, left) in LOSSES {
+        for is_killed in [false, true] {
+            let root = tempfile::tempdir().unwrap();
+            let end = made(root.path(), false);
+            let log: Vec<_> =
+                (0..3).map(|at| std::fs::read(log_file(root.path(), at * LOG_FILE_SIZE)).unwrap()).collect();
+            lose(root.path(), end);
+            let is_refused = |when: &str| {
+                let before = tree(root.path());
+                let refused = try_open(config(root.path()), Mode::ReadWrite).map(drop);
+                let Err(Error::EndLost { offset, flushed_to, .. }) = refused else {
+                    panic!("{what}, {when}: {refused:?}")
+                };
+                assert_eq!(flushed_to, end, "{what}, {when}");
+                assert!(tree(root.path()) == before, "{what}, {when}: nothing is changed");
+                assert_eq!(lost_end(root.path(), None), Some((offset, end)), "{what}, {when}");
+            };
+            let leave = |store: crate::stores::Opened| {
+                if is_killed { crash(store) } else { store.close().unwrap() }
+            };
+            for again in ["once", "twice"] {
+                let store = open_with(slave(root.path()));
+                assert_eq!(numbers(&store), (0..left).collect::<Vec<_>>(), "{what}");
+                let told: Vec<_> = store.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
+                assert_eq!(told, [(store.log().max_offset(), end)], "{what}");
+                leave(store);
+                is_refused(again);
+            }
+            let store = open_with(slave(root.path()));
+            send(&store, &log, end - 100);
+            store.flush_everything().unwrap();
+            leave(store);
+            is_refused("without the last record's end");
+            let store = open_with(slave(root.path()));
+            send(&store, &log, end);
+            assert_eq!(store.gaps(), [], "{what}");
+            store.flush_everything().unwrap();
+            leave(store);
+            let store = open(root.path());
+            assert_eq!(numbers(&store), (0..COUNT).collect::<Vec<_>>(), "{what}");
+            assert_eq!(store.gaps(), [], "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_slave_that_is_to_do_without_owes_nothing() {
+    for (what, lose, left) in LOSSES {
+        let root = tempfile::tempdir().unwrap();
+        let end = made(root.path(), false);
+        lose(root.path(), end);
+        crash(open_with(slave(root.path())));
+        crash(open_with(cutting(root.path())));
+        let store = open(root.path());
+        assert_eq!(numbers(&store), (0..left).collect::<Vec<_>>(), "{what}");
         assert_eq!(store.gaps(), [], "{what}");
     }
 }
