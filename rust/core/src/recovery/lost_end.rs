@@ -28,8 +28,9 @@ const REACH_FILE_COUNT: u64 = 2;
 /// As many bytes of a record say where it stands.
 const PLACE_SIZE: u64 = PHYSICAL_OFFSET_AT as u64 + 8;
 
-/// What was on the disk from a log's end on, which is set, as far as it is known. A log that was mended ends where it was cut. Of a log that ends where its writer left it units are asked as well, where some may stand
-/// behind that: log and positions can both be of an older time than the queues.
+/// What was on the disk from a log's end on, which is set, as far as it is known. A log that was mended ends where it was cut.
+/// Of a log that ends where its writer left it units are asked as well, where some may stand behind that: log and positions can
+/// both be of an older time than the queues.
 ///
 /// # Errors
 /// Where log or queues can't be read.

@@ -262,24 +262,7 @@ fn open_for_writing(
     };
     // From here on the store is changed, which the mark of an unclean stop says first.
     mark_open(&*fs, &config, &lock)?;
-    let of = recovered(&config, &parts, None, true);
-    let known = recovery::known_after_trim(of, &recovery);
-    parts.checkpoint.set_positions(known);
-    let owed = recovery.lost.map_or(0, |lost| lost.to);
-    let owes_else = parts.checkpoint.owed() != owed;
-    parts.checkpoint.set_owed(owed);
-    let was_refused = published::has_flush_failed(&*fs, &own_dir)?;
-    if recovery.must_trim {
-        published::distrust_disk(&*fs, &own_dir)?;
-        // What is put where something was cut is not on the disk just because that was, and what queues tell of a lost end is cut too.
-        if parts.positions.known().is_some_and(|positions| positions != known || owes_else) {
-            parts.checkpoint.flush()?;
-        }
-        recovery::trim(of, &recovery)?;
-    }
-    if was_refused {
-        log_end::write_again(&parts.log, recovery.flushed_to, recovery.log_end)?;
-    }
+    make_writable(&*fs, recovered(&config, &parts, None, true), &recovery)?;
     let first = PublishedPositions {
         pid: i64::from(std::process::id()),
         opened_ms: clock.now_ms(),
@@ -309,6 +292,29 @@ fn open_for_writing(
         store.flush_what_is_served()?;
     }
     Ok(store)
+}
+
+/// Removes what stands behind the ends, once what is known to be on the disk says so, and writes again what the disk has refused.
+fn make_writable(fs: &dyn FileSystem, of: Recovered<'_>, recovery: &Recovery) -> Result<()> {
+    let own_dir = of.config.own_dir();
+    let known = recovery::known_after_trim(of, recovery);
+    of.checkpoint.set_positions(known);
+    let owed = recovery.lost.map_or(0, |lost| lost.to);
+    let owes_else = of.checkpoint.owed() != owed;
+    of.checkpoint.set_owed(owed);
+    let was_refused = published::has_flush_failed(fs, &own_dir)?;
+    if recovery.must_trim {
+        published::distrust_disk(fs, &own_dir)?;
+        // What is put where something was cut is not on the disk just because that was, and units that tell of a lost end go.
+        if of.positions.known().is_some_and(|positions| positions != known || owes_else) {
+            of.checkpoint.flush()?;
+        }
+        recovery::trim(of, recovery)?;
+    }
+    if was_refused {
+        log_end::write_again(of.log, recovery.flushed_to, recovery.log_end)?;
+    }
+    Ok(())
 }
 
 fn mark_open(fs: &dyn FileSystem, config: &StoreConfig, lock: &StoreLock) -> Result<()> {
