@@ -176,6 +176,27 @@ def test_a_slave_that_has_lost_its_end_becomes_no_master_before_it_has_it_again(
     pair.check_equal("master", "slave")
 
 
+def test_a_slave_that_is_not_told_of_a_removed_queue_tells_it_and_becomes_no_master(pair: Pair) -> None:
+    """The wire has no word for it. What is under the queue's name by now has places that the old messages have here."""
+    master = pair.open("master")
+    slave = pair.slave_of(master)
+    old = [b"old %d" % number for number in range(5)]
+    for body in old:
+        master.put("orders", body, queue_id=0)
+        master.put("other", body, queue_id=0)
+    wait_equal(master, slave)
+    assert master.clean_unused_topic({"other"}) == 1
+    master.put("orders", b"new", queue_id=0)
+    assert master.replication.wait_for_slave(timeout=60)
+    wait_equal(master, slave)
+    assert [bytes(message.body) for message in master.topic("orders")] == [b"new"]
+    assert [bytes(message.body) for message in slave.topic("orders")] == old
+    assert not slave.report().is_whole
+    slave.close()
+    with pytest.raises(mqstore.DamagedStoreError, match="found one that says it is offset 0"):
+        pair.open("slave")
+
+
 def test_a_slave_becomes_the_master(pair: Pair) -> None:
     master = pair.open("master")
     slave = pair.slave_of(master)
