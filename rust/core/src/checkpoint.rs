@@ -63,16 +63,14 @@ impl StoreCheckpoint {
     /// Where a file is there and can't be read.
     pub fn load(fs: Arc<dyn FileSystem>, path: PathBuf, own_dir: &Path) -> Result<(Self, LastPositions)> {
         let positions_path = own_dir.join("positions");
-        let times = read::<CHECKPOINT_FIELDS_SIZE>(&*fs, &path, 0)?;
+        let times = read(&*fs, &path, CHECKPOINT_FIELDS_SIZE)?;
         let times = times.and_then(|bytes| CheckpointTimes::read(&bytes)).unwrap_or_default();
-        let positions = read::<POSITIONS_FILE_SIZE>(&*fs, &positions_path, 0)?;
-        let owed = read::<OWED_SIZE>(&*fs, &positions_path, num::offset(POSITIONS_FILE_SIZE))?;
-        let owed = owed.map_or(0, |bytes| positions::read_owed(&bytes));
-        let positions = match positions.and_then(|bytes| DurablePositions::read(&bytes)) {
+        let file = read(&*fs, &positions_path, POSITIONS_FILE_SIZE + OWED_SIZE)?;
+        let owed = file.as_ref().and_then(|bytes| bytes.get(POSITIONS_FILE_SIZE..));
+        let owed = owed.map_or(0, positions::read_owed);
+        let positions = match file.as_ref().and_then(|bytes| DurablePositions::read(bytes)) {
             Some(positions) => LastPositions::Known(positions),
-            None if is_there(&*fs, &positions_path)? || is_there(&*fs, &published::path(own_dir))? => {
-                LastPositions::Lost
-            }
+            None if file.is_some() || is_there(&*fs, &published::path(own_dir))? => LastPositions::Lost,
             None => LastPositions::Never,
         };
         let on_disk = positions.known().unwrap_or_default();
@@ -186,9 +184,11 @@ fn is_there(fs: &dyn FileSystem, path: &Path) -> Result<bool> {
     Ok(fs.metadata(path).map_err(Error::io("look at", path))?.is_some())
 }
 
-fn read<const N: usize>(fs: &dyn FileSystem, path: &Path, at: u64) -> Result<Option<[u8; N]>> {
+/// The first bytes of a file, as many as it has of them; `None` where there is no file.
+fn read(fs: &dyn FileSystem, path: &Path, count: usize) -> Result<Option<Vec<u8>>> {
     let Some(handle) = open_if_there(fs, path)? else { return Ok(None) };
-    let mut bytes = [0; N];
-    let count = handle.read_at(&mut bytes, at).map_err(Error::io("read", path))?;
-    Ok((count == N).then_some(bytes))
+    let mut bytes = vec![0; count];
+    let found = handle.read_at(&mut bytes, 0).map_err(Error::io("read", path))?;
+    bytes.truncate(found);
+    Ok(Some(bytes))
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config_file;
 use crate::error::Result;
-use crate::format::closed::{ClosedBytes, ClosedFile, ClosedHeader, ClosedQueue};
+use crate::format::closed::{self as format, ClosedFile, ClosedHeader, ClosedQueue};
 use crate::fs::FileSystem;
 use crate::published::Openings;
 
@@ -59,9 +59,7 @@ impl Closed {
         header: ClosedHeader,
         queues: impl IntoIterator<Item = ClosedQueue<'a>>,
     ) -> Result<()> {
-        let mut bytes = ClosedBytes::new(header);
-        queues.into_iter().for_each(|queue| bytes.add(&queue));
-        config_file::swap(fs, &path(own_dir), &bytes.finish())
+        config_file::swap(fs, &path(own_dir), &format::to_bytes(header, queues))
     }
 
     /// Where the log began; `None` where it does not end as it did, so that somebody may have expired files.

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use mqstore_core::format::checkpoint::CheckpointTimes;
-use mqstore_core::format::closed::{ClosedBytes, ClosedFile};
+use mqstore_core::format::closed::{self, ClosedFile};
 use mqstore_core::format::cq_ext_unit::CqExtUnit;
 use mqstore_core::format::cq_unit::CqUnit;
 use mqstore_core::format::file_name::{from_offset, to_offset};
@@ -30,9 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(removed_queues::to_bytes(&queues), bytes);
     }
     if let Some(file) = ClosedFile::read(bytes.to_vec()) {
-        let mut same = ClosedBytes::new(file.header());
-        file.queues().for_each(|queue| same.add(&queue));
-        assert_eq!(same.finish(), bytes);
+        assert_eq!(closed::to_bytes(file.header(), file.queues()), bytes);
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
         assert!(to_offset(text).is_none_or(|offset| from_offset(offset) == text));

@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::listing::QueueListing;
 use super::tailed_files::{Changed, TailedFiles};
-use super::{ConsumeQueue, NewUnit, PutUnit, UNIT, ext};
+use super::{ConsumeQueue, NewUnit, PlaceRule, PutUnit, UNIT, ext};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
@@ -471,6 +471,11 @@ impl QueueTable {
     #[must_use]
     pub fn open_file_count(&self) -> usize {
         self.budget.open_count()
+    }
+
+    /// Where their units go.
+    pub(crate) fn place_rule(&self) -> PlaceRule {
+        PlaceRule { units_in_file: self.units_in_file(), compat: self.config.compat }
     }
 
     /// Units of a queue file.

@@ -21,6 +21,7 @@
 //! | n     | topic |
 
 use super::be::FieldReader;
+use super::sealed;
 use crate::num;
 
 const MAGIC: [u8; 8] = *b"mqstclo1";
@@ -62,12 +63,7 @@ impl ClosedFile {
     /// Takes the bytes of a file; `None` where they are not those of a whole one.
     #[must_use]
     pub fn read(bytes: Vec<u8>) -> Option<Self> {
-        let mut reader = FieldReader::new(&bytes);
-        let magic: [u8; 8] = reader.array()?;
-        let crc = reader.i32()?;
-        if magic != MAGIC || num::int_as_bits(crc) != crc32fast::hash(bytes.get(12..)?) {
-            return None;
-        }
+        let mut reader = FieldReader::new(sealed::open(&bytes, &MAGIC)?);
         let count = num::from_java_int(reader.i32()?)?;
         let mut next = || num::from_java_long(reader.i64()?);
         let header = ClosedHeader { opening_count: next()?, log_begin: next()?, log_end: next()? };
@@ -103,47 +99,22 @@ fn read_queue<'a>(reader: &mut FieldReader<'a>) -> Option<ClosedQueue<'a>> {
 }
 
 /// The bytes of a file.
-#[derive(Debug)]
-pub struct ClosedBytes {
-    header: ClosedHeader,
-    count: usize,
-    queues: Vec<u8>,
-}
-
-impl ClosedBytes {
-    /// Those of a store that has no queue yet.
-    #[must_use]
-    pub const fn new(header: ClosedHeader) -> Self {
-        Self { header, count: 0, queues: Vec::new() }
-    }
-
-    /// Adds a queue.
-    pub fn add(&mut self, queue: &ClosedQueue<'_>) {
-        let ClosedQueue { topic, queue_id, next_offset, reached } = queue;
-        for field in [*next_offset, *reached] {
-            self.queues.extend_from_slice(&num::java_long(field).to_be_bytes());
+#[must_use]
+pub fn to_bytes<'a>(header: ClosedHeader, queues: impl IntoIterator<Item = ClosedQueue<'a>>) -> Vec<u8> {
+    let (mut count, mut rows) = (0, Vec::new());
+    for ClosedQueue { topic, queue_id, next_offset, reached } in queues {
+        for field in [next_offset, reached] {
+            rows.extend_from_slice(&num::java_long(field).to_be_bytes());
         }
-        self.queues.extend_from_slice(&queue_id.to_be_bytes());
-        self.queues.extend_from_slice(&num::java_int(topic.len()).to_be_bytes());
-        self.queues.extend_from_slice(topic);
-        self.count += 1;
+        rows.extend_from_slice(&queue_id.to_be_bytes());
+        rows.extend_from_slice(&num::java_int(topic.len()).to_be_bytes());
+        rows.extend_from_slice(topic);
+        count += 1;
     }
-
-    /// All of them.
-    #[must_use]
-    pub fn finish(self) -> Vec<u8> {
-        let ClosedHeader { opening_count, log_begin, log_end } = self.header;
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&[0; 4]);
-        bytes.extend_from_slice(&num::java_int(self.count).to_be_bytes());
-        for field in [opening_count, log_begin, log_end] {
-            bytes.extend_from_slice(&num::java_long(field).to_be_bytes());
-        }
-        bytes.extend_from_slice(&self.queues);
-        let crc = bytes.get(12..).map_or(0, crc32fast::hash);
-        if let Some(field) = bytes.get_mut(8..12) {
-            field.copy_from_slice(&crc.to_be_bytes());
-        }
-        bytes
+    let mut content = num::java_int(count).to_be_bytes().to_vec();
+    for field in [header.opening_count, header.log_begin, header.log_end] {
+        content.extend_from_slice(&num::java_long(field).to_be_bytes());
     }
+    content.extend_from_slice(&rows);
+    sealed::seal(&MAGIC, &content)
 }

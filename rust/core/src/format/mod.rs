@@ -20,5 +20,6 @@ pub mod record_crc;
 mod record_fault;
 mod record_fields;
 pub mod removed_queues;
+mod sealed;
 pub mod sys_flag;
 pub mod timed_progress;

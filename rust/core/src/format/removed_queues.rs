@@ -20,6 +20,7 @@
 //! | n     | topic |
 
 use super::be::FieldReader;
+use super::sealed;
 use crate::num;
 
 const MAGIC: [u8; 8] = *b"mqstrmq1";
@@ -49,13 +50,7 @@ pub struct LastMessage {
 /// Reads all of them; `None` where the bytes are not those of a whole file.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<Vec<RemovedQueue>> {
-    let mut reader = FieldReader::new(bytes);
-    let magic: [u8; 8] = reader.array()?;
-    let crc = reader.i32()?;
-    let rest = bytes.get(12..)?;
-    if magic != MAGIC || num::int_as_bits(crc) != crc32fast::hash(rest) {
-        return None;
-    }
+    let mut reader = FieldReader::new(sealed::open(bytes, &MAGIC)?);
     let count = num::from_java_int(reader.i32()?)?;
     let mut queues = Vec::new();
     for _ in 0..count {
@@ -86,8 +81,5 @@ pub fn to_bytes(queues: &[RemovedQueue]) -> Vec<u8> {
         rest.extend_from_slice(&num::java_int(topic.len()).to_be_bytes());
         rest.extend_from_slice(topic);
     }
-    let mut out = MAGIC.to_vec();
-    out.extend_from_slice(&crc32fast::hash(&rest).to_be_bytes());
-    out.extend_from_slice(&rest);
-    out
+    sealed::seal(&MAGIC, &rest)
 }

@@ -23,6 +23,17 @@ pub struct QueueEnds {
     pub is_cut: bool,
 }
 
+impl QueueEnds {
+    /// Dispatch begins with what queues lost, where they lost something: what ended them may not be zeros, and stand behind what
+    /// dispatch puts there.
+    fn back_to(self, lost: Option<u64>) -> Self {
+        match lost {
+            Some(lost) => Self { dispatch_from: self.dispatch_from.min(lost), is_cut: true },
+            None => self,
+        }
+    }
+}
+
 /// Sets the queues' ends. Gives where dispatch has to begin.
 ///
 /// After a clean stop a queue ends where its last unit does that agrees with the log, and is dispatched from there
@@ -34,20 +45,17 @@ pub struct QueueEnds {
 /// Where queue or log can't be read.
 pub fn recover(of: Recovered<'_>, end: &LogEnd) -> Result<QueueEnds> {
     let min_offset = of.log.min_offset().unwrap_or(0);
+    let since_closed = || since_closed::first_lost(of, end.log_end);
     let mut ends = match of.state {
         StoreState::Closed => {
-            let found = recover_short(of, end, recover_closed(of, end.log_end)?)?;
-            recover_since_closed(of, end, found)
+            recover_short(of, end, recover_closed(of, end.log_end)?)?.back_to(since_closed())
         }
         StoreState::Live { dispatched, .. } => {
             // Units come in while one queue after the other is read.
             let found = recover_closed(of, end.log_end)?;
             QueueEnds { dispatch_from: found.dispatch_from.min(dispatched), ..found }
         }
-        StoreState::Crashed => {
-            let found = recover_older(of, end, recover_crashed(of, end)?)?;
-            recover_since_closed(of, end, found)
-        }
+        StoreState::Crashed => recover_older(of, end, recover_crashed(of, end)?)?.back_to(since_closed()),
     };
     ends.dispatch_from = ends.dispatch_from.max(min_offset).min(end.log_end);
     Ok(ends)
@@ -89,27 +97,14 @@ fn recover_closed_queue(of: Recovered<'_>, queue: &ConsumeQueue, log_end: u64) -
 /// Dispatch begins at the first record that lost its unit, where a queue lost its end.
 fn recover_short(of: Recovered<'_>, end: &LogEnd, found: QueueEnds) -> Result<QueueEnds> {
     let Some(walked) = &end.told.queues else { return Ok(found) };
-    Ok(match short_queues::first_lost(of, walked, end.log_end)? {
-        // What ended the queue may not be zeros, and stand behind what dispatch puts there.
-        Some(lost) => QueueEnds { dispatch_from: found.dispatch_from.min(lost), is_cut: true },
-        None => found,
-    })
-}
-
-/// Dispatch begins where the first queue ends that had more when the store was closed.
-fn recover_since_closed(of: Recovered<'_>, end: &LogEnd, found: QueueEnds) -> QueueEnds {
-    match since_closed::first_lost(of, end.log_end) {
-        Some(lost) => QueueEnds { dispatch_from: found.dispatch_from.min(lost), is_cut: true },
-        None => found,
-    }
+    Ok(found.back_to(short_queues::first_lost(of, walked, end.log_end)?))
 }
 
 /// Dispatch begins where queues end that lack units from before the walk.
 fn recover_older(of: Recovered<'_>, end: &LogEnd, found: QueueEnds) -> Result<QueueEnds> {
     let Some(walked) = &end.told.queues else { return Ok(found) };
     let known = found.dispatch_from.max(of.log.min_offset().unwrap_or(0));
-    let earlier = short_queues::first_before_walk(of, walked, known, end.walked_from)?;
-    Ok(QueueEnds { dispatch_from: earlier.unwrap_or(known).min(found.dispatch_from), ..found })
+    Ok(found.back_to(short_queues::first_before_walk(of, walked, known, end.walked_from)?))
 }
 
 /// Gives up to where the queues are known to be whole.

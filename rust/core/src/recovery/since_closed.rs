@@ -16,11 +16,7 @@ pub(super) fn first_lost(of: Recovered<'_>, log_end: u64) -> Option<u64> {
     let min_offset = of.log.min_offset().unwrap_or(log_end);
     let lost = of.closed?.queues(log_end).filter(|queue| queue.reached > min_offset).filter_map(|queue| {
         let name = QueueRef { topic: queue.topic, queue_id: queue.queue_id };
-        let reached = match of.queues.get_decoded(name) {
-            Some(found) => found.reached(),
-            None if of.queues.is_part() => return None,
-            None => 0,
-        };
+        let reached = of.queues.get_decoded(name).map_or(0, |found| found.reached());
         (reached < queue.reached).then_some(reached)
     });
     lost.min()

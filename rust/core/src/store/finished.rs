@@ -14,7 +14,6 @@ use super::prepare;
 use super::put::{FurtherQueues, PutRefusal, refused};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef, TopicQueueTable};
 use crate::commit_log::{Appended, NewRecord, QueueOffset, StoreTime, Wait};
-use crate::consume_queue::PlaceRule;
 use crate::dispatch::{TIMED_TOPIC, TRANS_OP_HALF_TOPIC, split_java};
 use crate::format::host::Host;
 use crate::format::message::{self, Check, Decoded, MAX_PROPERTIES_LENGTH, RecordFields};
@@ -268,8 +267,7 @@ impl KeptOffsets {
         }
         let queue = QueueRef { topic: fields.topic, queue_id: fields.queue_id };
         let next = self.0.get(&queue).copied().unwrap_or_else(|| store.log.next_queue_offset(queue));
-        let rule = PlaceRule { units_in_file: store.queues.units_in_file(), compat: store.config.compat };
-        if !rule.can_pass_over(next, queue_offset) {
+        if !store.queues.place_rule().can_pass_over(next, queue_offset) {
             let reason = format!("its queue goes on at {next}, and cannot pass over so many offsets");
             return Err(PutRefusal::illegal("queueOffset", queue_offset, reason));
         }

@@ -12,7 +12,6 @@ use crate::clock::Clock;
 use crate::closed::Closed;
 use crate::commit_log::topic_queue::QueueRef;
 use crate::config::StoreConfig;
-use crate::consume_queue::PlaceRule;
 use crate::dispatch::{Dispatcher, Gap};
 use crate::error::{Error, Result};
 use crate::format::closed::ClosedQueue;
@@ -211,9 +210,8 @@ impl Store {
     fn go_on_as_closed(&self, queue: &ClosedQueue<'_>) {
         let name = QueueRef { topic: queue.topic, queue_id: queue.queue_id };
         let (end, next) = (self.log.next_queue_offset(name), num::java_long(queue.next_offset));
-        let compat = self.config.compat;
-        let rule = PlaceRule { units_in_file: self.queues.units_in_file(), compat };
-        if next > end && (end == 0 || !compat) && rule.can_pass_over(end, next) {
+        let rule = self.queues.place_rule();
+        if next > end && (end == 0 || !rule.compat) && rule.can_pass_over(end, next) {
             self.log.set_next_queue_offset(name, next);
         }
     }

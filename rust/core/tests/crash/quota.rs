@@ -17,7 +17,7 @@ use crate::disk::{Moments, RecordedDisk};
 use crate::faults::{begin, drive};
 use crate::image;
 use crate::lives::repeatable;
-use crate::sample::copy_folder;
+use crate::stores::copy_folder;
 use crate::workload::{KINDS, Kind, config};
 use crate::{scratch, setting};
 

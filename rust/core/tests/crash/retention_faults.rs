@@ -11,9 +11,9 @@ use mqstore_core::store::{Mode, Store};
 use crate::check::{Known, check_store, open};
 use crate::faulty::{FAULTS, Fault, FaultyFileSystem};
 use crate::lives::try_step;
-use crate::sample::copy_folder;
 use crate::scratch;
 use crate::script::Step;
+use crate::stores::copy_folder;
 use crate::workload::{Acknowledged, Driven, KINDS, Kind, Put, TOPICS, config};
 
 const NOW_MS: i64 = 1_700_000_000_000;

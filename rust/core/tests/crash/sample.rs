@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use mqstore_core::config::StoreConfig;
 
 use crate::setting;
+use crate::stores::copy_folder;
 
 /// Which images are kept. It draws by itself: the images are those of a run that keeps none.
 pub(crate) struct Sample {
@@ -51,17 +52,4 @@ fn told(config: &StoreConfig, name: &str) -> String {
     // A case's name ends with the kind of its stores.
     let case = name.split(',').next().unwrap();
     format!("{{\"case\":\"{case}\",\"options\":{{{options}}}}}")
-}
-
-/// Copies a folder with all that is in it.
-pub(crate) fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(std::io::Result::unwrap) {
-        let path = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy_folder(&entry.path(), &path);
-        } else {
-            std::fs::copy(entry.path(), path).unwrap();
-        }
-    }
 }

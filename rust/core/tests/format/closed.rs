@@ -1,6 +1,6 @@
 //! What a writer leaves when it closes a store.
 
-use mqstore_core::format::closed::{ClosedBytes, ClosedFile, ClosedHeader, ClosedQueue};
+use mqstore_core::format::closed::{ClosedFile, ClosedHeader, ClosedQueue, to_bytes};
 
 const HEADER: ClosedHeader = ClosedHeader { opening_count: 7, log_begin: 4096, log_end: 1 << 40 };
 const QUEUES: [ClosedQueue<'_>; 3] = [
@@ -10,9 +10,7 @@ const QUEUES: [ClosedQueue<'_>; 3] = [
 ];
 
 fn bytes(queues: &[ClosedQueue<'_>]) -> Vec<u8> {
-    let mut bytes = ClosedBytes::new(HEADER);
-    queues.iter().for_each(|queue| bytes.add(queue));
-    bytes.finish()
+    to_bytes(HEADER, queues.iter().copied())
 }
 
 #[test]

@@ -10,8 +10,8 @@ use mqstore_core::log_view::LogView;
 use mqstore_core::store::{Mode, Part, Store};
 
 use crate::stores::{
-    LOG_FILE_SIZE, UNITS_IN_FILE, config, crash, cutting, fill, forget_own_files, fs, log_file, numbers,
-    open, open_with, patch, read, tree, try_open,
+    LOG_FILE_SIZE, UNITS_IN_FILE, config, copy_folder, crash, cutting, fill, forget_own_files, fs, log_file,
+    numbers, open, open_with, patch, read, tree, try_open,
 };
 
 const COUNT: usize = 60;
@@ -258,13 +258,8 @@ fn an_older_log_with_its_positions_under_later_queues_has_lost_its_end() {
 /// Replaces folders of a store.
 fn copy(from: &Path, to: &Path, folders: &[&str]) {
     for folder in folders {
-        let (from, to) = (from.join(folder), to.join(folder));
-        _ = std::fs::remove_dir_all(&to);
-        std::fs::create_dir_all(&to).unwrap();
-        for entry in std::fs::read_dir(from).unwrap() {
-            let entry = entry.unwrap();
-            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        }
+        _ = std::fs::remove_dir_all(to.join(folder));
+        copy_folder(&from.join(folder), &to.join(folder));
     }
 }
 

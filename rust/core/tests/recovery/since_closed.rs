@@ -4,7 +4,7 @@ use std::path::Path;
 
 use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::config::StoreConfig;
-use mqstore_core::format::closed::{ClosedBytes, ClosedFile, ClosedQueue};
+use mqstore_core::format::closed::{ClosedFile, ClosedQueue, to_bytes};
 
 use crate::stores::{
     LOG_FILE_SIZE, UNITS_IN_FILE, bodies, config, crash, cutting, fill, found, log_file, numbers, open,
@@ -270,9 +270,8 @@ fn a_queue_goes_on_where_its_next_unit_can_stand() {
         store.close().unwrap();
         let path = root.path().join("mqstore/closed");
         let left = ClosedFile::read(std::fs::read(&path).unwrap()).unwrap();
-        let mut bytes = ClosedBytes::new(left.header());
-        left.queues().for_each(|queue| bytes.add(&ClosedQueue { next_offset, ..queue }));
-        std::fs::write(path, bytes.finish()).unwrap();
+        let changed = left.queues().map(|queue| ClosedQueue { next_offset, ..queue });
+        std::fs::write(path, to_bytes(left.header(), changed)).unwrap();
         let store = open_with(StoreConfig { compat, ..config(root.path()) });
         assert_eq!(store.log().next_queue_offset(QUEUE), expected, "{compat} {next_offset}");
         put(&store, "old", 3, b"next", "");

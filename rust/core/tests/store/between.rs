@@ -13,7 +13,7 @@ use mqstore_core::store::{Mode, PutStep, Store};
 
 use crate::hooked::{Call, Hook, open_hooked};
 use crate::stores::{
-    LOG_FILE_SIZE, bodies, config, fill, log_file, message, new_record, numbers, open, put, tree,
+    LOG_FILE_SIZE, bodies, config, copy_folder, fill, log_file, message, new_record, numbers, open, put,
 };
 
 /// How long a step waits for the other thread, which may have to wait for this one.
@@ -47,15 +47,6 @@ impl Turn {
 
 fn is_in(path: &Path, folder: &str) -> bool {
     path.components().any(|part| part.as_os_str() == folder)
-}
-
-fn copy_tree(from: &Path, to: &Path) {
-    for (path, content) in tree(from) {
-        let target = to.join(path.strip_prefix(from).unwrap());
-        let folder = if content.is_some() { target.parent().unwrap() } else { &target };
-        std::fs::create_dir_all(folder).unwrap();
-        content.into_iter().for_each(|content| std::fs::write(&target, content).unwrap());
-    }
 }
 
 #[test]
@@ -125,7 +116,7 @@ fn a_flush_beside_dispatch_that_writes_units_claims_what_is_in_the_files() {
     store.flush_everything().unwrap();
     // The process is killed.
     let copy = tempfile::tempdir().unwrap();
-    copy_tree(root.path(), copy.path());
+    copy_folder(root.path(), copy.path());
     end.send(()).unwrap_or_default();
     dispatch.join().unwrap();
     assert_eq!(numbers(&open(copy.path())), (0..61).collect::<Vec<_>>());
@@ -362,7 +353,7 @@ fn a_removal_that_fails_at_its_last_step_has_not_happened() {
     assert_eq!(put(&store, "t", 0, b"3", "").logics_offset, 3);
     // The process is killed before anything of the queue is on the disk.
     let copy = tempfile::tempdir().unwrap();
-    copy_tree(root.path(), copy.path());
+    copy_folder(root.path(), copy.path());
     assert_eq!(numbers_of(&bodies(&open(copy.path()), "t", 0)), [0, 1, 2, 3]);
 }
 

@@ -252,6 +252,19 @@ pub fn tree(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     found
 }
 
+/// Copies a folder with all that is in it.
+pub fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(std::io::Result::unwrap) {
+        let path = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_folder(&entry.path(), &path);
+        } else {
+            std::fs::copy(entry.path(), path).unwrap();
+        }
+    }
+}
+
 pub fn log_file(root: &Path, file_from_offset: u64) -> PathBuf {
     root.join("commitlog").join(format!("{file_from_offset:020}"))
 }
