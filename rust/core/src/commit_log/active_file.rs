@@ -3,7 +3,7 @@
 //! Blocks are reserved before they are written through a mapping, so that a full disk is an error
 //! from an append and never a signal that ends the process.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::error::{Error, Result};
 use crate::fs::FileHandle;
@@ -12,9 +12,36 @@ use crate::mmap::region::{OS_PAGE_SIZE, Region};
 use crate::num;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 
-/// What is written at once to make pages ready. The system takes memory for it in one piece, of which it knows as a whole that it has
+/// What makes pages ready is written from here. Nobody writes to it, so that it takes no memory.
+static ZEROS: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; LARGE_PIECE_SIZE].into());
+/// As much is written at once. The system takes memory for it in one piece, of which it knows as a whole that it has
 /// changed: more at once takes less time, and has more written anew where a flush ends in it.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+const SMALL_PIECE_SIZE: usize = 64 << 10;
+/// A page table's worth, which the system maps as one.
+const LARGE_PIECE_SIZE: usize = 2 << 20;
+/// Pieces are large where there are this many between two flushes, so that little is written anew.
+const LARGE_PIECES_A_FLUSH: usize = 16;
+
+/// How pages are made ready.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ZeroSteps {
+    /// What an append waits for that has come as far.
+    step_size: u64,
+    /// What is written at once.
+    piece_size: u64,
+}
+
+impl ZeroSteps {
+    /// Of at least this size, for a log of which so much is yet to be flushed.
+    pub(super) fn new(least_step_size: u64, unflushed_size: u64) -> Self {
+        let large = num::offset(LARGE_PIECE_SIZE);
+        if unflushed_size >= num::offset(LARGE_PIECES_A_FLUSH) * large {
+            Self { step_size: least_step_size.max(large), piece_size: large }
+        } else {
+            Self { step_size: least_step_size, piece_size: num::offset(SMALL_PIECE_SIZE) }
+        }
+    }
+}
 
 /// The file that is appended to.
 #[derive(Debug)]
@@ -142,16 +169,21 @@ impl ActiveFile {
     /// Reserves blocks up to an offset, and has their pages in memory and mapped before anything can be appended there:
     /// the zeros that a system call writes take a third of the time that it takes to have each page made and filled
     /// with zeros where the mapping is touched. An append that has come as far waits for the step that is under way.
-    pub(super) fn make_ready(&self, up_to: u64, step_size: u64, is_to_end: impl Fn() -> bool) -> Result<()> {
-        let up_to = self.allocate(&self.reserving.lock(), up_to)?;
+    pub(super) fn make_ready(
+        &self,
+        up_to: u64,
+        steps: ZeroSteps,
+        is_to_end: impl Fn() -> bool,
+    ) -> Result<()> {
+        let up_to = self.allocate(&self.reserving.lock(), self.end_of_piece(up_to, steps.piece_size))?;
         while !is_to_end() {
             let reserving = self.reserving.lock();
             let from = self.reserved_offset();
-            let to = up_to.min(from + step_size);
+            let to = up_to.min(self.end_of_piece(from + 1, steps.step_size));
             if from >= to {
                 break;
             }
-            self.zero(from, to)?;
+            self.zero(from, to, steps.piece_size)?;
             self.reserved.fetch_max(to, Ordering::AcqRel);
             drop(reserving);
             self.populate(from, to);
@@ -160,18 +192,24 @@ impl ActiveFile {
     }
 
     /// Writes zeros where nothing can have been appended.
-    fn zero(&self, from: u64, to: u64) -> Result<()> {
-        let piece_size = num::offset(ZEROS.len());
-        let mut at = from - self.file_from_offset();
-        let end = to - self.file_from_offset();
-        while at < end {
+    fn zero(&self, from: u64, to: u64, piece_size: u64) -> Result<()> {
+        let mut at = from;
+        while at < to {
             // Pieces of whole pages, which begin where the system's do.
-            let next = end.min((at / piece_size + 1) * piece_size);
+            let next = to.min(self.end_of_piece(at + 1, piece_size));
             let zeros = ZEROS.get(..num::index(next - at)).unwrap_or_default();
-            self.handle.write_at(zeros, at).map_err(Error::io("write zeros to", self.file.path()))?;
+            self.handle
+                .write_at(zeros, at - self.file_from_offset())
+                .map_err(Error::io("write zeros to", self.file.path()))?;
             at = next;
         }
         Ok(())
+    }
+
+    /// The first offset from another on in front of which the file is a whole number of pieces.
+    fn end_of_piece(&self, from: u64, piece_size: u64) -> u64 {
+        let begin = self.file_from_offset();
+        begin + (from - begin).next_multiple_of(piece_size)
     }
 
     /// Makes pages of the mapping present. Failing to do so costs time at the first write, no more.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::CommitLog;
-use super::active_file::ActiveFile;
+use super::active_file::{ActiveFile, ZeroSteps};
 use super::append::{AppendRefusal, Wait};
 use crate::error::{Error, Result};
 use crate::mmap::mapped_file::MappedFile;
@@ -282,8 +282,9 @@ impl CommitLog {
     /// Reserves blocks up to an offset, with their pages in memory where what is appended is likely to need them.
     fn reserve_ahead(&self, current: &ActiveFile, up_to: u64) -> Result<()> {
         if self.takes_zeros(current) {
-            return current
-                .make_ready(up_to, self.config.reserve_step_size, || self.allocator.reserve.is_woken());
+            let unflushed_size = self.wrote_offset().saturating_sub(self.flushed_offset());
+            let steps = ZeroSteps::new(self.config.reserve_step_size, unflushed_size);
+            return current.make_ready(up_to, steps, || self.allocator.reserve.is_woken());
         }
         let reserved = current.reserved_offset();
         current.reserve(up_to)?;

@@ -9,6 +9,7 @@ mod between;
 mod ended;
 mod finished;
 mod follow;
+mod fresh_pages;
 mod get;
 mod hooked;
 mod let_go;
