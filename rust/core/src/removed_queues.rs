@@ -15,7 +15,7 @@ use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::config_file;
 use crate::error::Result;
 use crate::format::java_string;
-use crate::format::message::{self, Check, Decoded, Record};
+use crate::format::message::{Check, Record, decode_record};
 use crate::format::removed_queues::{self as format, LastMessage, RemovedQueue};
 use crate::format::sys_flag;
 use crate::fs::FileSystem;
@@ -296,12 +296,9 @@ fn is_in_log(log: &FileQueue, last: &LastMessage) -> Result<bool> {
     // Retention may have removed it just now.
     let position = last.physical_offset - file.file_from_offset();
     let Some(bytes) = file.slice_if_there(position, u64::from(last.size))? else { return Ok(false) };
-    Ok(match message::decode(&bytes, Check::Structure) {
-        Ok(Decoded::Message(record)) => {
-            record.physical_offset == num::java_long(last.physical_offset)
-                && record.total_size == last.size
-                && record.store_timestamp == last.store_timestamp
-        }
-        _ => false,
-    })
+    Ok(decode_record(&bytes).is_some_and(|record| {
+        record.physical_offset == num::java_long(last.physical_offset)
+            && record.total_size == last.size
+            && record.store_timestamp == last.store_timestamp
+    }))
 }

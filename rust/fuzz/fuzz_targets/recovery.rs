@@ -16,7 +16,7 @@ use mqstore_core::config::{OnDamage, StoreConfig, WalkedParts};
 use mqstore_core::format::host::Host;
 use mqstore_core::format::index::IndexShape;
 use mqstore_core::fs::OsFileSystem;
-use mqstore_core::store::query::decode_record;
+use mqstore_core::format::message::decode_record;
 use mqstore_core::store::{Mode, NewMessage, Properties, PutStep, Store};
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;

@@ -3,14 +3,13 @@
 use std::ffi::c_int;
 
 use mqstore_core::format::message::{
-    MAGIC_CODE_AT, MESSAGE_MAGIC_CODE_V2, Record, SYS_FLAG_AT, V4_HEAD_SIZE, body_range,
+    MAGIC_CODE_AT, MESSAGE_MAGIC_CODE_V2, Record, SYS_FLAG_AT, V4_HEAD_SIZE, body_range, decode_record,
 };
 use mqstore_core::format::message_id::MessageId;
 use mqstore_core::format::properties::{self, DispatchProperties};
 use mqstore_core::format::{be, body, java_string};
 use mqstore_core::mmap::slice::Slice;
 use mqstore_core::num;
-use mqstore_core::store::query::decode_record;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -13,12 +13,11 @@ use super::columns::{ColumnBuilder, column_builder};
 use super::memory::Memory;
 use super::schema::{Column, Columns};
 use crate::format::body::{inflate, is_compressed};
-use crate::format::message::Record;
+use crate::format::message::{Record, decode_record};
 use crate::format::properties::{self, DispatchProperties};
 use crate::mmap::slice::Slice;
 use crate::num;
 use crate::selection::Uninflated;
-use crate::store::query::decode_record;
 use crate::store::{GotMessage, GotMessages};
 
 /// How many messages are decoded before the columns are built.

@@ -424,6 +424,16 @@ impl Head {
     }
 }
 
+/// The record in its bytes, where they have the structure of one.
+#[inline]
+#[must_use]
+pub fn decode_record(bytes: &[u8]) -> Option<Record<'_>> {
+    match decode(bytes, Check::Structure) {
+        Ok(Decoded::Message(record)) => Some(record),
+        _ => None,
+    }
+}
+
 /// Decodes what stands at the start of `bytes`, which reach to the end of the valid data of its
 /// file. Checks that total size, magic code and lengths agree, and with [`Check::BodyCrc`] the body;
 /// whether the record stands where it says is for [`Record::check_offset`].

@@ -10,7 +10,7 @@ use crate::consume_queue::ConsumeQueue;
 use crate::consume_queue::table::QueueTable;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
-use crate::format::message::{self, Check, Decoded, Record};
+use crate::format::message::{Record, decode_record};
 use crate::interrupt;
 use crate::num;
 
@@ -37,7 +37,7 @@ pub(super) fn add_those_elsewhere(
                 return Ok(());
             }
             if let Some(bytes) = log.get_message(place.0, place.1)?
-                && let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure)
+                && let Some(record) = decode_record(&bytes)
                 && leads_elsewhere(log, queues, &queue, (index, unit), &record)?
             {
                 strangers.push(*suspect);
@@ -90,10 +90,7 @@ fn has_anothers_unit(log: &CommitLog, own: &ConsumeQueue, record: &Record<'_>) -
     let Some(unit) = own.units_in_files().unit(index)? else { return Ok(false) };
     let Some((offset, size)) = unit.place() else { return Ok(false) };
     let Some(bytes) = log.get_message(offset, size)? else { return Ok(false) };
-    Ok(match message::decode(&bytes, Check::Structure) {
-        Ok(Decoded::Message(other)) => !unit_fits(own, &unit, index, &other),
-        _ => false,
-    })
+    Ok(decode_record(&bytes).is_some_and(|other| !unit_fits(own, &unit, index, &other)))
 }
 
 /// Whether a record's unit stands elsewhere than the record says with others of the record's queue: one next to it is as
@@ -111,7 +108,7 @@ fn is_moved_with_others(
     for next_to_it in [index.checked_add(1), index.checked_sub(1)].into_iter().flatten() {
         let Some((offset, size)) = units.unit(next_to_it)?.and_then(|unit| unit.place()) else { continue };
         let Some(bytes) = log.get_message(offset, size)? else { continue };
-        if let Ok(Decoded::Message(other)) = message::decode(&bytes, Check::Structure)
+        if let Some(other) = decode_record(&bytes)
             && (other.queue_id, other.topic) == (record.queue_id, record.topic)
             && gap_of(other.queue_offset, next_to_it) == gap
         {

@@ -10,7 +10,7 @@ use super::log_end::LogEnd;
 use super::{Recovered, StoreState};
 use crate::checkpoint::LastPositions;
 use crate::error::Result;
-use crate::format::message::{self, Check, Decoded};
+use crate::format::message::decode_record;
 use crate::index::file::IndexFile;
 use crate::num;
 
@@ -74,7 +74,7 @@ fn is_of_this_log(of: Recovered<'_>, file: &IndexFile) -> Result<bool> {
         return Ok(true);
     }
     let Some(bytes) = of.log.select_one_message_by_offset(end)? else { return Ok(false) };
-    let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure) else { return Ok(false) };
+    let Some(record) = decode_record(&bytes) else { return Ok(false) };
     Ok(record.store_timestamp == header.end_timestamp)
 }
 

@@ -9,7 +9,7 @@ use crate::consume_queue::table::LMQ_PREFIX;
 use crate::dispatch::further_places;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
-use crate::format::message::{self, Check, Decoded, Record};
+use crate::format::message::{Record, decode_record};
 use crate::format::properties::DispatchProperties;
 use crate::num;
 use crate::side_by_side::each_of_many;
@@ -151,10 +151,7 @@ pub(super) fn agrees(of: Recovered<'_>, queue: &ConsumeQueue, unit: &CqUnit, ind
         return Ok(true);
     }
     let Some(bytes) = of.log.get_message(offset, size)? else { return Ok(false) };
-    Ok(match message::decode(&bytes, Check::Structure) {
-        Ok(Decoded::Message(record)) => unit_fits(queue, unit, index, &record),
-        _ => false,
-    })
+    Ok(decode_record(&bytes).is_some_and(|record| unit_fits(queue, unit, index, &record)))
 }
 
 /// As [`agrees`]; a power cut may have taken the record too, as long as it would have its place in the log's files.

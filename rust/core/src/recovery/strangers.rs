@@ -20,7 +20,7 @@ use crate::consume_queue::table::QueueTable;
 use crate::dispatch::Gap;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
-use crate::format::message::{self, Check, Decoded, Record, RecordFault};
+use crate::format::message::{Check, Record, RecordFault, decode_record};
 use crate::num;
 use crate::removed_queues::RemovedQueues;
 use crate::repair::filler::is_filler;
@@ -360,7 +360,7 @@ pub(crate) fn record_and_unit_at(
     offset: u64,
 ) -> Result<Option<(u32, bool)>> {
     let Some(bytes) = log.select_one_message_by_offset(offset)? else { return Ok(None) };
-    let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure) else { return Ok(None) };
+    let Some(record) = decode_record(&bytes) else { return Ok(None) };
     let queue = QueueRef { topic: record.topic, queue_id: record.queue_id };
     Ok(Some((record.total_size, has_its_unit(queues, &queue.into(), &Claim::of(offset, &record))?)))
 }

@@ -3,7 +3,7 @@
 use super::holes::Hole;
 use crate::consume_queue::ConsumeQueue;
 use crate::error::Result;
-use crate::format::message::{self, Check, Decoded};
+use crate::format::message::decode_record;
 use crate::interrupt;
 use crate::log_view::LogView;
 use crate::num;
@@ -48,7 +48,7 @@ pub fn agrees_with_log(
             };
             leads_anywhere = true;
             if let Some(bytes) = view.log().get_message(offset, size)?
-                && let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure)
+                && let Some(record) = decode_record(&bytes)
                 && unit_fits(queue, unit, index, &record)
             {
                 return Ok(Some(true));

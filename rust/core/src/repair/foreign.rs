@@ -15,7 +15,7 @@ use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::consume_queue::table::QueueTable;
 use crate::dispatch::Gap;
 use crate::error::Result;
-use crate::format::message::{self, Check, Decoded, Record};
+use crate::format::message::{Record, decode_record};
 use crate::log_view::LogView;
 use crate::num;
 
@@ -100,8 +100,8 @@ impl FileCheck<'_> {
     /// Whether a record of a size stands at a place: then the unit is another queue's, as where their files are swapped.
     fn stands_at(&self, offset: u64, size: u32) -> Result<bool> {
         let Some(bytes) = self.view.log().get_message(offset, size)? else { return Ok(false) };
-        let found = message::decode(&bytes, Check::Structure);
-        Ok(matches!(found, Ok(Decoded::Message(record)) if record.physical_offset == num::java_long(offset)))
+        let record = decode_record(&bytes);
+        Ok(record.is_some_and(|record| record.physical_offset == num::java_long(offset)))
     }
 
     /// Whether a queue's file agrees with the rest of the log: one of another store leads to nothing of this one either.

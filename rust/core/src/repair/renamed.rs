@@ -14,7 +14,7 @@ use crate::consume_queue::table::QueueTable;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::format::java_string;
-use crate::format::message::{self, Check, Decoded};
+use crate::format::message::decode_record;
 use crate::interrupt;
 use crate::log_view::LogView;
 use crate::num;
@@ -85,7 +85,7 @@ fn leads_to(view: &LogView, queues: &QueueTable, holes: &[Hole], queue: &Consume
             continue;
         }
         let Some(bytes) = view.log().get_message(offset, size)? else { continue };
-        let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure) else { continue };
+        let Some(record) = decode_record(&bytes) else { continue };
         if record.physical_offset != num::java_long(offset) || record.total_size != size {
             continue;
         }

@@ -14,10 +14,9 @@ use std::sync::Arc;
 use crate::commit_log::Bodies;
 use crate::commit_log::scan;
 use crate::error::Result;
-use crate::format::message::Check;
+use crate::format::message::{Check, decode_record};
 use crate::mmap::mapped_file::MappedFile;
 use crate::store::Store;
-use crate::store::query::decode_record;
 
 pub use usage::TopicUsage;
 

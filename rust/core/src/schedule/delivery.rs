@@ -7,10 +7,10 @@ use crate::commit_log::read::RecordReader;
 use crate::consume_queue::ConsumeQueue;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
+use crate::format::message::decode_record;
 use crate::mmap::slice::Slice;
 use crate::num;
 use crate::status::PutMessageStatus;
-use crate::store::query::decode_record;
 use crate::store::{PutRefusal, PutStep, Store};
 
 /// Bytes of records that are put under one lock: more would keep other puts waiting.

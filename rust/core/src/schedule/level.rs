@@ -7,7 +7,7 @@ use crate::consume_queue::ConsumeQueue;
 use crate::dispatch::SCHEDULE_TOPIC;
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
-use crate::format::message::{self, Check, Decoded};
+use crate::format::message::decode_record;
 use crate::format::properties;
 use crate::store::Store;
 
@@ -129,10 +129,8 @@ impl Store {
             return Ok(due_ms);
         }
         let bytes = if config.compat { None } else { self.log().get_message(offset, size)? };
-        let born_ms = match bytes.as_deref().map(|bytes| message::decode(bytes, Check::Structure)) {
-            Some(Ok(Decoded::Message(record))) => Some(record.born_timestamp).filter(|&born| born <= now),
-            _ => None,
-        };
+        let record = bytes.as_deref().and_then(decode_record);
+        let born_ms = record.map(|record| record.born_timestamp).filter(|&born| born <= now);
         Ok(born_ms.map_or(now, |born| config.deliver_timestamp(delay_level, born)))
     }
 }

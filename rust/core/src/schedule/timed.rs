@@ -18,10 +18,10 @@ use crate::dispatch::{TIMED_TOPIC, parse};
 use crate::error::Result;
 use crate::format::cq_unit::CqUnit;
 use crate::format::host::Host;
+use crate::format::message::decode_record;
 use crate::format::properties::{self, DELIVER_AT, REAL_QID, REAL_TOPIC};
 use crate::format::timed_progress::TimedProgress;
 use crate::num;
-use crate::store::query::decode_record;
 use crate::store::{NewMessage, Properties, PutRefusal, PutStep, Store};
 use crate::sync::Mutex;
 

@@ -13,11 +13,10 @@ use crate::dispatch::{Gap, holds_waiting};
 use crate::error::Result;
 use crate::format::body::BodyFault;
 use crate::format::cq_unit::CqUnit;
-use crate::format::message::{self, Check, Record, RecordFault};
+use crate::format::message::{self, Check, Record, RecordFault, decode_record};
 use crate::interrupt;
 use crate::mmap::slice::Slice;
 use crate::num;
-use crate::store::query::decode_record;
 use crate::store::{GotMessages, Store, Witness};
 
 /// Bytes of records that are looked for at a time, unless said otherwise.

@@ -5,7 +5,6 @@
 
 use std::time::Instant;
 
-use super::query::decode_record;
 use super::{GotMessages, Store, Subscription};
 use crate::commit_log::Bodies;
 use crate::commit_log::read::RecordReader;
@@ -15,7 +14,9 @@ use crate::consume_queue::ConsumeQueue;
 use crate::dispatch::Gap;
 use crate::error::{Error, Result};
 use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
-use crate::format::message::{self, Check, Decoded, Identity, Record, RecordFault, is_whole_record_of};
+use crate::format::message::{
+    self, Check, Decoded, Identity, Record, RecordFault, decode_record, is_whole_record_of,
+};
 use crate::interrupt;
 use crate::mmap::slice::Slice;
 use crate::num;

@@ -8,7 +8,7 @@ use crate::consume_queue::Boundary;
 use crate::dispatch::Gap;
 use crate::error::{Error, Result};
 use crate::format::cq_unit::CqUnit;
-use crate::format::message::{self, BLANK_MAGIC_CODE, Check, Decoded, Record, RecordFault};
+use crate::format::message::{self, BLANK_MAGIC_CODE, Decoded, Record, RecordFault, decode_record};
 use crate::format::properties::DispatchProperties;
 use crate::format::sys_flag;
 use crate::index::{KeyFinder, KeyQuery};
@@ -96,7 +96,7 @@ impl Store {
             for (at, offset) in offsets.into_iter().enumerate() {
                 let Some(record) = self.log.select_one_message_by_offset(offset)? else { continue };
                 if at == 0
-                    && let Ok(Decoded::Message(first)) = message::decode(&record, Check::Structure)
+                    && let Some(first) = decode_record(&record)
                 {
                     last_query_msg_time = first.store_timestamp;
                 }
@@ -295,15 +295,5 @@ impl Store {
     #[must_use]
     pub fn first_offset(&self) -> u64 {
         num::from_java_long(self.min_phy_offset()).unwrap_or(0)
-    }
-}
-
-/// The message in a record's bytes.
-#[inline]
-#[must_use]
-pub fn decode_record(bytes: &[u8]) -> Option<Record<'_>> {
-    match message::decode(bytes, Check::Structure) {
-        Ok(Decoded::Message(record)) => Some(record),
-        _ => None,
     }
 }

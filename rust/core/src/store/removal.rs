@@ -6,7 +6,7 @@ use super::Store;
 use crate::commit_log::topic_queue::QueueKey;
 use crate::consume_queue::ConsumeQueue;
 use crate::error::Result;
-use crate::format::message::{self, Check, Decoded};
+use crate::format::message::decode_record;
 use crate::format::removed_queues::LastMessage;
 use crate::interrupt;
 use crate::mmap::file_queue::Listing;
@@ -111,12 +111,11 @@ impl Store {
             return Ok(None);
         };
         let Some(bytes) = self.log.get_message(physical_offset, size)? else { return Ok(None) };
-        Ok(match message::decode(&bytes, Check::Structure) {
-            Ok(Decoded::Message(record)) => {
-                Some(LastMessage { physical_offset, size, store_timestamp: record.store_timestamp })
-            }
-            _ => None,
-        })
+        Ok(decode_record(&bytes).map(|record| LastMessage {
+            physical_offset,
+            size,
+            store_timestamp: record.store_timestamp,
+        }))
     }
 
     /// Removes what something left of removed queues, and what the list has that the log has not.

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::format::cq_ext_unit::is_ext_addr;
 use crate::format::cq_unit::CqUnit;
 use crate::format::java_string::decode;
-use crate::format::message::{self, Check, Decoded, Record, RecordFault};
+use crate::format::message::{Check, Record, RecordFault, decode_record};
 use crate::format::sys_flag;
 use crate::log_view::{LogView, Stop};
 use crate::num;
@@ -246,7 +246,7 @@ impl Checker<'_> {
         let Some(Disorder { kind, offset, detail }) = disorder else { return Ok(()) };
         // It may be the record before the one that shows it.
         let Some(bytes) = self.view.log().select_one_message_by_offset(offset)? else { return Ok(()) };
-        if let Ok(Decoded::Message(record)) = message::decode(&bytes, Check::Structure) {
+        if let Some(record) = decode_record(&bytes) {
             self.tell(kind, offset, &record, || detail);
         }
         Ok(())

@@ -4,12 +4,11 @@ use mqstore_core::commit_log::Wait;
 use mqstore_core::config::{StoreConfig, WalkedParts};
 use mqstore_core::dispatch::{Gap, multi_queues, split_java, tags_code, tags_code_fits};
 use mqstore_core::format::cq_ext_unit::is_ext_addr;
-use mqstore_core::format::message::RecordFault;
+use mqstore_core::format::message::{RecordFault, decode_record};
 use mqstore_core::format::properties::DispatchProperties;
 use mqstore_core::format::sys_flag::{
     TRANSACTION_COMMIT_TYPE, TRANSACTION_PREPARED_TYPE, TRANSACTION_ROLLBACK_TYPE,
 };
-use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Finishing, Mode, PutStep, Store};
 
 use crate::stores::{

@@ -10,10 +10,9 @@ use mqstore_core::commit_log::scan::{ScanEnd, scan};
 use mqstore_core::config::StoreConfig;
 use mqstore_core::error::Result;
 use mqstore_core::format::index::key_hash;
-use mqstore_core::format::message::Check;
+use mqstore_core::format::message::{Check, decode_record};
 use mqstore_core::fs::OsFileSystem;
 use mqstore_core::index::KeyQuery;
-use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Mode, Store};
 
 use crate::configs::Configs;

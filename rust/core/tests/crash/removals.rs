@@ -7,8 +7,8 @@ use std::sync::Arc;
 use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::consume_queue::ConsumeQueue;
 use mqstore_core::error::Result;
+use mqstore_core::format::message::decode_record;
 use mqstore_core::store::Store;
-use mqstore_core::store::query::decode_record;
 
 use crate::check::Found;
 use crate::workload::{Outcome, Put, TOPICS, name_of, put};

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use mqstore_core::commit_log::scan::scan;
 use mqstore_core::consume_queue::Boundary;
 use mqstore_core::error::Result;
-use mqstore_core::format::message::{Check, Record};
+use mqstore_core::format::message::{Check, Record, decode_record};
 use mqstore_core::format::properties::DispatchProperties;
 use mqstore_core::index::KeyQuery;
 use mqstore_core::selection::{QueueRange, Selection};
 use mqstore_core::store::Store;
-use mqstore_core::store::query::decode_record;
 
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -249,7 +249,7 @@ fn a_message_without_properties_has_some_while_multi_dispatch_is_on() {
     let store = open_with(config_of_light(root.path()));
     put(&store, "t", 0, b"body", "");
     let got = store.get_message("t", 0, 0, 1, None).unwrap();
-    let record = mqstore_core::store::query::decode_record(got.messages.get(0).unwrap().bytes()).unwrap();
+    let record = mqstore_core::format::message::decode_record(got.messages.get(0).unwrap().bytes()).unwrap();
     assert_eq!(record.properties, b"WAIT\x01true");
 }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use mqstore_core::error::Error;
 use mqstore_core::filter::SqlFilter;
+use mqstore_core::format::message::decode_record;
 use mqstore_core::format::sys_flag::TRANSACTION_PREPARED_TYPE;
 use mqstore_core::interrupt;
 use mqstore_core::selection::{QueueRange, Selection};
-use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Mode, NewMessage, Store, Subscription};
 use proptest::prelude::*;
 

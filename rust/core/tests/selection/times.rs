@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use mqstore_core::format::message::decode_record;
 use mqstore_core::selection::{QueueRange, Selection};
 use mqstore_core::store::Store;
-use mqstore_core::store::query::decode_record;
 
 use crate::stores::{config, log_file, open, patch, put, read};
 

@@ -4,10 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::format::host::Host;
-use mqstore_core::format::message::blank;
+use mqstore_core::format::message::{blank, decode_record};
 use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::Finishing;
-use mqstore_core::store::query::decode_record;
 
 use crate::stores::{
     LOG_FILE_SIZE, bodies, config, crash, fields, fill, log_file, numbers, open, open_with, put,

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use mqstore_core::clock::ManualClock;
 use mqstore_core::config::StoreConfig;
+use mqstore_core::format::message::decode_record;
 use mqstore_core::fs::{
     DirEntry, FileHandle, FileSystem, LockOutcome, Metadata, OpenMode, OsFileSystem, Space,
 };
 use mqstore_core::index::KeyQuery;
 use mqstore_core::mmap::region::Region;
 use mqstore_core::selection::Selection;
-use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Mode, Store};
 
 use crate::stores::{LOG_FILE_SIZE, bodies, config, crash, fill, log_file, numbers, open, put, try_open};

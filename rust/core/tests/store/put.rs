@@ -133,7 +133,7 @@ fn a_delayed_message_remembers_where_it_goes() {
     let store = open(root.path());
     put(&store, "t", 4, b"later", "DELAY\x019");
     let got = store.get_message("SCHEDULE_TOPIC_XXXX", 1, 0, 1, None).unwrap();
-    let record = mqstore_core::store::query::decode_record(got.messages.get(0).unwrap().bytes()).unwrap();
+    let record = mqstore_core::format::message::decode_record(got.messages.get(0).unwrap().bytes()).unwrap();
     let properties = mqstore_core::format::properties::to_map(record.properties);
     let value = |name: &[u8]| properties.get(name).map(<[u8]>::to_vec);
     assert_eq!(value(b"REAL_TOPIC"), Some(b"t".to_vec()));

@@ -1,7 +1,7 @@
 //! Messages by key, by time, by place.
 
+use mqstore_core::format::message::decode_record;
 use mqstore_core::index::KeyQuery;
-use mqstore_core::store::query::decode_record;
 
 use crate::stores::{fill, log_file, open, patch, put, read};
 

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mqstore_core::config::StoreConfig;
+use mqstore_core::format::message::decode_record;
 use mqstore_core::format::sys_flag::TRANSACTION_PREPARED_TYPE;
 use mqstore_core::selection::Selection;
-use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{Mode, Store};
 
 use crate::stores::{LOG_FILE_SIZE, config, log_file, message, open, patch, put, read, try_open, try_put};

@@ -14,10 +14,9 @@ use mqstore_core::config::{OnDamage, StoreConfig, WalkedParts};
 use mqstore_core::error::Error;
 use mqstore_core::format::host::Host;
 use mqstore_core::format::index::IndexShape;
-use mqstore_core::format::message::{Place, RecordFields, body_crc};
+use mqstore_core::format::message::{Place, RecordFields, body_crc, decode_record};
 use mqstore_core::fs::{FileSystem, OsFileSystem};
 use mqstore_core::index::KeyQuery;
-use mqstore_core::store::query::decode_record;
 use mqstore_core::store::{GetMessageResult, Mode, NewMessage, Properties, PutRefusal, PutStep, Store};
 
 /// Bytes of a log file.
