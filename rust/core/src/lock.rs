@@ -36,9 +36,7 @@ impl StoreLock {
     /// [`Error::Locked`] where somebody has one of them.
     pub fn take_all(fs: &dyn FileSystem, config: &StoreConfig) -> Result<Self> {
         let mut lock = Self::take(fs, &config.lock_file(), &config.own_dir())?;
-        let of_logs = other_stores_of(fs, config).and_then(|stores| {
-            stores.iter().map(|store| Self::take(fs, &store.join("lock"), &store.join("mqstore"))).collect()
-        });
+        let of_logs = other_stores_of(fs, config).and_then(|stores| lock.take_others(fs, &stores));
         match of_logs {
             Ok(of_logs) => lock.of_logs = of_logs,
             Err(error) => {
@@ -49,6 +47,18 @@ impl StoreLock {
         Ok(lock)
     }
 
+    /// Takes those of other stores; one's whose file is this one, by a link, is taken already.
+    fn take_others(&self, fs: &dyn FileSystem, stores: &BTreeSet<PathBuf>) -> Result<Vec<Self>> {
+        let mut taken = Vec::new();
+        for store in stores {
+            let path = store.join("lock");
+            if !self.is_of(fs, &path)? {
+                taken.push(Self::take(fs, &path, &store.join("mqstore"))?);
+            }
+        }
+        Ok(taken)
+    }
+
     /// Takes the lock, making the file where there is none.
     ///
     /// # Errors
@@ -56,7 +66,9 @@ impl StoreLock {
     pub fn take(fs: &dyn FileSystem, path: &Path, own_dir: &Path) -> Result<Self> {
         for _ in 0..MAX_TRIES {
             let lock = Self::take_once(fs, path, own_dir)?;
-            if lock.has_name(fs)? {
+            // One whose opening failed may have removed it in between ([`StoreLock::undo`]), and a lock on a file without a
+            // name keeps nobody out.
+            if lock.is_of(fs, path)? {
                 return Ok(lock);
             }
         }
@@ -73,11 +85,10 @@ impl StoreLock {
         Ok(Self { path: path.into(), file, created, of_logs: Vec::new() })
     }
 
-    /// Whether the path still names the file that is locked: one whose opening failed may have removed it
-    /// in between ([`StoreLock::undo`]), and a lock on a file without a name keeps nobody out.
-    fn has_name(&self, fs: &dyn FileSystem) -> Result<bool> {
+    /// Whether a path names the file that is locked.
+    fn is_of(&self, fs: &dyn FileSystem, path: &Path) -> Result<bool> {
         let locked = self.file.with(|handle| handle.metadata()).map_err(Error::io("look at", &self.path))?;
-        let named = fs.metadata(&self.path).map_err(Error::io("look at", &self.path))?;
+        let named = fs.metadata(path).map_err(Error::io("look at", path))?;
         Ok(named.is_some_and(|named| named.identity == locked.identity))
     }
 

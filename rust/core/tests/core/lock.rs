@@ -13,7 +13,7 @@ use mqstore_core::log_view::LogView;
 use mqstore_core::published::Progress;
 use mqstore_core::store::Mode;
 
-use crate::stores::{config, fs, numbers, open, put, read, tree, try_open};
+use crate::stores::{config, fill, fs, numbers, open, put, read, tree, try_open};
 
 #[test]
 fn a_second_writer_is_told_who_has_the_store() {
@@ -65,6 +65,23 @@ fn a_copy_whose_log_is_the_original_s_is_no_second_writer() {
     assert!(matches!(try_open(config(original.path()), Mode::ReadWrite), Err(Error::Locked { .. })));
     drop(writer);
     open(original.path());
+}
+
+/// All that a store has can be a link, its lock too.
+#[test]
+fn a_folder_of_links_has_one_lock() {
+    let (original, links) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = open(original.path());
+    fill(&store, 0..3);
+    store.close().unwrap();
+    for entry in std::fs::read_dir(original.path()).unwrap().map(Result::unwrap) {
+        std::os::unix::fs::symlink(entry.path(), links.path().join(entry.file_name())).unwrap();
+    }
+    let store = open(links.path());
+    assert!(matches!(try_open(config(original.path()), Mode::ReadWrite), Err(Error::Locked { .. })));
+    fill(&store, 3..5);
+    store.close().unwrap();
+    assert_eq!(numbers(&open(original.path())), (0..5).collect::<Vec<_>>());
 }
 
 #[test]
