@@ -166,7 +166,7 @@ def open(
         conf: A ``broker.conf`` to take options from; those given here come first.
         pread: Read without mappings, which survives a file that is cut off by somebody else. The
             default is to do so where another process has the store open, or it lies on a network
-            disk.
+            disk or on tmpfs.
         clock: Gives the time in milliseconds; the machine's by default. What it raises at first is raised here; where
             it fails later the last time that it gave stands, and ``sys.unraisablehook`` is told.
         born_host: Where messages that are put come from; ``127.0.0.1:0`` by default.

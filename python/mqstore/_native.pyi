@@ -30,9 +30,9 @@ __all__ = [
     "check_exists",
     "encode_messages",
     "encode_records",
+    "is_mapping_risky",
     "java_hash_map_order",
     "locked_by",
-    "on_network_disk",
     "properties_to_bytes",
     "read_bytes",
     "rebuild_fill",
@@ -1107,7 +1107,7 @@ def write_whole(path: StrPath, content: bytes) -> None:
 def read_bytes() -> int:
     """Bytes that this process has read from stores' files; what is mapped is not counted."""
 
-def on_network_disk(path: StrPath) -> bool:
+def is_mapping_risky(path: StrPath) -> bool:
     """Whether a folder lies on a disk that other machines can write to."""
 
 def encode_messages(

@@ -12,8 +12,9 @@ __all__ = ["reads_without_mappings"]
 def reads_without_mappings(options: StoreOptions, ranges: ByteRanges | None, *, given: bool | None) -> bool:
     """Whether a store that is only read is read without mappings, as its caller says, or as is better.
 
-    A file that is cut off under a mapping ends the process. So a store is read without where another process
-    writes it, and where the log lies on a network disk; what is not local has none.
+    A file that is cut off under a mapping ends the process, and so does a hole that is read on a full tmpfs. So a
+    store is read without where another process writes it, and where the log lies on a network disk or on tmpfs;
+    what is not local has none.
     """
     if ranges is not None:
         return True
@@ -21,4 +22,4 @@ def reads_without_mappings(options: StoreOptions, ranges: ByteRanges | None, *, 
         return given
     root = options.store_path_root_dir
     writer = _native.locked_by(os.path.join(root, "lock"), os.path.join(root, "mqstore"))
-    return writer is not None or any(_native.on_network_disk(path) for path in options.commit_log_paths())
+    return writer is not None or any(_native.is_mapping_risky(path) for path in options.commit_log_paths())

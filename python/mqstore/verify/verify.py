@@ -35,7 +35,7 @@ def verify(
         progress: Is told how many parts are done, and of how many, after each.
         range_size: About how many bytes of log a part has.
         pread: Read without mappings, which survives a file that is cut off by somebody else; by default where
-            another process writes the store, or it lies on a network disk.
+            another process writes the store, or it lies on a network disk or on tmpfs.
         **options: RocketMQ's options, as the store's broker has them.
 
     Returns:

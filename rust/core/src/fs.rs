@@ -359,6 +359,8 @@ impl FileHandle for OsFile {
     fn next_hole(&self, offset: u64) -> io::Result<u64> {
         match lseek(&self.0, num::java_long(offset), Whence::SeekHole) {
             Ok(found) => Ok(num::from_java_long(found).unwrap_or(offset)),
+            // Somebody has cut the file off.
+            Err(Errno::ENXIO) => Ok(offset),
             Err(Errno::EINVAL | Errno::EOPNOTSUPP) => Ok(self.0.metadata()?.len()),
             Err(error) => Err(error.into()),
         }
@@ -468,14 +470,15 @@ pub fn make_folder(fs: &dyn FileSystem, path: &Path) -> Result<()> {
     synced
 }
 
-/// Whether a folder lies on a disk that other machines write to, where a mapping can end the process.
+/// Whether a mapping of a file in a folder can end a process that only reads it: on a disk that other machines write to the file
+/// can be cut off, and on tmpfs a hole that is read takes memory, which may be used up.
 #[must_use]
-pub fn is_network(path: &Path) -> bool {
+pub fn is_mapping_risky(path: &Path) -> bool {
     use nix::sys::statfs;
     const CIFS: i64 = 0xFF53_4D42;
     const SMB2: i64 = 0xFE53_4D42;
     const FUSE: i64 = 0x6573_5546;
     let Ok(found) = statfs::statfs(path) else { return false };
     let kind = found.filesystem_type();
-    kind == statfs::NFS_SUPER_MAGIC || [CIFS, SMB2, FUSE].contains(&kind.0)
+    [statfs::NFS_SUPER_MAGIC, statfs::TMPFS_MAGIC].contains(&kind) || [CIFS, SMB2, FUSE].contains(&kind.0)
 }

@@ -70,7 +70,7 @@ mod _native {
     #[pymodule_export]
     use crate::selection::{BadRanges, Cursor};
     #[pymodule_export]
-    use crate::store::{Store, check_exists, locked_by, on_network_disk, read_bytes, write_whole};
+    use crate::store::{Store, check_exists, is_mapping_risky, locked_by, read_bytes, write_whole};
     use pyo3::prelude::*;
 
     #[pymodule_init]

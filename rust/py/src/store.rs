@@ -83,10 +83,10 @@ pub fn read_bytes() -> u64 {
     mqstore_core::fs::read_bytes()
 }
 
-/// Whether a folder lies on a disk that other machines can write to.
+/// Whether a mapping of a file in a folder can end a process that only reads it.
 #[pyfunction]
-pub fn on_network_disk(path: std::path::PathBuf) -> bool {
-    mqstore_core::fs::is_network(&path)
+pub fn is_mapping_risky(path: std::path::PathBuf) -> bool {
+    mqstore_core::fs::is_mapping_risky(&path)
 }
 
 impl Store {

@@ -322,7 +322,8 @@ fn next_record_in_file(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<Opt
         if at >= end {
             break;
         }
-        let len = window_size.min(end - at);
+        let data_end = end.min(data_end_in(file, data)?);
+        let len = window_size.min(data_end - at);
         window_size = next_read(window_size);
         let window = file.slice(at - file.file_from_offset(), len)?;
         if let Some(found) = find_in_window(file, &window, at, end)? {
@@ -331,9 +332,17 @@ fn next_record_in_file(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<Opt
         if len == end - at || num::offset(window.len()) < len {
             break;
         }
-        at += len - OVERLAP;
+        // No magic code goes on in a hole.
+        at = if at + len == data_end { data_end } else { at + len - OVERLAP };
     }
     Ok(None)
+}
+
+/// Up to which offset a file goes on without a hole from a position where there is none. A hole is not read: on tmpfs that would
+/// give it memory.
+fn data_end_in(file: &Arc<MappedFile>, data: u64) -> Result<u64> {
+    let hole = file.handle()?.next_hole(data).map_err(Error::io("look for a hole in", file.path()))?;
+    Ok(file.file_from_offset() + hole.max(data + 1))
 }
 
 fn find_in_window(file: &Arc<MappedFile>, window: &[u8], at: u64, end: u64) -> Result<Option<u64>> {
@@ -396,7 +405,8 @@ pub fn is_zero(file: &Arc<MappedFile>, from: u64, to: u64) -> Result<bool> {
         if at >= to {
             break;
         }
-        let window = file.slice(at - file.file_from_offset(), READ_AHEAD.min(to - at))?;
+        let len = READ_AHEAD.min(to.min(data_end_in(file, data)?) - at);
+        let window = file.slice(at - file.file_from_offset(), len)?;
         if window.is_empty() {
             break;
         }

@@ -1,14 +1,17 @@
 //! Opening and closing: what is written by whom.
 
 use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mqstore_core::clock::ManualClock;
+use mqstore_core::commit_log::scan;
 use mqstore_core::config::StoreConfig;
 use mqstore_core::error::Error;
+use mqstore_core::format::message::RecordFault;
 use mqstore_core::published::has_flush_failed;
 use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::{Mode, Store};
@@ -417,4 +420,37 @@ fn zeros_that_the_disk_has_refused_are_written_again() {
     assert_eq!(store.max_phy_offset(), torn);
     drop(store);
     assert!(!has_flush_failed(&*fs(), &root.path().join("mqstore")).unwrap());
+}
+
+/// On tmpfs a hole that is read through a mapping takes memory, up to all of the file.
+#[test]
+fn an_opening_reads_no_holes() {
+    const FILE_SIZE: u64 = 32 << 20;
+    let in_memory = Path::new("/dev/shm");
+    let root =
+        if in_memory.is_dir() { tempfile::tempdir_in(in_memory) } else { tempfile::tempdir() }.unwrap();
+    let config = StoreConfig { mapped_file_size_commit_log: FILE_SIZE, ..config(root.path()) };
+    let store = try_open(config.clone(), Mode::ReadWrite).unwrap();
+    fill(&store, 0..5);
+    let end = usize::try_from(store.max_phy_offset()).unwrap();
+    crash(store);
+    // What was reserved ahead is no hole.
+    let written = std::fs::read(log_file(root.path(), 0)).unwrap();
+    let file = std::fs::File::create(log_file(root.path(), 0)).unwrap();
+    file.set_len(FILE_SIZE).unwrap();
+    file.write_all_at(&written[..end], 0).unwrap();
+    let bad = (end / 5 * 4) as u64;
+    let read_as = |mode: Mode, count: usize| {
+        let store = try_open(config.clone(), mode).unwrap();
+        assert_eq!(numbers(&store), (0..count).collect::<Vec<_>>());
+        let nothing = Some(RecordFault::MagicCode { found: 0 });
+        assert_eq!(scan::next_valid(store.log().files(), bad, nothing, FILE_SIZE).unwrap(), None);
+        let used_size = file.metadata().unwrap().blocks() * 512;
+        assert!(used_size < FILE_SIZE / 8, "{used_size} bytes");
+    };
+    read_as(Mode::Read, 5);
+    // What comes behind a record that is none is looked for in the rest of the file.
+    file.write_all_at(&[0; 8], bad).unwrap();
+    read_as(Mode::Read, 4);
+    read_as(Mode::ReadWrite, 4);
 }
