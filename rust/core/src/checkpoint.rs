@@ -8,7 +8,9 @@ use std::sync::Arc;
 use crate::config_file;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{CHECKPOINT_FIELDS_SIZE, CHECKPOINT_FILE_SIZE, CheckpointTimes};
-use crate::format::positions::{self, DurablePositions, OWED_SIZE, POSITIONS_FILE_SIZE};
+use crate::format::positions::{
+    DurablePositions, LOG_MARKS_SIZE, LastRecord, LogMarks, Owed, POSITIONS_FILE_SIZE,
+};
 use crate::fs::{FileSystem, OpenMode, open_if_there};
 use crate::num;
 use crate::published;
@@ -51,8 +53,7 @@ struct State {
     positions: DurablePositions,
     /// The positions that the file has.
     on_disk: DurablePositions,
-    /// Up to where a slave's log was on the disk before it lost its end; 0 where it has all of that.
-    owed: u64,
+    marks: LogMarks,
 }
 
 impl StoreCheckpoint {
@@ -65,16 +66,16 @@ impl StoreCheckpoint {
         let positions_path = own_dir.join("positions");
         let times = read(&*fs, &path, CHECKPOINT_FIELDS_SIZE)?;
         let times = times.and_then(|bytes| CheckpointTimes::read(&bytes)).unwrap_or_default();
-        let file = read(&*fs, &positions_path, POSITIONS_FILE_SIZE + OWED_SIZE)?;
-        let owed = file.as_ref().and_then(|bytes| bytes.get(POSITIONS_FILE_SIZE..));
-        let owed = owed.map_or(0, positions::read_owed);
+        let file = read(&*fs, &positions_path, POSITIONS_FILE_SIZE + LOG_MARKS_SIZE)?;
+        let marks = file.as_ref().and_then(|bytes| bytes.get(POSITIONS_FILE_SIZE..));
+        let marks = marks.map(LogMarks::read).unwrap_or_default();
         let positions = match file.as_ref().and_then(|bytes| DurablePositions::read(bytes)) {
             Some(positions) => LastPositions::Known(positions),
             None if file.is_some() || is_there(&*fs, &published::path(own_dir))? => LastPositions::Lost,
             None => LastPositions::Never,
         };
         let on_disk = positions.known().unwrap_or_default();
-        let state = Mutex::new(State { times, positions: DurablePositions::default(), on_disk, owed });
+        let state = Mutex::new(State { times, positions: DurablePositions::default(), on_disk, marks });
         Ok((Self { fs, path, positions_path, state }, positions))
     }
 
@@ -128,15 +129,26 @@ impl StoreCheckpoint {
         self.state.lock().positions = positions;
     }
 
-    /// Up to where a slave's log was on the disk before it lost its end; 0 where it has all of that.
+    /// What a slave's log has lost and not got again from its master.
     #[must_use]
-    pub fn owed(&self) -> u64 {
-        self.state.lock().owed
+    pub fn owed(&self) -> Option<Owed> {
+        self.state.lock().marks.owed
     }
 
-    /// A slave's log has lost its end, and was on the disk up to here; 0 where it does without.
-    pub fn set_owed(&self, owed: u64) {
-        self.state.lock().owed = owed;
+    /// A slave's log has lost this; nothing where it has it again, or does without.
+    pub fn set_owed(&self, owed: Option<Owed>) {
+        self.state.lock().marks.owed = owed;
+    }
+
+    /// The last record of which queues and index have all, where that is known.
+    #[must_use]
+    pub fn last_record(&self) -> Option<LastRecord> {
+        self.state.lock().marks.last
+    }
+
+    /// Queues and index have all of this record, which is on the disk.
+    pub fn set_last_record(&self, last: LastRecord) {
+        self.state.lock().marks.last = Some(last);
     }
 
     /// Moves the index's position on: an index file became full and is on the disk with all before it.
@@ -153,12 +165,10 @@ impl StoreCheckpoint {
         let mut state = self.state.lock();
         self.write_times(&state.times.to_bytes())?;
         // Without positions a store could not tell a power cut from damage.
-        let mut bytes = state.positions.to_bytes().to_vec();
-        if state.positions.log >= state.owed {
-            state.owed = 0;
-        } else {
-            bytes.extend(positions::owed_to_bytes(state.owed));
-        }
+        // Of what was cut another record may be there soon.
+        let queues = state.positions.queues;
+        state.marks.last = state.marks.last.filter(|last| last.offset < queues);
+        let bytes = [&state.positions.to_bytes()[..], &state.marks.to_bytes()].concat();
         config_file::swap(&*self.fs, &self.positions_path, &bytes)?;
         state.on_disk = state.positions;
         Ok(())

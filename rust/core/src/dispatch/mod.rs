@@ -106,6 +106,8 @@ pub struct Dispatcher {
     reput_from_offset: AtomicU64,
     /// Store time of the last dispatched message; stored after the position.
     store_timestamp: AtomicI64,
+    /// Behind where the last dispatched record begins, 0 where none is; stored after the position.
+    last_record: AtomicU64,
     message_count: AtomicU64,
     listening: AtomicBool,
     /// Held by the pass that is under way.
@@ -149,6 +151,12 @@ impl Dispatcher {
     #[must_use]
     pub fn store_timestamp(&self) -> i64 {
         self.store_timestamp.load(Ordering::Acquire)
+    }
+
+    /// Where the last dispatched record stands, of those since the store was opened.
+    #[must_use]
+    pub fn last_record(&self) -> Option<u64> {
+        self.last_record.load(Ordering::Acquire).checked_sub(1)
     }
 
     /// Messages dispatched since the store was opened.
@@ -292,10 +300,12 @@ impl Dispatcher {
         Ok(reached)
     }
 
-    /// Says that everything before an offset is dispatched, when the last of it was stored, and how many messages that are.
-    fn reached(&self, offset: u64, store_timestamp: i64, message_count: u64) {
+    /// Says that everything before an offset is dispatched, where the last of it stands and when it was stored, and how many
+    /// messages that are.
+    fn reached(&self, offset: u64, last: u64, store_timestamp: i64, message_count: u64) {
         self.reput_from_offset.store(offset, Ordering::Release);
         self.store_timestamp.store(store_timestamp, Ordering::Release);
+        self.last_record.store(last + 1, Ordering::Release);
         self.message_count.fetch_add(message_count, Ordering::Relaxed);
     }
 
@@ -311,7 +321,7 @@ impl Dispatcher {
                     if !self.is_stranger(offset) {
                         self.dispatch(targets, offset, record, last)?;
                     }
-                    self.reached(record.next_offset(offset), record.store_timestamp, 1);
+                    self.reached(record.next_offset(offset), offset, record.store_timestamp, 1);
                     Ok(ControlFlow::Continue(()))
                 })?;
             let next = match reached {

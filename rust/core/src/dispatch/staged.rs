@@ -203,7 +203,8 @@ impl Staged {
             self.tell_arrivals(dispatcher);
         }
         if let Some(last) = self.records.last() {
-            dispatcher.reached(last.end(), last.store_timestamp, num::offset(self.records.len()));
+            let count = num::offset(self.records.len());
+            dispatcher.reached(last.end(), last.offset, last.store_timestamp, count);
         }
         Ok(())
     }

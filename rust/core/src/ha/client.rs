@@ -73,6 +73,8 @@ struct Link {
     filled: usize,
     /// Up to here the slave's log is known to be the master's: its end, once what it has is compared.
     known_to: u64,
+    /// From where it was asked for the log.
+    asked_from: u64,
     /// Whether the master had nothing more when the slave was told so last.
     is_at_end: bool,
     /// Where the log's records begin.
@@ -232,12 +234,14 @@ impl Link {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let now = Instant::now();
+        let asked_from = compared_from()?;
         Ok(Self {
             stream,
             address,
             buffer: vec![0; MAX_FRAME_SIZE],
             filled: 0,
-            known_to: compared_from()?,
+            known_to: asked_from,
+            asked_from,
             is_at_end: false,
             boundaries,
             report: ([0; REPORT_SIZE], REPORT_SIZE),
@@ -307,7 +311,14 @@ impl Link {
     fn check_not_ahead(&mut self, log: &CommitLog) -> Result<(), WireFault> {
         let found = own_end(log);
         if found > self.known_to && self.is_at_end {
-            return Err(WireFault::AheadOfMaster { found, max: self.known_to });
+            let max = self.known_to;
+            // A master of 4.9.3 that has no such file sends the same as one that ends there.
+            let is_told = max > self.asked_from;
+            return Err(if is_told {
+                WireFault::AheadOfMaster { found, max }
+            } else {
+                WireFault::NothingSent { asked: max, found }
+            });
         }
         self.is_at_end = true;
         Ok(())

@@ -73,6 +73,18 @@ pub enum WireFault {
         /// The master's.
         max: u64,
     },
+    /// A master has sent nothing of what its slave has asked for, though the slave has something there.
+    #[error(
+        "the master sends nothing from {asked} on, where the slave's log goes on to {found}: either it ends there, and what \
+         stands behind {asked} is in the slave's alone, or it no longer has that part. A copy of the master's log makes it a \
+         slave again"
+    )]
+    NothingSent {
+        /// From where the slave has asked for it.
+        asked: u64,
+        /// The slave's end.
+        found: u64,
+    },
     /// A slave confirms what it was not sent.
     #[error("the slave confirms {found}, it was sent no more than {sent}")]
     NotSent {

@@ -79,10 +79,9 @@ impl LogView {
     pub(crate) fn lower_positions(&self) -> Result<()> {
         let (checkpoint, positions) = self.checkpoint()?;
         let log = self.end.offset;
-        let Some(known) = positions.known().filter(|known| known.log.max(checkpoint.owed()) > log) else {
-            return Ok(());
-        };
-        checkpoint.set_owed(0);
+        let owes = checkpoint.owed().is_some();
+        let Some(known) = positions.known().filter(|known| known.log > log || owes) else { return Ok(()) };
+        checkpoint.set_owed(None);
         checkpoint.set_positions(DurablePositions {
             log: known.log.min(log),
             queues: known.queues.min(log),

@@ -18,6 +18,7 @@ use crate::format::be;
 use crate::format::message::{
     self, Check, Decoded, END_FILE_MIN_BLANK_LENGTH, PHYSICAL_OFFSET_AT, RecordFault,
 };
+use crate::format::positions::Owed;
 use crate::mmap::mapped_file::MappedFile;
 use crate::num;
 use crate::side_by_side::each_of_many;
@@ -43,7 +44,12 @@ pub fn find(of: Recovered<'_>, from: u64, may_have_units_behind: bool) -> Result
         Some(known) => known.log,
         None => told_by_queues(of, from)?,
     };
-    let to = to.max(of.checkpoint.owed());
+    let begin = of.log.min_offset().unwrap_or(from);
+    let owed = of.checkpoint.owed().and_then(|owed| owed.missing_in(begin, from));
+    if let Some(Owed { from, to }) = owed.filter(|owed| owed.from < begin) {
+        return Ok(Some(Gap { from, to, fault: None }));
+    }
+    let to = to.max(owed.map_or(0, |owed| owed.to));
     if to <= from {
         return Ok(None);
     }

@@ -6,6 +6,7 @@
 //! is opened for writing; one that is only read keeps all of it in memory.
 
 pub mod ahead;
+mod another_log;
 pub(crate) mod cut_short;
 pub(crate) mod elsewhere;
 pub mod index;
@@ -106,6 +107,8 @@ pub struct Recovery {
     pub derived: DerivedAhead,
     /// What the store had when it was closed, where nobody has opened it since.
     pub closed: Option<Arc<Closed>>,
+    /// Whether the log is another one than that of which queues and index were made.
+    pub is_another_log: bool,
 }
 
 impl Recovery {
@@ -130,11 +133,15 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         end = find_end_without_mark(of, end.log_end)?;
     }
     set_end(of, &end)?;
+    let without_derived = another_log::without_derived(of)?;
+    let is_another_log = without_derived.is_some();
+    let of = without_derived.unwrap_or(of);
     let QueueEnds { mut dispatch_from, is_cut } = queues::recover(of, &end)?;
     let lost = lost_end::check(of, end.log_end, is_cut)?;
     let (mut dropped, mut index_from) = index::recover(of, &end)?;
     let from = index_from.unwrap_or(dispatch_from).min(dispatch_from);
-    let strangers = find_strangers(of, from, &mut end)?;
+    // The units that would tell are another log's.
+    let strangers = if is_another_log { Vec::new() } else { find_strangers(of, from, &mut end)? };
     // Neither strangers nor which removals count was known while the log was walked.
     if !strangers.is_empty() || of.config.removed_queues.is_cut() {
         end.told.derived = DerivedAhead::default();
@@ -171,6 +178,7 @@ pub fn recover(of: Recovered<'_>) -> Result<Recovery> {
         must_trim: end.behind == Behind::Remains || is_cut || has_later_files || has_half_made,
         derived: end.told.derived,
         closed: of.closed.filter(|_| of.state == StoreState::Closed).cloned(),
+        is_another_log,
     })
 }
 
@@ -263,12 +271,15 @@ pub fn known_after_trim(of: Recovered<'_>, recovery: &Recovery) -> DurablePositi
 const REMOTE_ZEROS: u64 = 8 << 20;
 
 /// As [`recover`], of a store that was closed, reading little of the log: it ends where its queues do.
-/// `None` where that can't be believed: something else than zeros follows there.
+/// `None` where that can't be believed: something else than zeros follows there, or the queues are another log's.
 ///
 /// # Errors
 /// Where queue, log or index can't be read.
 pub fn recover_by_queues(of: Recovered<'_>) -> Result<Option<Recovery>> {
     let Some(QueueEnds { dispatch_from, is_cut }) = find_end_by_queues(of)? else { return Ok(None) };
+    if another_log::without_derived(of)?.is_some() {
+        return Ok(None);
+    }
     let log_end = of.log.max_offset();
     of.config.removed_queues.forget_behind(log_end);
     let dispatch_from = dispatch_from_of(of, dispatch_from);
@@ -287,6 +298,7 @@ pub fn recover_by_queues(of: Recovered<'_>) -> Result<Option<Recovery>> {
         must_trim: false,
         derived: DerivedAhead::default(),
         closed: None,
+        is_another_log: false,
     }))
 }
 

@@ -39,6 +39,7 @@ use crate::consume_queue::ConsumeQueue;
 use crate::consume_queue::table::QueueTable;
 use crate::dispatch::{DispatchTargets, Dispatcher, Gap};
 use crate::error::{Error, Result};
+use crate::format::positions::Owed;
 use crate::fs::FileSystem;
 use crate::index::IndexService;
 use crate::lock::StoreLock;
@@ -291,11 +292,20 @@ impl Store {
         gaps
     }
 
-    /// What was on the disk behind the log's end when the store was opened, and was there no more. Where the log goes on by
-    /// now, somebody has decided to do without.
+    /// What was on the disk behind the log's end, and is there no more. A slave's log goes on, and lacks it until its master has
+    /// sent it again; where another one goes on by now, somebody has decided to do without.
     #[must_use]
     pub fn lost_end(&self) -> Option<Gap> {
+        if self.config.is_slave && self.mode == Mode::ReadWrite {
+            return self.still_owed().map(|Owed { from, to }| Gap { from, to, fault: None });
+        }
         self.notes.lost_end.filter(|lost| lost.from == self.log.max_offset())
+    }
+
+    /// What a slave's log still lacks of what it has lost.
+    fn still_owed(&self) -> Option<Owed> {
+        let end = self.log.max_offset();
+        self.checkpoint.owed()?.missing_in(self.log.min_offset().unwrap_or(end), end)
     }
 
     /// A path below the store's folder.

@@ -15,6 +15,7 @@ use crate::config::StoreConfig;
 use crate::dispatch::{Dispatcher, Gap};
 use crate::error::{Error, Result};
 use crate::format::closed::ClosedQueue;
+use crate::format::positions::Owed;
 use crate::fs::{FileSystem, OpenMode, make_folder};
 use crate::lock::StoreLock;
 use crate::mmap::mapped_file::Access;
@@ -268,7 +269,8 @@ fn open_for_writing(
         flushed: recovery.flushed_to,
         dispatched: recovery.derived_to(),
     };
-    let unchanged = Unchanged { log: recovery.log_end, queues: recovery.dispatch_from };
+    let unchanged_log = if recovery.is_another_log { 0 } else { recovery.log_end };
+    let unchanged = Unchanged { log: unchanged_log, queues: recovery.dispatch_from };
     let log_file_size = parts.log.files().file_size();
     let published = Arc::new(Published::create(&*fs, &own_dir, first, unchanged, log_file_size)?);
     parts.log.set_flushed(recovery.flushed_to);
@@ -297,8 +299,9 @@ fn make_writable(fs: &dyn FileSystem, of: Recovered<'_>, recovery: &Recovery) ->
     let own_dir = of.config.own_dir();
     let known = recovery::known_after_trim(of, recovery);
     of.checkpoint.set_positions(known);
-    let owed = recovery.lost.map_or(0, |lost| lost.to);
-    let owes_else = of.checkpoint.owed() != owed;
+    let before = of.checkpoint.owed();
+    let owed = recovery.lost.map(|Gap { from, to, .. }| Owed { from, to }.with(before));
+    let owes_else = before != owed;
     of.checkpoint.set_owed(owed);
     let was_refused = published::has_flush_failed(fs, &own_dir)?;
     if recovery.must_trim {

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use super::{Mode, Store};
 use crate::bell::Bell;
+use crate::commit_log::read::Bodies;
 use crate::commit_log::{FlushOutcome, GroupCommit};
 use crate::error::Result;
 use crate::format::index::IndexHeader;
-use crate::format::positions::DurablePositions;
+use crate::format::message::{Record, decode_record};
+use crate::format::positions::{DurablePositions, LastRecord};
 use crate::index::IndexService;
 use crate::num;
 use crate::sync::MutexGuard;
@@ -154,6 +156,7 @@ impl Store {
     /// As [`Store::flush_everything`], for the store's own end too.
     pub(super) fn flush_all(&self, _one_at_a_time: &MutexGuard<'_, ()>) -> Result<()> {
         let dispatched_time = self.dispatcher.store_timestamp();
+        let last_record = self.dispatcher.last_record();
         let dispatched = self.dispatcher.reput_from_offset();
         let log = self.flush_log(0)?.flushed_offset;
         self.flush_queues(0)?;
@@ -169,8 +172,21 @@ impl Store {
             let derived = dispatched.min(log);
             self.checkpoint.set_logics_msg_timestamp(dispatched_time);
             self.checkpoint.set_positions(DurablePositions { log, queues: derived, index: derived });
+            self.mark_last_record(last_record)?;
         }
+        self.checkpoint.set_owed(self.still_owed());
         self.checkpoint.flush()
+    }
+
+    /// Leaves by what the log is known again of which queues and index are made.
+    fn mark_last_record(&self, offset: Option<u64>) -> Result<()> {
+        let Some(offset) = offset else { return Ok(()) };
+        let Some(bytes) = self.log.select_one_message_with(offset, Bodies::Unwanted)? else { return Ok(()) };
+        if let Some(record) = decode_record(&bytes) {
+            let Record { store_timestamp, body_crc, .. } = record;
+            self.checkpoint.set_last_record(LastRecord { offset, store_timestamp, body_crc });
+        }
+        Ok(())
     }
 
     /// Sees what a live writer has added since the store was opened or last refreshed.

@@ -1,7 +1,7 @@
 //! The checkpoint file and the positions.
 
 use mqstore_core::checkpoint::StoreCheckpoint;
-use mqstore_core::format::positions::DurablePositions;
+use mqstore_core::format::positions::{DurablePositions, LastRecord};
 
 use crate::stores::fs;
 
@@ -32,6 +32,26 @@ fn what_was_flushed_is_loaded() {
     let (again, positions) = load(root.path());
     assert_eq!((again.times(), positions), (checkpoint.times(), Some(written)));
     assert_eq!(again.times().physic_msg_timestamp, 10_000);
+}
+
+#[test]
+fn the_last_record_is_known_as_long_as_the_queues_have_it() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("mqstore")).unwrap();
+    let (checkpoint, _) = load(root.path());
+    assert_eq!(checkpoint.last_record(), None);
+    let last = LastRecord { offset: 200, store_timestamp: 1_000_000, body_crc: -1 };
+    checkpoint.set_last_record(last);
+    let positions = DurablePositions { log: 300, queues: 201, index: 0 };
+    checkpoint.set_positions(positions);
+    checkpoint.flush().unwrap();
+    let (checkpoint, _) = load(root.path());
+    assert_eq!(checkpoint.last_record(), Some(last));
+    checkpoint.set_positions(DurablePositions { queues: 200, ..positions });
+    checkpoint.flush().unwrap();
+    checkpoint.set_positions(positions);
+    checkpoint.flush().unwrap();
+    assert_eq!(load(root.path()).0.last_record(), None, "another one may be there by now");
 }
 
 #[test]

@@ -235,6 +235,18 @@ fn a_slave_that_is_ahead_of_its_master_ends_the_connection() {
     assert_eq!(following.reports().len(), 0);
 }
 
+/// One of 4.9.3 that no longer has the file, or ends right there.
+#[test]
+fn a_master_that_sends_nothing_ends_the_connection() {
+    let mut following = follow();
+    let (from, end) = (following.asked, following.own_end);
+    following.send_own(from, from);
+    following.send_own(from, from);
+    let ended = following.ended();
+    let expected = format!("sends nothing from {from} on, where the slave's log goes on to {end}");
+    assert!(ended.contains(&expected), "{ended}");
+}
+
 #[test]
 fn a_heartbeat_right_before_what_follows_says_nothing_of_the_end() {
     let mut following = follow();

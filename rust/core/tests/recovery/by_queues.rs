@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use mqstore_core::format::positions::{LastRecord, LogMarks, POSITIONS_FILE_SIZE};
 use mqstore_core::format::sys_flag::TRANSACTION_PREPARED_TYPE;
 use mqstore_core::recovery::{Recovered, StoreState, find_end_by_queues, recover_by_queues};
 
@@ -54,6 +55,20 @@ fn recovery_by_it_dispatches_what_is_behind_the_queues_and_changes_nothing() {
     assert_eq!((recovery.dispatch_from, recovery.log_end), (place, end));
     assert!(!recovery.must_trim && recovery.gaps.is_empty() && recovery.index_from.is_none());
     assert!(recover_by_queues(parts.recovered(StoreState::Crashed)).unwrap().is_none());
+}
+
+#[test]
+fn queues_of_another_log_are_not_believed() {
+    let root = tempfile::tempdir().unwrap();
+    closed(root.path(), 25);
+    let path = root.path().join("mqstore/positions");
+    let mut file = std::fs::read(&path).unwrap();
+    let marks = file.split_off(POSITIONS_FILE_SIZE);
+    let last = LogMarks::read(&marks).last.unwrap();
+    let another = LastRecord { body_crc: last.body_crc ^ 1, ..last };
+    file.extend(LogMarks { last: Some(another), ..LogMarks::default() }.to_bytes());
+    std::fs::write(&path, file).unwrap();
+    assert!(recover_by_queues(Parts::of(root.path()).recovered(StoreState::Closed)).unwrap().is_none());
 }
 
 #[test]

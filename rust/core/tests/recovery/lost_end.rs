@@ -131,6 +131,47 @@ fn send(slave: &Store, log: &[Vec<u8>], to: u64) {
     slave.reput().unwrap();
 }
 
+fn told(store: &Store) -> Vec<(u64, u64)> {
+    store.gaps().iter().map(|gap| (gap.from, gap.to)).collect()
+}
+
+/// A slave without a log gets its master's newest file, however long that is.
+#[test]
+fn a_slave_whose_log_begins_anew_owes_what_was_before() {
+    for is_killed in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let end = made(root.path(), false);
+        let newest = end / LOG_FILE_SIZE * LOG_FILE_SIZE;
+        let file = std::fs::read(log_file(root.path(), newest)).unwrap();
+        std::fs::remove_dir_all(root.path().join("commitlog")).unwrap();
+        let store = open_with(slave(root.path()));
+        assert_eq!(told(&store), [(0, end)]);
+        store.append_to_commit_log(newest, &file[..usize::try_from(end - newest).unwrap()]).unwrap();
+        store.reput().unwrap();
+        assert_eq!(told(&store), [(0, newest)]);
+        store.flush_everything().unwrap();
+        if is_killed {
+            crash(store);
+        } else {
+            store.close().unwrap();
+        }
+        assert_eq!(lost_end(root.path(), None), Some((0, newest)));
+        let Err(Error::EndLost { offset, flushed_to, .. }) =
+            try_open(config(root.path()), Mode::ReadWrite).map(drop)
+        else {
+            panic!("it gives the same offsets again")
+        };
+        assert_eq!((offset, flushed_to), (0, newest));
+        let store = open_with(slave(root.path()));
+        assert_eq!(told(&store), [(0, newest)]);
+        drop(store);
+        let store = open_with(cutting(root.path()));
+        assert_eq!(told(&store), []);
+        store.close().unwrap();
+        assert_eq!(told(&open(root.path())), []);
+    }
+}
+
 /// Its master may be gone for good, and the slave become one.
 #[test]
 fn a_slave_owes_what_its_log_has_lost_until_it_has_it_again() {
@@ -157,13 +198,13 @@ fn a_slave_owes_what_its_log_has_lost_until_it_has_it_again() {
             for again in ["once", "twice"] {
                 let store = open_with(slave(root.path()));
                 assert_eq!(numbers(&store), (0..left).collect::<Vec<_>>(), "{what}");
-                let told: Vec<_> = store.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
-                assert_eq!(told, [(store.log().max_offset(), end)], "{what}");
+                assert_eq!(told(&store), [(store.log().max_offset(), end)], "{what}");
                 leave(store);
                 is_refused(again);
             }
             let store = open_with(slave(root.path()));
             send(&store, &log, end - 100);
+            assert_eq!(told(&store), [(end - 100, end)], "{what}");
             store.flush_everything().unwrap();
             leave(store);
             is_refused("without the last record's end");

@@ -10,6 +10,7 @@ mod stores;
 mod hooked;
 
 mod ahead;
+mod another_log;
 mod by_queues;
 mod index;
 mod last_time;
