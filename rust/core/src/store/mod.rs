@@ -297,14 +297,14 @@ impl Store {
     #[must_use]
     pub fn lost_end(&self) -> Option<Gap> {
         if self.config.is_slave && self.mode == Mode::ReadWrite {
-            return self.still_owed().map(|Owed { from, to }| Gap { from, to, fault: None });
+            let owed = self.owed_to(self.log.max_offset());
+            return owed.map(|Owed { from, to }| Gap { from, to, fault: None });
         }
         self.notes.lost_end.filter(|lost| lost.from == self.log.max_offset())
     }
 
-    /// What a slave's log still lacks of what it has lost.
-    fn still_owed(&self) -> Option<Owed> {
-        let end = self.log.max_offset();
+    /// What a slave's log up to an offset lacks of what it has lost.
+    fn owed_to(&self, end: u64) -> Option<Owed> {
         self.checkpoint.owed()?.missing_in(self.log.min_offset().unwrap_or(end), end)
     }
 

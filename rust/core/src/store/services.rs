@@ -174,7 +174,8 @@ impl Store {
             self.checkpoint.set_positions(DurablePositions { log, queues: derived, index: derived });
             self.mark_last_record(last_record)?;
         }
-        self.checkpoint.set_owed(self.still_owed());
+        // What is not on the disk a power cut can take again.
+        self.checkpoint.set_owed(self.owed_to(log));
         self.checkpoint.flush()
     }
 

@@ -1,14 +1,16 @@
 //! Logs that have lost, at their end, what was on the disk.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use mqstore_core::clock::SystemClock;
 use mqstore_core::config::StoreConfig;
 use mqstore_core::error::Error;
+use mqstore_core::format::positions::{LogMarks, POSITIONS_FILE_SIZE};
 use mqstore_core::log_view::LogView;
 use mqstore_core::store::{Mode, Part, Store};
 
+use crate::hooked::{Call, Hook, open_hooked};
 use crate::stores::{
     LOG_FILE_SIZE, UNITS_IN_FILE, config, copy_folder, crash, cutting, fill, forget_own_files, fs, log_file,
     numbers, open, open_with, patch, read, tree, try_open,
@@ -218,6 +220,41 @@ fn a_slave_owes_what_its_log_has_lost_until_it_has_it_again() {
             assert_eq!(store.gaps(), [], "{what}");
         }
     }
+}
+
+/// What came while the log was flushed is not on the disk.
+#[test]
+fn what_is_owed_is_paid_once_it_is_on_the_disk() {
+    let root = tempfile::tempdir().unwrap();
+    let end = made(root.path(), false);
+    let log: Vec<_> =
+        (0..3).map(|at| std::fs::read(log_file(root.path(), at * LOG_FILE_SIZE)).unwrap()).collect();
+    (1..3).for_each(|at| std::fs::remove_file(log_file(root.path(), at * LOG_FILE_SIZE)).unwrap());
+    let late: Arc<Mutex<Option<Weak<Store>>>> = Arc::default();
+    let (known, rest) = (Arc::clone(&late), log.clone());
+    let hook: Hook = Box::new(move |call, path| {
+        let is_of_log = path.parent().is_some_and(|folder| folder.ends_with("commitlog"));
+        if matches!(call, Call::FlushMapped | Call::Sync)
+            && is_of_log
+            && let Some(store) = known.lock().unwrap().take().and_then(|store| store.upgrade())
+        {
+            send(&store, &rest, end);
+        }
+        Ok(())
+    });
+    let (store, _) = open_hooked(slave(root.path()), Mode::ReadWrite, hook);
+    send(&store, &log, end - 100);
+    *late.lock().unwrap() = Some(Arc::downgrade(&store));
+    store.flush_everything().unwrap();
+    assert_eq!(store.log().max_offset(), end, "it came meanwhile");
+    assert_eq!(owed(root.path()), Some((end - 100, end)));
+    store.flush_everything().unwrap();
+    assert_eq!(owed(root.path()), None);
+}
+
+fn owed(root: &Path) -> Option<(u64, u64)> {
+    let file = std::fs::read(root.join("mqstore/positions")).unwrap();
+    LogMarks::read(&file[POSITIONS_FILE_SIZE..]).owed.map(|owed| (owed.from, owed.to))
 }
 
 #[test]
