@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
 use nix::libc;
+use nix::sys::stat::futimens;
+use nix::sys::time::TimeSpec;
 use nix::unistd::{Whence, lseek};
 
 use crate::error::{Error, Result};
@@ -125,6 +127,10 @@ pub trait FileHandle: Send + Sync + fmt::Debug {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Brings content and length to the disk.
     fn sync_data(&self) -> io::Result<()>;
+    /// Has it look written to just now, where files have such times: what goes through a mapping moves a file's time late or never.
+    fn touch(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// Where data that is no hole begins at or behind an offset; `None` where only holes follow.
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>>;
     /// Where the first hole begins at or behind an offset, which lies in the file; its end counts as one.
@@ -342,6 +348,11 @@ impl FileHandle for OsFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    fn touch(&self) -> io::Result<()> {
+        // Of a file that is somebody else's, who lets others write it, only this time can be set, and not one of them alone.
+        Ok(futimens(&self.0, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW)?)
     }
 
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {

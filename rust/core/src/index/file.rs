@@ -332,6 +332,15 @@ impl IndexFile {
         handle.flush_mapped(region, 0, used).map_err(Error::io("flush", &self.path))
     }
 
+    /// Has the file look written to just now.
+    ///
+    /// # Errors
+    /// Where its time can't be set.
+    pub fn touch(&self) -> Result<()> {
+        let Some(handle) = &self.handle else { return Ok(()) };
+        handle.touch().map_err(Error::io("set the time of", &self.path))
+    }
+
     /// How many of the last entries belong to the message at the end of the file: a message whose
     /// keys did not all fit has the rest of them in the next file.
     ///

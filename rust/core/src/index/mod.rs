@@ -441,6 +441,14 @@ impl IndexService {
         self.written_file().map_or(Ok(()), |last| last.flush())
     }
 
+    /// Has the file that keys go into look written to just now.
+    ///
+    /// # Errors
+    /// Where its time can't be set.
+    pub fn touch(&self) -> Result<()> {
+        self.written_file().map_or(Ok(()), |last| last.touch())
+    }
+
     /// The last file, if keys may go into it.
     fn written_file(&self) -> Option<Arc<IndexFile>> {
         self.files.read().last().filter(|last| self.takes_keys(last)).cloned()

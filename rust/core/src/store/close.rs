@@ -5,6 +5,7 @@ use crate::closed::{self, Closed};
 use crate::commit_log::topic_queue::QueueRef;
 use crate::error::{Error, Result};
 use crate::format::closed::{ClosedHeader, ClosedQueue};
+use crate::index::IndexService;
 use crate::num;
 use crate::removed_queues;
 use crate::sync::Ordering;
@@ -35,6 +36,7 @@ impl Store {
         let dispatched = self.reput();
         self.flush_all(&self.flushing())?;
         dispatched?;
+        self.touch_mapped()?;
         self.log.discard_prepared_file()?;
         let is_whole = !self.log.is_poisoned() && !self.derived_poison.is_set();
         if is_whole && self.flags.is_writeable() && self.dispatch_behind_bytes() == 0 {
@@ -44,6 +46,17 @@ impl Store {
             self.fs.sync_dir(self.path()).map_err(Error::io("sync the folder", self.path()))?;
         }
         Ok(())
+    }
+
+    /// Has the files that were written through mappings say so: who copies by size and time would leave them out.
+    fn touch_mapped(&self) -> Result<()> {
+        if self.dispatcher.message_count() == 0 {
+            return Ok(());
+        }
+        if let Some(last) = self.log.files().find(self.log.max_offset().saturating_sub(1)) {
+            last.handle()?.touch().map_err(Error::io("set the time of", last.path()))?;
+        }
+        self.index.as_ref().map_or(Ok(()), IndexService::touch)
     }
 
     /// Leaves what the store has, for the next opening.

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use mqstore_core::clock::ManualClock;
 use mqstore_core::commit_log::scan;
@@ -453,4 +453,30 @@ fn an_opening_reads_no_holes() {
     file.write_all_at(&[0; 8], bad).unwrap();
     read_as(Mode::Read, 4);
     read_as(Mode::ReadWrite, 4);
+}
+
+/// What goes through a mapping moves a file's time late or never, and who copies by size and time would leave it out.
+#[test]
+fn a_close_sets_the_times_of_what_was_written_through_mappings() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..3);
+    store.reput().unwrap();
+    let index = std::fs::read_dir(root.path().join("index")).unwrap().next().unwrap().unwrap().path();
+    let files = [log_file(root.path(), 0), index];
+    let time = |path: &Path| std::fs::metadata(path).unwrap().modified().unwrap();
+    let set_back = || {
+        for path in &files {
+            std::fs::File::options().write(true).open(path).unwrap().set_modified(UNIX_EPOCH).unwrap();
+        }
+    };
+    set_back();
+    store.close().unwrap();
+    for path in &files {
+        assert!(time(path) > UNIX_EPOCH, "{}", path.display());
+    }
+    // Nothing was written to the log; the index has its header written each time.
+    set_back();
+    open(root.path()).close().unwrap();
+    assert_eq!(time(&files[0]), UNIX_EPOCH);
 }
