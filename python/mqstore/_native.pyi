@@ -1108,7 +1108,7 @@ def read_bytes() -> int:
     """Bytes that this process has read from stores' files; what is mapped is not counted."""
 
 def is_mapping_risky(path: StrPath) -> bool:
-    """Whether a folder lies on a disk that other machines can write to."""
+    """Whether a mapping of a file in a folder can end a process that only reads it."""
 
 def encode_messages(
     items: Sequence[tuple[ReadableBuffer, int, Mapping[str, str] | str | bytes]], compat: bool

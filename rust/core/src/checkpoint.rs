@@ -164,10 +164,10 @@ impl StoreCheckpoint {
     pub fn flush(&self) -> Result<()> {
         let mut state = self.state.lock();
         self.write_times(&state.times.to_bytes())?;
-        // Without positions a store could not tell a power cut from damage.
         // Of what was cut another record may be there soon.
         let queues = state.positions.queues;
         state.marks.last = state.marks.last.filter(|last| last.offset < queues);
+        // Without positions a store could not tell a power cut from damage.
         let bytes = [&state.positions.to_bytes()[..], &state.marks.to_bytes()].concat();
         config_file::swap(&*self.fs, &self.positions_path, &bytes)?;
         state.on_disk = state.positions;

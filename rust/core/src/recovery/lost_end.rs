@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use super::queues::agrees;
 use super::{Recovered, StoreState};
+use crate::checkpoint::StoreCheckpoint;
+use crate::commit_log::CommitLog;
 use crate::commit_log::scan::{self, ScanEnd};
 use crate::config::OnDamage;
 use crate::consume_queue::ConsumeQueue;
@@ -44,10 +46,9 @@ pub fn find(of: Recovered<'_>, from: u64, may_have_units_behind: bool) -> Result
         Some(known) => known.log,
         None => told_by_queues(of, from)?,
     };
-    let begin = of.log.min_offset().unwrap_or(from);
-    let owed = of.checkpoint.owed().and_then(|owed| owed.missing_in(begin, from));
-    if let Some(Owed { from, to }) = owed.filter(|owed| owed.from < begin) {
-        return Ok(Some(Gap { from, to, fault: None }));
+    let owed = owed(of.checkpoint, of.log, from);
+    if let Some(Owed { from: begin, to }) = owed.filter(|owed| owed.from < from) {
+        return Ok(Some(Gap { from: begin, to, fault: None }));
     }
     let to = to.max(owed.map_or(0, |owed| owed.to));
     if to <= from {
@@ -58,6 +59,11 @@ pub fn find(of: Recovered<'_>, from: u64, may_have_units_behind: bool) -> Result
         None => false,
     };
     Ok(if is_there { None } else { Some(Gap { from, to, fault: fault_at(of, from)? }) })
+}
+
+/// What a slave's log up to an offset lacks of what it has lost.
+pub(crate) fn owed(checkpoint: &StoreCheckpoint, log: &CommitLog, log_end: u64) -> Option<Owed> {
+    checkpoint.owed()?.missing_in(log.min_offset().unwrap_or(log_end), log_end)
 }
 
 /// How far a log went at least, by its queues: behind the last record that has a unit. A closed store's units are of

@@ -47,6 +47,7 @@ use crate::mmap::file_queue::Stray;
 use crate::num;
 use crate::poison::Poison;
 use crate::published::Published;
+use crate::recovery::lost_end;
 use crate::running_flags::RunningFlags;
 use crate::schedule::timed::TimedMessages;
 use crate::stats::StoreStats;
@@ -297,15 +298,10 @@ impl Store {
     #[must_use]
     pub fn lost_end(&self) -> Option<Gap> {
         if self.config.is_slave && self.mode == Mode::ReadWrite {
-            let owed = self.owed_to(self.log.max_offset());
+            let owed = lost_end::owed(&self.checkpoint, &self.log, self.log.max_offset());
             return owed.map(|Owed { from, to }| Gap { from, to, fault: None });
         }
         self.notes.lost_end.filter(|lost| lost.from == self.log.max_offset())
-    }
-
-    /// What a slave's log up to an offset lacks of what it has lost.
-    fn owed_to(&self, end: u64) -> Option<Owed> {
-        self.checkpoint.owed()?.missing_in(self.log.min_offset().unwrap_or(end), end)
     }
 
     /// A path below the store's folder.

@@ -13,6 +13,7 @@ use crate::format::message::{Record, decode_record};
 use crate::format::positions::{DurablePositions, LastRecord};
 use crate::index::IndexService;
 use crate::num;
+use crate::recovery::lost_end;
 use crate::sync::MutexGuard;
 
 /// For how long a reader waits before it looks again where a file went that it was about to open.
@@ -175,7 +176,7 @@ impl Store {
             self.mark_last_record(last_record)?;
         }
         // What is not on the disk a power cut can take again.
-        self.checkpoint.set_owed(self.owed_to(log));
+        self.checkpoint.set_owed(lost_end::owed(&self.checkpoint, &self.log, log));
         self.checkpoint.flush()
     }
 

@@ -98,7 +98,12 @@ proptest! {
 
     #[test]
     fn marks_that_were_written_are_read(
-        from in 0..1_u64 << 62, owed_size in 0..1_u64 << 62, offset in 0..1_u64 << 63, store_timestamp: i64, body_crc: i32, is_known: bool
+        from in 0..1_u64 << 62,
+        owed_size in 0..1_u64 << 62,
+        offset in 0..1_u64 << 63,
+        store_timestamp: i64,
+        body_crc: i32,
+        is_known: bool,
     ) {
         let last = is_known.then_some(LastRecord { offset, store_timestamp, body_crc });
         let owed = Some(Owed { from, to: from + owed_size }).filter(|_| owed_size > 0);

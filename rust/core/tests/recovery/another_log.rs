@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use mqstore_core::commit_log::Appended;
 use mqstore_core::config::StoreConfig;
 use mqstore_core::published::{Openings, Unchanged};
 use mqstore_core::recovery::{Recovered, StoreState, recover};
@@ -20,12 +21,16 @@ const OWN: usize = 96;
 /// same place.
 const QUEUES: [[i32; 8]; 2] = [[0, 1, 0, 1, 0, 1, 0, 1], [1, 0, 0, 1, 1, 0, 0, 1]];
 
+/// Puts a message that has its name in its body, and as its key.
+fn put_named(store: &Store, topic: &str, queue_id: i32, name: &str) -> Appended {
+    put(store, topic, queue_id, name.repeat(20).as_bytes(), &format!("KEYS\x01{name}"))
+}
+
 /// Puts them; gives where the last one stands.
 fn put_own(store: &Store, log: usize) -> u64 {
     let queues = QUEUES[log].into_iter().chain([0, 1].into_iter().cycle()).take(OWN);
     let put_one = |(number, queue_id)| {
-        let name = format!("{}{number:02}", ["a", "b"][log]);
-        let done = put(store, "t", queue_id, name.repeat(20).as_bytes(), &format!("KEYS\x01{name}"));
+        let done = put_named(store, "t", queue_id, &format!("{}{number:02}", ["a", "b"][log]));
         store.reput().unwrap();
         done.wrote_offset
     };
@@ -34,8 +39,7 @@ fn put_own(store: &Store, log: usize) -> u64 {
 
 fn put_shared(store: &Store) {
     for number in 0..SHARED {
-        let key = format!("KEYS\x01s{number:02}");
-        put(store, "t", i32::from(number % 2 == 1), format!("s{number:02}").repeat(20).as_bytes(), &key);
+        put_named(store, "t", i32::from(number % 2 == 1), &format!("s{number:02}"));
     }
 }
 
@@ -111,7 +115,7 @@ fn no_record_of_the_log_that_is_there_is_a_stranger() {
             let queue_id = i32::try_from((number * factor + number / 3) % 4).unwrap();
             // One topic is new in the other log.
             let topic = if factor == 7 && number % 10 == 3 { "n" } else { "t" };
-            put(&store, topic, queue_id, format!("{factor}{number:02}").repeat(20).as_bytes(), "KEYS\x01k");
+            put_named(&store, topic, queue_id, &format!("{factor}{number:02}"));
         }
         store.close().unwrap();
     }
@@ -163,9 +167,8 @@ fn an_opening_that_was_cut_off_is_no_harm() {
 fn damage_is_not_another_log() {
     let root = tempfile::tempdir().unwrap();
     let store = open(root.path());
-    let puts: Vec<_> = (0..SHARED)
-        .map(|number| put(&store, "t", 0, format!("s{number:02}").repeat(20).as_bytes(), ""))
-        .collect();
+    let puts: Vec<_> =
+        (0..SHARED).map(|number| put_named(&store, "t", 0, &format!("s{number:02}"))).collect();
     let last = &puts[SHARED - 1];
     store.reput().unwrap();
     store.flush_everything().unwrap();

@@ -19,8 +19,8 @@ use proptest::prelude::*;
 
 use crate::hooked::{Call, Hook, HookedFileSystem};
 use crate::stores::{
-    LOG_FILE_SIZE, bodies, config, crash, cutting, fields, fill, fs, log_file, numbers, open, open_with,
-    patch, put, read, record_bytes, tree, try_open,
+    LOG_FILE_SIZE, bodies, config, crash, cutting, fields, fill, fs, gaps, log_file, numbers, open,
+    open_with, patch, put, read, record_bytes, tree, try_open,
 };
 
 /// A store of sixty messages, closed or left as a crash leaves it. Gives where each record stands.
@@ -132,7 +132,7 @@ fn damage_in_the_middle_is_refused_by_a_writer_and_read_around() {
         let store = read(root.path());
         let expected: Vec<_> = (0..60).filter(|number| *number != 50).collect();
         assert_eq!(numbers(&store), expected);
-        let gaps: Vec<_> = store.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
+        let gaps = gaps(&store);
         assert_eq!(gaps, [(bad, next)]);
         assert_eq!(tree(root.path()), before);
     }

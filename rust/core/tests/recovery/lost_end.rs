@@ -12,8 +12,8 @@ use mqstore_core::store::{Mode, Part, Store};
 
 use crate::hooked::{Call, Hook, open_hooked};
 use crate::stores::{
-    LOG_FILE_SIZE, UNITS_IN_FILE, config, copy_folder, crash, cutting, fill, forget_own_files, fs, log_file,
-    numbers, open, open_with, patch, read, tree, try_open,
+    LOG_FILE_SIZE, UNITS_IN_FILE, config, copy_folder, crash, cutting, fill, forget_own_files, fs, gaps,
+    log_file, numbers, open, open_with, patch, read, tree, try_open,
 };
 
 const COUNT: usize = 60;
@@ -90,7 +90,7 @@ fn a_writer_refuses_and_changes_nothing_and_a_reader_tells_it() {
 
             let reader = read(root.path());
             assert_eq!(numbers(&reader), (0..left).collect::<Vec<_>>(), "{what}");
-            let told: Vec<_> = reader.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
+            let told = gaps(&reader);
             assert_eq!(told, [(offset, end)], "{what}");
             assert_eq!(lost_end(root.path(), None), Some((offset, end)), "{what}");
             assert_eq!(
@@ -133,10 +133,6 @@ fn send(slave: &Store, log: &[Vec<u8>], to: u64) {
     slave.reput().unwrap();
 }
 
-fn told(store: &Store) -> Vec<(u64, u64)> {
-    store.gaps().iter().map(|gap| (gap.from, gap.to)).collect()
-}
-
 /// A slave without a log gets its master's newest file, however long that is.
 #[test]
 fn a_slave_whose_log_begins_anew_owes_what_was_before() {
@@ -147,10 +143,10 @@ fn a_slave_whose_log_begins_anew_owes_what_was_before() {
         let file = std::fs::read(log_file(root.path(), newest)).unwrap();
         std::fs::remove_dir_all(root.path().join("commitlog")).unwrap();
         let store = open_with(slave(root.path()));
-        assert_eq!(told(&store), [(0, end)]);
+        assert_eq!(gaps(&store), [(0, end)]);
         store.append_to_commit_log(newest, &file[..usize::try_from(end - newest).unwrap()]).unwrap();
         store.reput().unwrap();
-        assert_eq!(told(&store), [(0, newest)]);
+        assert_eq!(gaps(&store), [(0, newest)]);
         store.flush_everything().unwrap();
         if is_killed {
             crash(store);
@@ -165,12 +161,12 @@ fn a_slave_whose_log_begins_anew_owes_what_was_before() {
         };
         assert_eq!((offset, flushed_to), (0, newest));
         let store = open_with(slave(root.path()));
-        assert_eq!(told(&store), [(0, newest)]);
+        assert_eq!(gaps(&store), [(0, newest)]);
         drop(store);
         let store = open_with(cutting(root.path()));
-        assert_eq!(told(&store), []);
+        assert_eq!(gaps(&store), []);
         store.close().unwrap();
-        assert_eq!(told(&open(root.path())), []);
+        assert_eq!(gaps(&open(root.path())), []);
     }
 }
 
@@ -200,13 +196,13 @@ fn a_slave_owes_what_its_log_has_lost_until_it_has_it_again() {
             for again in ["once", "twice"] {
                 let store = open_with(slave(root.path()));
                 assert_eq!(numbers(&store), (0..left).collect::<Vec<_>>(), "{what}");
-                assert_eq!(told(&store), [(store.log().max_offset(), end)], "{what}");
+                assert_eq!(gaps(&store), [(store.log().max_offset(), end)], "{what}");
                 leave(store);
                 is_refused(again);
             }
             let store = open_with(slave(root.path()));
             send(&store, &log, end - 100);
-            assert_eq!(told(&store), [(end - 100, end)], "{what}");
+            assert_eq!(gaps(&store), [(end - 100, end)], "{what}");
             store.flush_everything().unwrap();
             leave(store);
             is_refused("without the last record's end");
@@ -320,7 +316,7 @@ fn an_older_log_with_its_positions_under_later_queues_has_lost_its_end() {
         assert!(tree(root.path()) == before, "nothing is changed");
         let reader = read(root.path());
         assert_eq!(numbers(&reader), (0..number).collect::<Vec<_>>());
-        assert_eq!(reader.gaps().iter().map(|gap| (gap.from, gap.to)).collect::<Vec<_>>(), [(from, end)]);
+        assert_eq!(gaps(&reader), [(from, end)]);
         assert_eq!(lost_end(root.path(), None), Some((from, end)));
         let part = Part { log_end: None, topics: None, openings: None };
         let part = Store::open_part(config(root.path()), fs(), Arc::new(SystemClock), &part).unwrap();

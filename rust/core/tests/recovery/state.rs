@@ -10,8 +10,8 @@ use mqstore_core::store::Mode;
 
 use crate::parts::{Parts, set_positions, set_times};
 use crate::stores::{
-    LOG_FILE_SIZE, bodies, config, crash, cutting, fill, fill_two_files, forget_own_files, log_file, numbers,
-    open, open_with, patch, put, read, tree, try_open,
+    LOG_FILE_SIZE, bodies, config, crash, cutting, fill, fill_two_files, forget_own_files, gaps, log_file,
+    numbers, open, open_with, patch, put, read, tree, try_open,
 };
 
 /// Behind the head, a body of eighty bytes and the topic's length.
@@ -123,10 +123,7 @@ fn files_of_the_log_behind_an_older_one_are_not_cut_where_no_power_cut_was() {
     assert!(tree(root.path()) == before, "nothing is changed");
     let reader = read(root.path());
     assert_eq!(numbers(&reader), (0..25).chain(44..100).collect::<Vec<_>>());
-    assert_eq!(
-        reader.gaps().iter().map(|gap| (gap.from, gap.to)).collect::<Vec<_>>(),
-        [(end, 2 * LOG_FILE_SIZE)]
-    );
+    assert_eq!(gaps(&reader), [(end, 2 * LOG_FILE_SIZE)]);
     let store = open_with(cutting(root.path()));
     assert_eq!(numbers(&store), (0..25).collect::<Vec<_>>());
 }

@@ -13,8 +13,8 @@ use mqstore_core::store::{Mode, Store};
 
 use crate::hooked::{Call, Hook, open_hooked};
 use crate::stores::{
-    LOG_FILE_SIZE, Opened, config, crash, cutting, fill, log_file, numbers, open, open_with, patch, put,
-    read, try_open,
+    LOG_FILE_SIZE, Opened, config, crash, cutting, fill, gaps, log_file, numbers, open, open_with, patch,
+    put, read, try_open,
 };
 
 fn slave_config(root: &Path) -> StoreConfig {
@@ -33,10 +33,6 @@ fn keys(store: &Store, count: usize) -> Vec<usize> {
 }
 
 /// Where the parts of the log are that a store had to pass over.
-fn gaps(store: &Store) -> Vec<(u64, u64)> {
-    store.gaps().iter().map(|gap| (gap.from, gap.to)).collect()
-}
-
 /// Its newest file is not full: the next writer goes on in it.
 #[test]
 fn keys_are_found_once_a_writer_goes_on_in_their_index_file() {

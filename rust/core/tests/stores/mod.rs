@@ -142,6 +142,11 @@ pub fn crash_files_later(store: Opened) {
     crash(store);
 }
 
+/// The parts of the log that a store tells to hold no record.
+pub fn gaps(store: &Store) -> Vec<(u64, u64)> {
+    store.gaps().iter().map(|gap| (gap.from, gap.to)).collect()
+}
+
 /// The bodies that a queue gives from an offset on.
 pub fn bodies(store: &Store, topic: &str, queue_id: i32) -> Vec<String> {
     let mut found = Vec::new();
