@@ -6,6 +6,7 @@
 //! a caller that asks with [`Wait::Try`]; it asks again with [`Wait::Block`] when it may wait. Source:
 //! `CommitLog.asyncPutMessage` and `DefaultAppendMessageCallback`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::CommitLog;
@@ -109,7 +110,18 @@ pub enum AppendRefusal {
         /// What comes next in the queue.
         next: i64,
     },
-    /// No file could be made, or no space reserved.
+    /// The topic's folder is another topic's too.
+    #[error(
+        "the file system has another topic's folder, or no folder, as {folder:?}: topics whose names it does not tell apart \
+         cannot be in one store"
+    )]
+    OtherTopic {
+        /// The topic.
+        topic: String,
+        /// What would be its folder.
+        folder: PathBuf,
+    },
+    /// No file or folder could be made, or no space reserved.
     #[error(transparent)]
     NoSpace(Error),
     /// The store takes no messages.
@@ -166,11 +178,22 @@ impl CommitLog {
     pub fn append(&self, record: &NewRecord<'_>, wait: Wait) -> Result<Appended, AppendRefusal> {
         self.with_appender(wait, |appender, now| {
             self.reserve(appender, num::offset(record.fields.record_size()), wait)?;
-            self.write_record(appender, record, now)
+            self.write_record(appender, record, now, wait)
         })
     }
 
-    /// Appends one record whose properties depend on the queues' next offsets: `encode` gives them
+    /// Sees to it that dispatch will have a folder for a topic; 4.9.3 finds out behind the acknowledgement.
+    ///
+    /// # Errors
+    /// An [`AppendRefusal`] where it can't be made, or the file system takes another topic's for it.
+    pub(crate) fn admit_topic(&self, topic: &[u8], wait: Wait) -> Result<(), AppendRefusal> {
+        if self.config.compat {
+            return Ok(());
+        }
+        self.topic_folders.make(self.files.file_system(), topic, wait)
+    }
+
+    /// Appends one record whose properties depend on the next offsets of `further` queues: `encode` gives them
     /// under the lock, and `advance` moves those offsets once the record is in the log.
     ///
     /// # Errors
@@ -178,19 +201,23 @@ impl CommitLog {
     pub fn append_with_properties(
         &self,
         base: &NewRecord<'_>,
+        further: &[QueueRef<'_>],
         wait: Wait,
         encode: impl FnOnce(&TopicQueueTable) -> Vec<u8>,
         advance: impl FnOnce(&mut TopicQueueTable),
     ) -> Result<Appended, AppendRefusal> {
         self.with_appender(wait, |appender, now| {
-            let properties = encode(&appender.topic_queues);
+            let topic_queues = &appender.topic_queues;
+            let new = further.iter().filter(|queue| !topic_queues.contains(**queue));
+            new.into_iter().try_for_each(|queue| self.admit_topic(queue.topic, wait))?;
+            let properties = encode(topic_queues);
             let fields = RecordFields { properties: &properties, ..base.fields };
             if fields.properties_size() > MAX_PROPERTIES_LENGTH {
                 return Err(AppendRefusal::Properties { size: fields.properties_size() });
             }
             let record = NewRecord { fields, ..*base };
             self.reserve(appender, num::offset(record.fields.record_size()), wait)?;
-            let appended = self.write_record(appender, &record, now)?;
+            let appended = self.write_record(appender, &record, now, wait)?;
             advance(&mut appender.topic_queues);
             Ok(appended)
         })
@@ -333,9 +360,10 @@ impl CommitLog {
         appender: &mut Appender,
         record: &NewRecord<'_>,
         now: i64,
+        wait: Wait,
     ) -> Result<Appended, AppendRefusal> {
         let begin = self.wrote_offset();
-        let place = self.place(appender, record, now, begin)?;
+        let place = self.place(appender, record, now, begin, wait)?;
         let Some(active) = &appender.active else { return Err(AppendRefusal::WouldBlock) };
         let mut at = self.position(begin);
         record.fields.write(place, |bytes| {
@@ -358,6 +386,7 @@ impl CommitLog {
         record: &NewRecord<'_>,
         now: i64,
         wrote_offset: u64,
+        wait: Wait,
     ) -> Result<Place, AppendRefusal> {
         let store_timestamp = match record.store_time {
             // Look-ups by time search sorted times, and recovery finds its file by them.
@@ -369,8 +398,11 @@ impl CommitLog {
         let queue = QueueRef { topic: fields.topic, queue_id: fields.queue_id };
         let in_queue = sys_flag::enters_consume_queue(fields.sys_flag);
         let mut no_offset = 0;
-        let next_offset =
-            if in_queue { appender.topic_queues.next_offset_mut(queue) } else { &mut no_offset };
+        let next_offset = if in_queue {
+            appender.topic_queues.next_offset_mut(queue, || self.admit_topic(queue.topic, wait))?
+        } else {
+            &mut no_offset
+        };
         if let QueueOffset::Kept(kept) = record.queue_offset {
             if kept < *next_offset {
                 return Err(AppendRefusal::QueueOffset { kept, next: *next_offset });

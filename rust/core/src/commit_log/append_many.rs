@@ -54,7 +54,7 @@ impl CommitLog {
         self.with_appender(wait, |appender, now| {
             self.reserve(appender, num::offset(size), wait)?;
             let mut run = self.begin_run(appender);
-            let gather = |record| self.gather(appender, &mut run, record, now);
+            let gather = |record| self.gather(appender, &mut run, record, now, wait);
             let done = records.iter().map(gather).collect::<Result<_, _>>()?;
             self.write_run(appender, &mut run)?;
             Self::end_run(appender, run);
@@ -86,7 +86,7 @@ impl CommitLog {
                     self.reserve(appender, size, wait)?;
                     self.continue_run(appender, &mut run);
                 }
-                done.push(self.gather(appender, &mut run, &record, now)?);
+                done.push(self.gather(appender, &mut run, &record, now, wait)?);
                 Ok(())
             });
             let outcome = outcome.and(self.write_run(appender, &mut run));
@@ -118,8 +118,9 @@ impl CommitLog {
         run: &mut Run,
         record: &NewRecord<'_>,
         now: i64,
+        wait: Wait,
     ) -> Result<Appended, AppendRefusal> {
-        let place = self.place(appender, record, now, run.end())?;
+        let place = self.place(appender, record, now, run.end(), wait)?;
         record.fields.write(place, |bytes| run.bytes.extend_from_slice(bytes));
         run.count += 1;
         run.store_timestamp = place.store_timestamp;

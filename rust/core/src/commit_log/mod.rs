@@ -14,6 +14,7 @@ mod flush;
 pub mod in_parts;
 pub mod read;
 pub mod scan;
+mod topic_folders;
 pub mod topic_queue;
 mod without_bodies;
 
@@ -43,6 +44,7 @@ pub struct CommitLog {
     /// See [`CommitLog::take_begun_at`].
     begun_at: AtomicU64,
     appender: Mutex<append::Appender>,
+    topic_folders: topic_folders::TopicFolders,
     allocator: allocate::Allocator,
     flusher: flush::Flusher,
     transient: Option<commit::TransientBuffers>,
@@ -85,6 +87,7 @@ impl CommitLog {
             None
         };
         Ok(Self {
+            topic_folders: topic_folders::TopicFolders::new(config.store_path_consume_queue()),
             config,
             clock,
             files,
@@ -280,6 +283,7 @@ impl CommitLog {
             appender.topic_queues.next_offset(name) <= end
         });
         before(&queues)?;
+        self.topic_folders.forget();
         queues.iter().for_each(|queue| appender.topic_queues.remove(end_of(queue).0));
         Ok(queues)
     }

@@ -69,17 +69,38 @@ impl TopicQueueTable {
         self.next.get(&queue).copied().unwrap_or(0)
     }
 
-    /// The offset that the queue's next message gets, to be moved once that is in the log.
-    pub fn next_offset_mut(&mut self, queue: QueueRef<'_>) -> &mut i64 {
+    /// The offset that the queue's next message gets, to be moved once that is in the log. Of a queue that has had none
+    /// a function is asked first whether it may have one.
+    ///
+    /// # Errors
+    /// Those of the function.
+    #[inline]
+    pub fn next_offset_mut<E>(
+        &mut self,
+        queue: QueueRef<'_>,
+        admit: impl FnOnce() -> Result<(), E>,
+    ) -> Result<&mut i64, E> {
         match self.next.entry_ref(&queue) {
-            EntryRef::Occupied(known) => known.into_mut(),
-            EntryRef::Vacant(new) => new.insert_with_key(queue.into(), 0),
+            EntryRef::Occupied(known) => Ok(known.into_mut()),
+            EntryRef::Vacant(new) => {
+                admit()?;
+                Ok(new.insert_with_key(queue.into(), 0))
+            }
         }
+    }
+
+    /// Whether the queue has had a message.
+    #[must_use]
+    pub fn contains(&self, queue: QueueRef<'_>) -> bool {
+        self.next.contains_key(&queue)
     }
 
     /// Moves a queue's next offset.
     pub fn set(&mut self, queue: QueueRef<'_>, next_offset: i64) {
-        *self.next_offset_mut(queue) = next_offset;
+        match self.next.entry_ref(&queue) {
+            EntryRef::Occupied(mut known) => _ = known.insert(next_offset),
+            EntryRef::Vacant(new) => _ = new.insert_with_key(queue.into(), next_offset),
+        }
     }
 
     /// The next offsets of all queues.

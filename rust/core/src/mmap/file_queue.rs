@@ -216,6 +216,11 @@ impl FileQueue {
         self.options.access != Access::Read
     }
 
+    /// Where they lie.
+    pub(crate) fn file_system(&self) -> &dyn FileSystem {
+        &*self.fs
+    }
+
     /// Its folders, those to read only included.
     pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.options.paths.iter().chain(&self.options.read_only_paths)

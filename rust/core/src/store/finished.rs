@@ -161,7 +161,9 @@ impl Store {
             )
         };
         let advance = |table: &mut TopicQueueTable| further.go_on(table);
-        self.log.append_with_properties(record, Wait::Block, encode, advance).map_err(refused)
+        self.log
+            .append_with_properties(record, further.queues(), Wait::Block, encode, advance)
+            .map_err(refused)
     }
 
     fn finished<'a>(&self, bytes: &'a [u8], how: &Finishing<'a>) -> Checked<(Finished<'a>, Stood)> {

@@ -337,6 +337,12 @@ impl<'a> Prepared<'a> {
         self.elsewhere.is_some()
     }
 
+    /// Whether it waits in another topic before it comes to its own.
+    #[inline]
+    pub(super) fn waits_elsewhere(&self, message: &NewMessage<'_>) -> bool {
+        self.elsewhere.as_ref().is_some_and(|elsewhere| elsewhere.topic != message.topic)
+    }
+
     /// The further queues that it goes to.
     pub(super) fn multi(&self) -> Option<&Multi<'a>> {
         self.elsewhere.as_ref()?.multi.as_ref()

@@ -217,6 +217,11 @@ impl<'a> FurtherQueues<'a> {
         Self { queues: names.into_iter().map(queue_of).collect(), offsets: Cell::default() }
     }
 
+    /// Which they are.
+    pub(super) fn queues(&self) -> &[QueueRef<'a>] {
+        &self.queues
+    }
+
     /// Finds the offsets, and gives the property that says them.
     pub(super) fn find_offsets(&self, table: &TopicQueueTable) -> String {
         let offsets: Vec<i64> = self.queues.iter().map(|queue| table.next_offset(*queue)).collect();
@@ -362,6 +367,17 @@ impl Store {
         }
     }
 
+    /// Sees to it that a message which waits in another topic can be delivered to its own: that could fail for ever.
+    #[inline]
+    pub(super) fn admit_delivery(
+        &self,
+        message: &NewMessage<'_>,
+        prepared: &Prepared<'_>,
+        wait: Wait,
+    ) -> Result<(), AppendRefusal> {
+        if prepared.waits_elsewhere(message) { self.log.admit_topic(message.topic, wait) } else { Ok(()) }
+    }
+
     /// Source: `MultiDispatch.wrapMultiDispatch` and `updateMultiQueueOffset`.
     pub(super) fn append_prepared(
         &self,
@@ -370,6 +386,7 @@ impl Store {
         encoded: &[u8],
         wait: Wait,
     ) -> Result<Appended, AppendRefusal> {
+        self.admit_delivery(message, prepared, wait)?;
         let record = prepared.record(message, encoded);
         let Some(multi) = prepared.multi() else { return self.log.append(&record, wait) };
         let names = multi.names.iter().map(|name| &name[..]);
@@ -387,7 +404,7 @@ impl Store {
                 further.go_on(table);
             }
         };
-        self.log.append_with_properties(&record, wait, encode, advance)
+        self.log.append_with_properties(&record, further.queues(), wait, encode, advance)
     }
 }
 
@@ -409,6 +426,9 @@ pub(super) fn refused(refusal: AppendRefusal) -> PutRefusal {
             None,
             Error::Option { option: "queueOffset", value: kept.to_string(), reason },
         ),
+        AppendRefusal::OtherTopic { topic, .. } => {
+            (PutMessageStatus::MessageIllegal, None, Error::Option { option: "topic", value: topic, reason })
+        }
         AppendRefusal::NoSpace(error) => (PutMessageStatus::CreateMapedFileFailed, None, error),
         AppendRefusal::Unavailable(error) => (PutMessageStatus::ServiceNotAvailable, None, error),
         AppendRefusal::WouldBlock => {

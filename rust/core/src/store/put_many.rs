@@ -140,6 +140,9 @@ impl Store {
             let rest = (first + from..).zip(prepared);
             rest.filter_map(|(at, prepared)| Some((messages.without_properties(at)?, prepared)))
         };
+        if many.prepared.iter().any(Prepared::is_rewritten) {
+            rest(0).try_for_each(|(message, prepared)| self.admit_delivery(&message, prepared, wait))?;
+        }
         if many.prepared.iter().all(|prepared| prepared.multi().is_none()) {
             for from in (0..many.prepared.len()).step_by(RECORDS_AT_ONCE) {
                 let records = rest(from).take(RECORDS_AT_ONCE);

@@ -229,6 +229,7 @@ fn properties_that_depend_on_offsets_are_made_under_the_lock() {
         let appended = log
             .append_with_properties(
                 &base,
+                &[light],
                 Wait::Block,
                 |table| table.next_offset(light).to_string().into_bytes(),
                 |table| table.set(light, table.next_offset(light) + 1),
@@ -240,7 +241,7 @@ fn properties_that_depend_on_offsets_are_made_under_the_lock() {
     }
     let wrote = log.wrote_offset();
     let too_long =
-        log.append_with_properties(&base, Wait::Block, |_| vec![b'p'; 32_768], |_| panic!("refused"));
+        log.append_with_properties(&base, &[], Wait::Block, |_| vec![b'p'; 32_768], |_| panic!("refused"));
     assert!(matches!(too_long, Err(AppendRefusal::Properties { size: 32_768 })));
     assert_eq!((log.wrote_offset(), log.next_queue_offset(light)), (wrote, 2));
 }

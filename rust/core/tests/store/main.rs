@@ -23,4 +23,5 @@ mod query;
 mod query_keys;
 mod removal;
 mod retention;
+mod topic_folders;
 mod witness;
