@@ -11,6 +11,7 @@ import pytest
 
 import mqstore
 from mqstore.options import StoreOptions, parse_delay_levels, snake_case
+from tests.store.conftest import SMALL
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def test_both_spellings_of_an_option(java: str, python: str) -> None:
 def test_values_come_as_text_or_typed() -> None:
     options = StoreOptions.of("p", {"maxMessageSize": "1024", "message_index_enable": "false", "enableLmq": True})
     assert (options.max_message_size, options.message_index_enable, options.enable_lmq) == (1024, False, True)
-    assert options.commit_log_paths() == ["p/commitlog"]
+    assert options.commit_log_paths() == [f"{Path.cwd()}/p/commitlog"]
 
 
 @pytest.mark.parametrize(
@@ -261,3 +262,42 @@ def test_an_empty_path_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(mqstore.OptionError, match=f"option path={path}: it names no folder"):
         mqstore.open(path, mode)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_stays_where_it_is_wherever_the_process_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that become daemons go to another folder, where another store can lie."""
+    options = SMALL | {"storePathCommitLog": "logs/here", "readOnlyCommitLogStorePaths": "logs/old"}
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        with mqstore.open("store", "rw", **options) as store:
+            store.put("t", name.encode(), queue_id=0, keys="k")
+    monkeypatch.chdir(tmp_path / "one")
+    with mqstore.open("store", "rw", **options) as writer, mqstore.open("store", **options) as reader:
+        monkeypatch.chdir(tmp_path / "other")
+        for number in range(20):
+            writer.put("t", bytes(10_000), queue_id=0, keys=str(number))
+        writer.put("new", b"n", queue_id=0)
+        writer.flush()
+        reader.refresh()
+        assert reader.get_max_offset_in_queue("t", 0) == 21
+        [found] = reader.query_message("t", "k")
+        assert bytes(found.body) == b"one"
+        monkeypatch.chdir("/")
+        writer.put("newer", b"n", queue_id=0)
+    for name, count in (("one", 23), ("other", 1)):
+        monkeypatch.chdir(tmp_path / name)
+        with mqstore.open("store", "rw", **options) as store:
+            assert store.report().closed_cleanly
+            assert store.select().count() == count
+
+
+def test_a_path_that_begins_at_a_folder_that_is_gone_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(mqstore.OptionError, match="option path=store: it begins at the current folder, which is gone"):
+        mqstore.open("store")

@@ -412,7 +412,13 @@ class Engine:
         """Lets the store take no messages any more; the first reason counts."""
     @property
     def halted(self) -> str | None:
-        """Why the store takes no messages any more; ``None`` while it does."""
+        """Which part of the store has died; ``None`` while none has."""
+    @property
+    def takes_no_messages(self) -> str | None:
+        """Why the store takes no messages until it is reopened; ``None`` while it does."""
+    @property
+    def derived_failure(self) -> str | None:
+        """Why queues and index count as they were on the disk before, until the store is reopened."""
     def abandon(self) -> None:
         """In a process that was forked while the store was open: lets go of it and touches nothing."""
     def now(self) -> int:
@@ -453,7 +459,7 @@ class Engine:
         """Brings log, queues, index and checkpoint to the disk."""
     def sync_log_seen(self) -> None:
         """Brings to the disk what a reader has seen of another process's log."""
-    def make_logics_queue_error(self) -> None:
+    def make_logics_queue_error(self, reason: str) -> None:
         """Lets the store take no messages any more: queues cannot be written."""
     def serve_slaves(self, max_wait_ms: int) -> tuple[list[tuple[bool, str, str]], int]:
         """A master's pass; gives what happened (whether it failed, its kind, a sentence) and what is confirmed."""
@@ -1017,8 +1023,8 @@ class Store:
         """How many openings of the store by writers it has seen."""
     def _log_unchanged_since(self, openings: int) -> int:
         """Up to where the log is as it was when so many openings had been seen: behind there it may have been cut."""
-    def _changes(self) -> int:
-        """How often what a reader has has changed otherwise than by growing.
+    def _settled_changes(self) -> int:
+        """How often what a reader has has changed otherwise than by growing, once no such change is under way.
 
         What was found out in several calls holds together if this is the same before and after.
         """

@@ -14,6 +14,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from mqstore.errors import OptionError
@@ -311,7 +312,10 @@ class StoreOptions:
             values[option] = _convert(name, value, kinds[option])
             if option == "store_path_root_dir" and not lenient:
                 _check_same_folder(name, values[option], os.fspath(path))
-        values["store_path_root_dir"] = os.fspath(path)
+        values["store_path_root_dir"] = _from_here(os.fspath(path))
+        for option in ("store_path_commit_log", "read_only_commit_log_store_paths"):
+            if values.get(option):
+                values[option] = ",".join(map(_from_here, _paths(values[option])))
         return cls(**values)
 
     @property
@@ -389,6 +393,20 @@ def _is_same_folder(root: str, path: str) -> bool:
         return not is_remote(root) and resolved(root) == os.path.realpath(path)
     except OptionError:  # it names none, or one of another machine
         return False
+
+
+def _from_here(path: str) -> str:
+    """A path that stays the same wherever the process goes; links and ``..`` in it are left as they are.
+
+    Raises:
+        OptionError: it begins at the current folder, which is gone.
+    """
+    if is_remote(path) or Path(path).is_absolute():
+        return path
+    try:
+        return os.path.join(Path.cwd(), path)
+    except FileNotFoundError:
+        raise bad_option("path", path, "it begins at the current folder, which is gone") from None
 
 
 def _paths(given: str) -> list[str]:

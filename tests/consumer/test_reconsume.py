@@ -145,7 +145,7 @@ def test_a_retry_that_cannot_be_put_comes_again_here(
     with store.consumer("g", "orders", timeout=SOON) as consumer:
         first = consumer.poll(SOON)
         assert first is not None
-        store._engine.make_logics_queue_error()
+        store._engine.make_logics_queue_error("no space")
         consumer.reconsume_later(first)
         assert consumer.poll(SOON) is first
     assert store.topic("%RETRY%g").queue_ids == []

@@ -77,6 +77,32 @@ def test_a_store_says_that_a_service_died(
     assert [bytes(message.body) for message in again.topic("t")] == [b"before"]
 
 
+def test_a_store_says_that_its_queues_cannot_be_written(
+    open_store: Opener, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(flush_interval_consume_queue=10)
+    store.put("t", b"before", queue_id=0)
+    assert store.report().is_whole
+    queues, aside = tmp_path / "store" / "consumequeue", tmp_path / "aside"
+    queues.rename(aside)
+    queues.touch()
+    store.put("t", b"after", queue_id=0)
+    wait_until(lambda: bool(store.report().failing))
+    [failing] = store.report().failing
+    assert failing.startswith("FlushConsumeQueueService: ")
+    assert f"{queues}/t" in failing
+    assert [record.levelno for record in caplog.records] == [logging.ERROR], "said once"
+    assert f"tried again: {failing}" in str(store.report())
+    assert not store.report().is_whole
+    store._engine.make_logics_queue_error("no space")
+    assert store.report().halted == "its queues could not be written: no space"
+    with pytest.raises(mqstore.ServiceNotAvailableError, match=r"runningFlags=4: its queues could not be written: no"):
+        store.put("t", b"refused", queue_id=0)
+    queues.unlink()
+    aside.rename(queues)
+    wait_until(lambda: not store.report().failing)
+
+
 def test_an_interval_of_zero_is_a_millisecond(open_store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service that does not wait between its passes keeps a core busy."""
     store = open_store(flush_interval_consume_queue=0, flush_interval_commit_log=0, flush_commit_log_timed=False)

@@ -160,7 +160,7 @@ def test_what_cannot_be_delivered_keeps_nobody_waiting(
 def test_a_store_that_takes_no_messages_loses_none(open_store: Opener, clock: HandClock) -> None:
     store = open_store(clock=clock, messageDelayLevel=LEVELS, schedule_messages=True)
     store.put("orders", b"body", delay_time_level=1)
-    store._engine.make_logics_queue_error()
+    store._engine.make_logics_queue_error("no space")
     clock.now_ms += 1000
     wait_until(lambda: bool(service_of(store, ScheduleMessageService)._waiting))
     assert service_of(store, ScheduleMessageService).offset_table == {}

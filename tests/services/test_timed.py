@@ -257,7 +257,7 @@ def test_what_others_bring_between_the_records_of_progress_hides_none(open_store
 def test_a_store_that_takes_no_messages_loses_none(open_store: Opener, clock: HandClock) -> None:
     store = open_store(clock=clock, schedule_messages=True)
     store.put("orders", b"body", deliver_at=clock.now_ms + 1)
-    store._engine.make_logics_queue_error()
+    store._engine.make_logics_queue_error("no space")
     clock.now_ms += 1000
     wait_until(lambda: bool(service_of(store, TimedMessageService)._waiting))
     store.close()

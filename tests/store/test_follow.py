@@ -1,7 +1,9 @@
 """Readers beside a writer, in this process and in others."""
 
+import itertools
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -151,3 +153,42 @@ def test_a_reader_looks_for_what_no_queue_has_beside_files_that_its_writer_remov
     assert list(reader.select()) == list(store.select())
     for number in range(60):
         assert reader.query_message("gone", f"k{number}") == store.query_message("gone", f"k{number}")
+
+
+PUT_AND_DIE = """
+import os, sys, mqstore
+store = mqstore.open(sys.argv[1], "rw")
+store.put_many("t", [b"x"] * 20_000, queue_id=0)
+os._exit(0)
+"""
+LIVES = 6
+
+
+def test_threads_that_follow_by_one_reader_get_nothing_again(tmp_path: Path) -> None:
+    """One of them sees that a writer has opened the store, and lets go of units, while the others look at the queue."""
+
+    def live_and_die() -> None:
+        subprocess.run([sys.executable, "-c", PUT_AND_DIE, str(tmp_path / "store")], check=True, timeout=60)
+
+    live_and_die()
+    followed: list[list[int]] = [[], [], []]
+    with mqstore.open(tmp_path / "store") as reader:
+        queue = reader.topic("t").queue(0)
+
+        def follow(offsets: list[int]) -> None:
+            messages = itertools.islice(queue.follow(0, timeout=60), 20_000 * LIVES)
+            offsets += [message.queue_offset for message in messages]
+
+        def refresh() -> None:
+            while not all(followed):
+                reader.refresh()
+
+        threads = [threading.Thread(target=follow, args=(offsets,)) for offsets in followed]
+        threads.append(threading.Thread(target=refresh))
+        for thread in threads:
+            thread.start()
+        for _ in range(LIVES - 1):
+            live_and_die()
+        for thread in threads:
+            thread.join()
+    assert followed == [list(range(20_000 * LIVES))] * 3

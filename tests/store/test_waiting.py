@@ -11,6 +11,7 @@ import pytest
 
 import mqstore
 from mqstore.services import GroupCommitService
+from mqstore.store.message_waiters import TaskWaking
 from mqstore.store.offset_waiters import OffsetWaiters
 from tests.store.conftest import Opener
 from tests.waiting import wait_until
@@ -406,3 +407,23 @@ def test_a_loop_that_does_not_run_is_told_once(open_store: Opener, monkeypatch: 
     assert len(loop._ready) <= 2  # type: ignore[attr-defined]
     assert loop.run_until_complete(store.aio.put("t", b"1")).is_ok
     loop.close()
+
+
+@pytest.mark.parametrize("timeout", [None, 100])
+def test_a_task_that_is_cancelled_as_it_is_woken_is_cancelled(timeout: float | None) -> None:
+    async def main(turns: int) -> bool:
+        waking = TaskWaking()
+        task = asyncio.create_task(waking.wait(timeout))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        waking.set()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        is_cancelled = task.cancel()
+        [outcome] = await asyncio.gather(task, return_exceptions=True)
+        assert isinstance(outcome, asyncio.CancelledError) if is_cancelled else outcome is True
+        return is_cancelled
+
+    cancelled = [asyncio.run(main(turns)) for turns in range(10)]
+    assert cancelled == sorted(cancelled, reverse=True)
+    assert set(cancelled) == {True, False}

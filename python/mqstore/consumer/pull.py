@@ -44,13 +44,14 @@ class Puller:
         """Pulls until there is something that is wanted, or what is there is passed over, or it is so late."""
         subscription = queue.subscription
         while True:
+            changes = self._store._settled_changes()
             self._begin_anew_if_changed(queue)
             before = queue.next_offset
             found = self._store.get_message(
                 queue.topic, queue.queue_id, before, self._settings.pull_batch_size, subscription.asked
             )
             # What was found beside a writer that came meanwhile may stand where that has cut the log.
-            if self._store._openings_seen() != queue.openings:
+            if self._store._settled_changes() != changes:
                 continue
             messages = [message for message in found.messages if subscription.wants(message)]
             # A slave's get leaves an offset as it is that has gone with its messages.

@@ -25,5 +25,5 @@ class ReputMessageService(ServiceThread):
         """Retries each second; after 30 times the store takes no messages until it is reopened."""
         if self.failed_count == _MAX_RETRIES:
             _log.error("queues of %s cannot be written, it takes no messages from now on: %s", self.path, error)
-            self.engine.make_logics_queue_error()
+            self.engine.make_logics_queue_error(str(error))
         super().failed(error)

@@ -231,7 +231,7 @@ def _share_of_units(
 ) -> _Share | None:
     """`None` where a writer opened the store meanwhile: what that makes anew was missing for a moment."""
     store = followed(path, pread=options.pread)
-    changes, openings = store._changes(), store._openings_seen()
+    changes, openings = store._settled_changes(), store._openings_seen()
     log_end = store.get_max_phy_offset() if of_log is None else of_log.end
     queues = _queue_bounds(store, options, narrowing, of_log)
     at_times = _at_times_of(options, spec)
@@ -249,7 +249,7 @@ def _share_of_units(
     else:
         share = _share_of_queues(store, path, log_end, spec, queues)
     # In this order: another query of this process may let go of what was made anew between the two.
-    is_as_it_was = store._made_anew_from() is None and store._changes() == changes
+    is_as_it_was = store._made_anew_from() is None and store._settled_changes() == changes
     return share if is_as_it_was else None
 
 

@@ -1,6 +1,7 @@
 """Where somebody is who follows a queue."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mqstore._native import GetMessageResult, Message
 from mqstore.store.arguments import LONG_MIN, checked_integer
@@ -9,9 +10,10 @@ if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
     from mqstore.store.queue import Queue
 
-__all__ = ["Follower", "GoOn", "place_in_log", "where_to_go_on"]
+__all__ = ["Follower", "GoOn", "place_in_log", "settled", "where_to_go_on"]
 
 _COUNT = 32
+_T = TypeVar("_T")
 
 
 class GoOn(NamedTuple):
@@ -21,6 +23,15 @@ class GoOn(NamedTuple):
     """The next offset."""
     is_same_queue: bool = True
     """Whether it is the queue that it was, or another one that has its name."""
+
+
+def settled(store: "MessageStore", look: Callable[[], _T]) -> _T:
+    """What several looks at a store find out, all before or all behind what a writer's opening changes."""
+    while True:
+        changes = store._settled_changes()
+        found = look()
+        if store._settled_changes() == changes:
+            return found
 
 
 def place_in_log(store: "MessageStore", topic: str, queue_id: int, offset: int) -> int:
@@ -50,6 +61,12 @@ def where_to_go_on(
         where that was: what comes next stands there; the queue's first offset, where it was removed, and may have come
         as far again since.
     """
+    return settled(store, lambda: _go_on(store, topic, queue_id, offset, place_before, openings=openings))
+
+
+def _go_on(
+    store: "MessageStore", topic: str, queue_id: int, offset: int, place_before: int, *, openings: int | None
+) -> GoOn:
     if openings is not None and openings != store._openings_seen():
         came_since = store._first_unit_at(topic, queue_id, store._log_unchanged_since(openings))
         if came_since < offset:
@@ -89,20 +106,19 @@ class Follower:
 
     def take(self) -> list[Message]:
         """The next messages; none where what comes next is damaged or gone."""
-        queue = self._queue
-        while True:
-            openings = queue.store._openings_seen()
-            self._next, _ = where_to_go_on(
-                queue.store, queue.topic, queue.queue_id, self._next, self._before, openings=self._openings
-            )
-            self._openings = openings
-            found = queue.store.get_message(queue.topic, queue.queue_id, self._next, _COUNT)
-            # What was found beside a writer that came meanwhile may stand where that has cut the log.
-            if queue.store._openings_seen() == openings:
-                break
-        self._next, self._was_there = _behind(found, self._next), True
-        self._before = self._place_before()
+        # What was found beside a writer that came meanwhile may stand where that has cut the log.
+        found, self._next, self._before, self._openings = settled(self._queue.store, self._look)
+        self._was_there = True
         return list(found.messages)
+
+    def _look(self) -> tuple[GetMessageResult, int, int, int]:
+        """The next messages; where it goes on behind them, the place before that, and the openings that were seen."""
+        store, topic, queue_id = self._queue.store, self._queue.topic, self._queue.queue_id
+        openings = store._openings_seen()
+        offset, _ = where_to_go_on(store, topic, queue_id, self._next, self._before, openings=self._openings)
+        found = store.get_message(topic, queue_id, offset, _COUNT)
+        behind = _behind(found, offset)
+        return found, behind, self._place_of(behind - 1), openings
 
     @property
     def _is_opened_anew(self) -> bool:

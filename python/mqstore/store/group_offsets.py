@@ -16,6 +16,7 @@ from mqstore.store.config_delay_offset import DelayOffsetManager
 from mqstore.store.config_manager import read_only, unless_damaged, write_behind_log
 from mqstore.store.config_subscription_group import SubscriptionGroupManager
 from mqstore.store.delayed import SCHEDULE_TOPIC
+from mqstore.store.follower import settled
 from mqstore.store.read_offset import ReadOffset, log_end_behind
 
 if TYPE_CHECKING:
@@ -88,8 +89,11 @@ def first_unread(store: "MessageStore", topic: str, queue_id: int, log_end: int)
     place = store._removed_up_to(topic, queue_id) if log_end < 0 else log_end
     if place is None:
         return None
-    first = store._first_unit_at(topic, queue_id, place)
-    return first if first < store.get_max_offset_in_queue(topic, queue_id) else None
+    first, end = settled(
+        store,
+        lambda: (store._first_unit_at(topic, queue_id, place), store.get_max_offset_in_queue(topic, queue_id)),
+    )
+    return first if first < end else None
 
 
 def read_up_to(store: Path) -> set[tuple[str, int, int]]:

@@ -321,7 +321,9 @@ class MessageStore(StoreOperations):
             unindexed=[Unindexed(begin, end) for begin, end, is_certain in self._unindexed() if is_certain],
             rejected=[Rejected(*row) for row in self._rejected()],
             rejected_count=self.rejected_count,
-            halted=self._engine.halted,
+            halted=self._engine.takes_no_messages,
+            derived_failure=self._engine.derived_failure,
+            failing=[f"{one.name}: {one.error}" for one in self._services if one.failed_count],
         )
 
     def handle_schedule_message_service(self, broker_role: str) -> None:

@@ -35,7 +35,9 @@ class TaskWaking:
     async def wait(self, timeout: float | None) -> bool:
         """Waits at most so many seconds; gives whether it was woken."""
         try:
-            await asyncio.wait_for(self._event.wait(), timeout)
+            # Not `wait_for`: before Python 3.12 it keeps a cancellation to itself that comes with what it waits for.
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
         except TimeoutError:
             return False
         self._event.clear()

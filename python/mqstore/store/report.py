@@ -65,12 +65,17 @@ class StoreReport:
     """The first ones; ``rejected_count`` counts all."""
     rejected_count: int = 0
     halted: str | None = None
-    """Why it takes no messages until it is reopened: a service that died."""
+    """Why it takes no messages until it is reopened: a service died, a flush failed, or queues could not be written."""
+    derived_failure: str | None = None
+    """Why queues and index count as they were on the disk before, until it is reopened: a flush of theirs failed."""
+    failing: list[str] = field(default_factory=list)
+    """The services that try again and again what fails, each with why it failed last."""
 
     @property
     def is_whole(self) -> bool:
         """Whether nothing is wrong, as far as was looked at."""
-        return not (self.strays or self.gaps or self.unindexed or self.rejected_count or self.halted)
+        found = (self.strays, self.gaps, self.unindexed, self.rejected_count)
+        return not any((*found, self.halted, self.derived_failure, self.failing))
 
     def __str__(self) -> str:
         """As sentences, one a line."""
@@ -81,6 +86,9 @@ class StoreReport:
             lines.append("not closed by its last writer")
         if self.halted is not None:
             lines.append(f"takes no messages until it is reopened: {self.halted}")
+        if self.derived_failure is not None:
+            lines.append(f"its next opening finishes queues and index again: {self.derived_failure}")
+        lines += [f"tried again: {failing}" for failing in self.failing]
         lines += [f"{stray.path}: expected {stray.expected}, found {stray.found}" for stray in self.strays]
         for gap in self.gaps:
             reason = gap.reason or "a file is missing"

@@ -20,7 +20,7 @@ use nix::sys::time::TimeSpec;
 use nix::unistd::{Whence, lseek};
 
 use crate::error::{Error, Result};
-use crate::mmap::region::Region;
+use crate::mmap::region::{OS_PAGE_SIZE, Region};
 use crate::num;
 
 /// What a file is opened for.
@@ -119,7 +119,8 @@ pub trait FileHandle: Send + Sync + fmt::Debug {
     fn metadata(&self) -> io::Result<Metadata>;
     /// Sets its length; a longer one reads as zeros and takes no space.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Reserves blocks for a range, so that writing there cannot fail for want of space.
+    /// Reserves blocks for a range, and for all of the pages that it touches, so that writing there cannot fail for want of
+    /// space, nor end the process where it is mapped.
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Fills the buffer from an offset; fewer bytes than asked for only at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
@@ -316,13 +317,19 @@ impl FileHandle for OsFile {
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
-        let (from, size) = (num::java_long(offset), num::java_long(len));
+        // A page that is written to needs all of its blocks, which can be smaller.
+        let page_size = page_size();
+        let from = offset - offset % page_size;
+        let end = offset + len;
+        let end = end.next_multiple_of(page_size).min(self.0.metadata()?.len().max(end));
+        let size = num::java_long(end - from);
         loop {
-            match fallocate(&self.0, FallocateFlags::empty(), from, size) {
+            match fallocate(&self.0, FallocateFlags::empty(), num::java_long(from), size) {
                 Ok(()) => return Ok(()),
                 // A signal came, which is no matter of the disk's.
                 Err(Errno::EINTR) => {}
-                Err(Errno::EOPNOTSUPP) => return write_allocate(&self.0, offset, len),
+                // Others may write before the range.
+                Err(Errno::EOPNOTSUPP) => return write_allocate(&self.0, offset, end - offset),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -420,6 +427,12 @@ impl FileHandle for OsFile {
         // Locks of an open file description name no process.
         Ok(Some(LockOutcome::Held((lock.l_pid > 0).then_some(lock.l_pid))))
     }
+}
+
+/// Bytes of a page of this machine's memory.
+fn page_size() -> u64 {
+    let found = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten();
+    found.and_then(|size| u64::try_from(size).ok()).unwrap_or(OS_PAGE_SIZE)
 }
 
 /// Reserves by writing where the file system can't: what is there, or zeros where nothing is.

@@ -30,6 +30,12 @@ impl Poison {
         }
     }
 
+    /// The failure, where there was one.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.check().err().map(|error| error.to_string())
+    }
+
     /// Whether there was a failure.
     #[must_use]
     pub fn is_set(&self) -> bool {

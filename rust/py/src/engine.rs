@@ -95,10 +95,22 @@ impl Engine {
         self.core.halt(reason);
     }
 
-    /// Why the store takes no messages any more.
+    /// Which part of the store has died.
     #[getter]
     fn halted(&self) -> Option<String> {
         self.core.halted().map(str::to_owned)
+    }
+
+    /// Why the store takes no messages until it is reopened.
+    #[getter]
+    fn takes_no_messages(&self) -> Option<String> {
+        self.core.takes_no_messages()
+    }
+
+    /// Why queues and index count as they were on the disk before.
+    #[getter]
+    fn derived_failure(&self) -> Option<String> {
+        self.core.derived_failure()
     }
 
     /// In a process that was forked while the store was open: lets go of it and touches nothing.
@@ -197,7 +209,7 @@ impl Engine {
         detached(py, || self.core.sync_log_seen())
     }
 
-    fn make_logics_queue_error(&self) {
-        self.core.running_flags().make_logics_queue_error();
+    fn make_logics_queue_error(&self, reason: String) {
+        self.core.make_logics_queue_error(reason);
     }
 }

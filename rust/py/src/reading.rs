@@ -1,7 +1,5 @@
 //! The gets and look-ups of `mqstore._native.Store`.
 
-use std::sync::Arc;
-
 use mqstore_core::consume_queue::{Boundary, ConsumeQueue};
 use mqstore_core::index::KeyQuery;
 use mqstore_core::num;
@@ -58,12 +56,30 @@ fn queue_id_if_given(given: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
 }
 
 impl Store {
-    /// A queue, up to where it goes.
-    fn whole_queue(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<Option<Arc<ConsumeQueue>>> {
-        if self.open_core(py)?.is_broken_off() {
-            interruptible(py, || self.core.refresh())?;
+    /// How often what it has has changed otherwise than by growing, once no such change is under way.
+    pub(crate) fn settled_changes(&self, py: Python<'_>) -> PyResult<u64> {
+        let core = self.open_core(py)?;
+        match core.changes_if_settled() {
+            Some(changes) => Ok(changes),
+            None => interruptible(py, || core.settled_changes()),
         }
-        Ok(self.core.find_consume_queue(topic, queue_id))
+    }
+
+    /// What a queue says that has all that is its; 0 where there is none.
+    fn of_whole_queue(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        ask: impl Fn(&ConsumeQueue) -> u64,
+    ) -> PyResult<u64> {
+        loop {
+            let changes = self.settled_changes(py)?;
+            let found = self.core.find_consume_queue(topic, queue_id).map_or(0, |queue| ask(&queue));
+            if self.core.changes_if_settled() == Some(changes) {
+                return Ok(found);
+            }
+        }
     }
 }
 
@@ -194,7 +210,7 @@ impl Store {
         #[pyo3(from_py_with = given::topic)] topic: &str,
         #[pyo3(from_py_with = queue_id)] queue_id: i32,
     ) -> PyResult<u64> {
-        Ok(self.whole_queue(py, topic, queue_id)?.map_or(0, |queue| queue.max_offset_in_queue()))
+        self.of_whole_queue(py, topic, queue_id, ConsumeQueue::max_offset_in_queue)
     }
 
     /// The offset of the queue's first message. Source: ``getMinOffsetInQueue``.
@@ -204,7 +220,7 @@ impl Store {
         #[pyo3(from_py_with = given::topic)] topic: &str,
         #[pyo3(from_py_with = queue_id)] queue_id: i32,
     ) -> PyResult<u64> {
-        Ok(self.whole_queue(py, topic, queue_id)?.map_or(0, |queue| queue.min_offset_in_queue()))
+        self.of_whole_queue(py, topic, queue_id, ConsumeQueue::min_offset_in_queue)
     }
 
     /// How many messages a queue has. Source: ``getMessageTotalInQueue``.
@@ -214,7 +230,7 @@ impl Store {
         #[pyo3(from_py_with = given::topic)] topic: &str,
         #[pyo3(from_py_with = queue_id)] queue_id: i32,
     ) -> PyResult<u64> {
-        Ok(self.whole_queue(py, topic, queue_id)?.map_or(0, |queue| queue.message_total_in_queue()))
+        self.of_whole_queue(py, topic, queue_id, ConsumeQueue::message_total_in_queue)
     }
 
     /// Where the message of a queue's offset stands in the log; 0 where there is none.

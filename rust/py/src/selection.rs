@@ -266,9 +266,9 @@ impl Store {
         detached(py, || Ok(self.core.log_unchanged_since(openings)))
     }
 
-    /// How often what it has has changed otherwise than by growing.
-    fn _changes(&self) -> u64 {
-        self.core.changes()
+    /// How often what it has has changed otherwise than by growing, once no such change is under way.
+    fn _settled_changes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.settled_changes(py)
     }
 
     /// The number of a queue's first unit whose message stands at an offset of the log or behind it.

@@ -243,6 +243,12 @@ impl CommitLog {
         self.poison.is_set()
     }
 
+    /// The write or flush that has failed since the store was opened.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.poison.failure()
+    }
+
     /// Buffers of the transient store pool that nobody uses; without a pool there is no bound.
     #[must_use]
     pub fn remain_transient_store_buffer_count(&self) -> usize {

@@ -107,12 +107,10 @@ impl Store {
         if !self.flags.is_writeable() {
             let status = PutMessageStatus::ServiceNotAvailable;
             let bits = self.flags.bits();
-            return Err(PutRefusal::new(
-                status,
-                "runningFlags",
-                bits,
-                "the disk is full, or queues or index failed",
-            ));
+            let reason = self.queues_failed().unwrap_or_else(|| {
+                "the disk is fuller than diskSpaceWarningLevelRatio says, as far as it was looked at".into()
+            });
+            return Err(PutRefusal::new(status, "runningFlags", bits, reason));
         }
         self.ended.check_runs().map_err(unavailable)?;
         let busy_ms = self.log.lock_time_ms();

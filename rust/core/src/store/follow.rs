@@ -30,8 +30,7 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 pub(super) struct Follow {
     pub(super) refreshing: Mutex<()>,
     seen: Mutex<Seen>,
-    /// How often a reader has let go of something that it has, and how often that was there again: a look beside it may
-    /// have met neither.
+    /// How often a reader has begun to let go of something that it has, and how often that was there again: odd in between.
     changes: AtomicU64,
     /// Up to where the log is on the disk, by this reader's doing.
     synced: Mutex<u64>,
@@ -258,6 +257,7 @@ impl Store {
                 return Ok(progress);
             }
             let unchanged = unchanged_since(&seen, &now);
+            self.begin_change();
             if unchanged != Unchanged::ALL {
                 let wrote = match progress {
                     Progress::Published(published) => published.wrote,
@@ -266,21 +266,44 @@ impl Store {
                 self.go_back(unchanged, wrote)?;
             }
             *seen = now;
-            self.tell_changed();
             // Again: the writer may have begun to take units away from further back before the queues were cut, which
             // then end there.
         }
     }
 
-    /// How often what a reader has has changed otherwise than by growing: what was found out in several looks holds
-    /// together if this is the same before and after.
+    /// How often what a reader has has changed otherwise than by growing, once no such change is under way: what was found
+    /// out in several looks holds together if this is the same before and after. One that was broken off is gone on with.
+    ///
+    /// # Errors
+    /// As for [`Store::refresh`].
+    pub fn settled_changes(&self) -> Result<u64> {
+        loop {
+            if let Some(changes) = self.changes_if_settled() {
+                return Ok(changes);
+            }
+            self.refresh()?;
+        }
+    }
+
+    /// The same; `None` while one is under way.
     #[must_use]
-    pub fn changes(&self) -> u64 {
+    pub fn changes_if_settled(&self) -> Option<u64> {
+        Some(self.changes()).filter(|changes| changes.is_multiple_of(2))
+    }
+
+    fn changes(&self) -> u64 {
         self.follow.changes.load(Ordering::Acquire)
     }
 
-    pub(super) fn tell_changed(&self) {
-        self.follow.changes.fetch_add(1, Ordering::AcqRel);
+    /// A change begins, before anybody can meet what is missing then. Called by who refreshes.
+    fn begin_change(&self) {
+        self.follow.changes.fetch_or(1, Ordering::AcqRel);
+    }
+
+    /// What was let go of is there again.
+    pub(super) fn end_change(&self) {
+        let changes = self.changes();
+        self.follow.changes.store(changes.next_multiple_of(2), Ordering::Release);
     }
 
     /// Lets go of what a reader has of changed parts. Where the log is still there it is dispatched again before anybody is

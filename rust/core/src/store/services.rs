@@ -49,13 +49,6 @@ impl Store {
         caught_up.map(drop)
     }
 
-    /// Whether this is a reader that was broken off while it dispatched what it had let go of: its queues end anywhere, until
-    /// [`Store::refresh`] goes on with it.
-    #[must_use]
-    pub fn is_broken_off(&self) -> bool {
-        self.mode == Mode::Read && self.dispatch_behind_bytes() > 0 && !self.is_closed()
-    }
-
     /// A flush pass over the log, and with it the checkpoint's physic time.
     ///
     /// # Errors
@@ -201,7 +194,6 @@ impl Store {
 
     /// As [`Store::refresh`], for who holds its lock.
     pub(super) fn refresh_alone(&self, _one_at_a_time: &MutexGuard<'_, ()>) -> Result<u64> {
-        let before = self.changes();
         let outcome = loop {
             self.check_open()?;
             match self.look_again() {
@@ -211,9 +203,8 @@ impl Store {
                 outcome => break outcome,
             }
         };
-        if self.changes() != before {
-            // What was let go of is there again.
-            self.tell_changed();
+        if outcome.is_ok() {
+            self.end_change();
         }
         self.check_still_open()?;
         outcome

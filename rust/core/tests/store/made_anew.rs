@@ -1,8 +1,8 @@
 //! A reader beside a writer that recovers the store: units that are not there for a moment, since they are made anew.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use mqstore_core::clock::ManualClock;
 use mqstore_core::consume_queue::Boundary;
@@ -161,6 +161,35 @@ fn a_part_does_not_pass_over_units_that_are_made_anew() {
     assert_eq!(units(&open_part(2)).unwrap(), 43);
 }
 
+/// Beside one thread that follows an opening, others look at the same reader.
+#[test]
+fn it_is_told_while_units_are_missing_that_were_let_go_of() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = write_fifty(root.path());
+    let seen = Arc::new((OnceLock::<Arc<Store>>::new(), AtomicUsize::new(0)));
+    let look = Arc::clone(&seen);
+    let hook: Hook = Box::new(move |_, _| {
+        let Some(reader) = look.0.get() else { return Ok(()) };
+        if reader.find_consume_queue("t", 0).unwrap().max_offset_in_queue() < 50 {
+            assert_eq!(reader.changes_if_settled(), None);
+            look.1.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    });
+    let (reader, _) = open_hooked(config(root.path()), Mode::Read, hook);
+    reader.refresh().unwrap();
+    assert_eq!((reader.settled_changes().unwrap(), numbers(&reader).len()), (0, 50));
+    crash(writer);
+    let writer = open(root.path());
+    assert!(seen.0.set(Arc::clone(&reader)).is_ok());
+    reader.refresh().unwrap();
+    assert!(seen.1.load(Ordering::SeqCst) > 0, "units were missing");
+    assert_eq!((reader.changes_if_settled(), numbers(&reader).len()), (Some(2), 50));
+    fill(&writer, 50..60);
+    reader.refresh().unwrap();
+    assert_eq!((reader.changes_if_settled(), numbers(&reader).len()), (Some(2), 60), "it has only grown");
+}
+
 /// A writer takes units away from the begin of the log file on at which it looks for the log's end, also those that were
 /// known to be on the disk.
 #[test]
@@ -249,9 +278,9 @@ fn looks_that_do_not_hold_together_are_known() {
     let twentieth = writer.get_commit_log_offset_in_queue("t", 0, 20).unwrap().cast_unsigned();
     let reader = read(root.path());
     reader.refresh().unwrap();
-    let before = reader.changes();
+    let before = reader.settled_changes().unwrap();
     reader.refresh().unwrap();
-    assert_eq!((reader.changes(), reader.made_anew_from().unwrap()), (before, None));
+    assert_eq!((reader.settled_changes().unwrap(), reader.made_anew_from().unwrap()), (before, None));
     crash(writer);
     let _recovering = begin_recovery(root.path());
     let queue = reader.find_consume_queue("t", 0).unwrap();
@@ -259,7 +288,7 @@ fn looks_that_do_not_hold_together_are_known() {
     assert!(reader.made_anew_from().unwrap().is_some());
     assert_eq!(reader.get_offset_in_queue_by_time("t", 0, 30, Boundary::Lower).unwrap(), 30);
     assert_eq!(reader.made_anew_from().unwrap(), None);
-    assert_ne!(reader.changes(), before);
+    assert_ne!(reader.settled_changes().unwrap(), before);
     assert_eq!(queue.first_unit_at(twentieth).unwrap(), 20);
 }
 

@@ -368,6 +368,7 @@ fn what_the_disk_has_refused_is_written_again_before_it_counts_as_flushed() {
         let end = store.max_phy_offset();
         refuses.store(has_failed, Ordering::Relaxed);
         assert_eq!(store.flush_everything().is_err(), has_failed);
+        assert_eq!(store.takes_no_messages().is_some_and(|why| why.contains("flush")), has_failed);
         crash(store);
         let written = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&written);
@@ -385,6 +386,27 @@ fn what_the_disk_has_refused_is_written_again_before_it_counts_as_flushed() {
         // It is over with that: nothing has failed since.
         assert!(!has_flush_failed(&*fs(), &root.path().join("mqstore")).unwrap());
     }
+}
+
+#[test]
+fn queues_that_the_disk_has_refused_are_told_and_messages_taken() {
+    let root = tempfile::tempdir().unwrap();
+    let hook: Hook = Box::new(|call, path| {
+        let is_of_queue = path.components().any(|part| part.as_os_str() == "consumequeue");
+        if matches!(call, Call::Sync | Call::FlushMapped) && is_of_queue {
+            Err(io::Error::from_raw_os_error(5))
+        } else {
+            Ok(())
+        }
+    });
+    let (store, _clock) = open_hooked(config(root.path()), Mode::ReadWrite, hook);
+    fill(&store, 0..5);
+    assert_eq!(store.derived_failure(), None);
+    assert!(store.flush_everything().is_err());
+    assert!(store.derived_failure().unwrap().contains("consumequeue/t/0"));
+    assert_eq!(store.takes_no_messages(), None);
+    fill(&store, 5..10);
+    assert_eq!(numbers(&store).len(), 10);
 }
 
 /// What was cut is zeros in memory from then on, and can still be whole records on a disk that did not take them.
