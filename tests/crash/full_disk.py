@@ -3,6 +3,8 @@
 ``python -m tests.crash.full_disk DIRECTORY`` with a small file system of its own at the directory.
 """
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -29,9 +31,32 @@ def _put_until_full(store: mqstore.MessageStore, acks: list[Acknowledged]) -> No
         acks.append(_put(store, f"0.0.{len(acks)}"))
 
 
+def _expire(folder: Path) -> None:
+    """What has expired goes though there is no room to dispatch what was put: then there is."""
+    options = SMALL | {"maxHashSlotNum": 10, "maxIndexNum": 40, "fileReservedTime": 0}
+    acks: list[Acknowledged] = []
+    ballast = folder.parent / "ballast"
+    with mqstore.open(folder, "rw", **options) as store:
+        acks += [_put(store, f"0.0.{number}") for number in range(500)]
+        store.flush()
+        disk = os.statvfs(folder)
+        with ballast.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, disk.f_bavail * disk.f_frsize)
+        acks += [_put(store, f"0.0.{number}") for number in range(500, 600)]
+        with pytest.raises(DiskFullError, match="index"):
+            store.query_message("orders", "none")
+        assert store.execute_delete_files_manually() > 0
+        begin = store.get_min_phy_offset()
+        acks += [_put(store, f"0.0.{number}") for number in range(600, 700)]
+        check_messages(store, [ack for ack in acks if ack.offset >= begin], {})
+        ballast.unlink()
+    shutil.rmtree(folder)
+
+
 def main() -> None:
     """Ends well where nothing was lost."""
     disk = Path(sys.argv[1])
+    _expire(disk / "expiring")
     ballast = disk / "ballast"
     ballast.write_bytes(b"x" * _BALLAST_SIZE)
     acks: list[Acknowledged] = []

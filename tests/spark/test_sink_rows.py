@@ -1,5 +1,7 @@
 """Rows that are no messages, or that a store does not take: told by their tasks, as far as tasks can tell."""
 
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 import mqstore
 from mqstore.spark.sink import BATCH_PROPERTY
 from mqstore.spark.source import MQStoreDataSource
+from mqstore.spark.staging import stage
 from tests.spark.made import SMALL
 from tests.spark.test_sink import SCHEMA, given, parse, store_options
 
@@ -105,3 +108,26 @@ def test_a_row_that_the_store_alone_refuses_is_told(spark: SparkSession, tmp_pat
         frame.write.format("mqstore").options(**options).mode("append").save(str(tmp_path / "store"))
     with pytest.raises(PySparkException, match=r"it is row 3 of the staged file /\S+/job-\w+/task-0-\w+\.arrow"):
         frame.write.format("mqstore").options(**options).mode("append").save(str(tmp_path / "store"))
+
+
+@pytest.mark.parametrize("is_disk_full", [False, True])
+def test_a_task_that_fails_leaves_nothing_that_it_staged(tmp_path: Path, *, is_disk_full: bool) -> None:
+    batch = pa.record_batch({"body": [bytes(100_000)]})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield batch
+        assert len(list(tmp_path.iterdir())) == 1
+        if not is_disk_full:
+            raise ValueError("a bad row")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, limits[1]))
+        yield batch
+
+    try:
+        with pytest.raises(OSError if is_disk_full else ValueError) as raised:
+            stage(tmp_path, batches(), prefix="task-0-")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert any("staged in" in note and "task-0-" in note for note in raised.value.__notes__)
+    assert list(tmp_path.iterdir()) == []
+    assert stage(tmp_path, [batch]) == str(next(tmp_path.iterdir()))

@@ -1,5 +1,6 @@
 """What tasks hand over to the driver: rows in Arrow files of a folder that both see."""
 
+import contextlib
 import os
 import shutil
 import uuid
@@ -19,19 +20,28 @@ def stage(folder: Path, batches: Iterable["pa.RecordBatch"], *, prefix: str = ""
 
     file = None
     writer = None
-    try:
+    with contextlib.ExitStack() as stack:
         for batch in batches:
             if batch.num_rows == 0:
                 continue
             if writer is None:
                 folder.mkdir(parents=True, exist_ok=True)
                 file = str(folder / f"{prefix}{uuid.uuid4().hex}.arrow")
-                writer = pa.ipc.new_file(file, batch.schema)
+                stack.enter_context(_whole_or_gone(file))
+                writer = stack.enter_context(pa.ipc.new_file(file, batch.schema))
             writer.write_batch(batch)
-    finally:
-        if writer is not None:
-            writer.close()
     return file
+
+
+@contextlib.contextmanager
+def _whole_or_gone(file: str) -> Iterator[None]:
+    """A file that goes where it can't be finished: a stream that tries again and again would fill the disk."""
+    try:
+        yield
+    except BaseException as error:
+        Path(file).unlink(missing_ok=True)
+        error.add_note(f"a task's rows were staged in {file}")
+        raise
 
 
 def sync(paths: Iterable[str | Path]) -> None:

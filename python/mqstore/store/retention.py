@@ -1,5 +1,6 @@
 """What is deleted, and when. Source: ``CleanCommitLogService``, ``CleanConsumeQueueService``."""
 
+import contextlib
 import logging
 import os
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mqstore.consumer.settings import check_group
-from mqstore.errors import StoreIOError
+from mqstore.errors import DiskFullError, StoreIOError
 from mqstore.option_error import bad_argument
 from mqstore.options import parse_delete_when
 from mqstore.store.arguments import INT_MAX, check_function
@@ -197,8 +198,10 @@ class FileCleaner:
 
     def _keep_from(self) -> int | None:
         """The offset of the log from which on messages are needed; ``None`` for no such."""
-        # A queue that has just had its first message is there from now on.
-        self._store._catch_up()
+        # A queue that has just had its first message is there from now on. Where the disk has no room for it, what goes
+        # makes some; what is not dispatched stays.
+        with contextlib.suppress(DiskFullError):
+            self._store._catch_up()
         needed = [] if self._store.compat else list(self._undelivered())
         for group in self._retention.keep_unread_of:
             unread = self._unread(group)

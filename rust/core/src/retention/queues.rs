@@ -80,7 +80,7 @@ impl Store {
     }
 
     fn find_first_needed(&self, queues: &[(String, i32, u64)]) -> Result<Option<u64>> {
-        self.catch_up()?;
+        self.catch_up_for_room()?;
         let mut first = None;
         for (topic, queue_id, offset) in queues {
             let Some(queue) = self.queues().get(QueueRef { topic: topic.as_bytes(), queue_id: *queue_id })

@@ -57,7 +57,7 @@ impl Store {
     }
 
     fn find_first_not_due(&self, delay_level: i32) -> Result<u64> {
-        self.catch_up()?;
+        self.catch_up_for_room()?;
         let queue = QueueRef { topic: SCHEDULE_TOPIC, queue_id: delay_level - 1 };
         let Some(queue) = self.queues().get(queue) else { return Ok(0) };
         let (mut index, end) = (queue.min_offset_in_queue(), queue.max_offset_in_queue());

@@ -177,7 +177,7 @@ impl Store {
     }
 
     fn find_first_waiting_timed(&self) -> Result<Option<u64>> {
-        self.catch_up()?;
+        self.catch_up_for_room()?;
         let Some(queue) = self.queues().get(WAITING) else { return Ok(None) };
         let mut guard = self.timed().state.lock();
         let first = match guard.as_mut() {
