@@ -23,6 +23,7 @@ pub mod index;
 pub mod interrupt;
 pub mod lock;
 pub mod lock_files;
+mod locked_folder;
 pub mod log_view;
 pub mod mmap;
 pub mod num;

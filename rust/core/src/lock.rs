@@ -4,7 +4,7 @@
 //! file description, which excludes Java's and that of another opener in this process as well.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::config::StoreConfig;
@@ -87,9 +87,19 @@ impl StoreLock {
 
     /// Whether a path names the file that is locked.
     fn is_of(&self, fs: &dyn FileSystem, path: &Path) -> Result<bool> {
-        let locked = self.file.with(|handle| handle.metadata()).map_err(Error::io("look at", &self.path))?;
+        let locked = self.identity().map_err(Error::io("look at", &self.path))?;
         let named = fs.metadata(path).map_err(Error::io("look at", path))?;
-        Ok(named.is_some_and(|named| named.identity == locked.identity))
+        Ok(named.is_some_and(|named| named.identity == locked))
+    }
+
+    /// Where the file was when it was locked.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Which file it is, wherever it is by now.
+    pub(crate) fn identity(&self) -> io::Result<(u64, u64)> {
+        Ok(self.file.with(|handle| handle.metadata())?.identity)
     }
 
     /// Writes into the file what RocketMQ writes. Done once it is certain that the store is opened.

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use mqstore_core::dispatch::Arrival as CoreArrival;
 use mqstore_core::format::host::Host;
-use mqstore_core::fs::OsFileSystem;
 use mqstore_core::ha::{Awaited, Master};
 use mqstore_core::store::Store as CoreStore;
 use pyo3::prelude::*;
@@ -125,7 +124,7 @@ impl Engine {
 
     /// Replaces a small file as a whole.
     fn replace_config(&self, py: Python<'_>, path: PathBuf, content: &[u8]) -> PyResult<()> {
-        detached(py, || mqstore_core::config_file::replace(&OsFileSystem, &path, content))
+        detached(py, || self.core.replace_config(&path, content))
     }
 
     // ---- passes -----------------------------------------------------------------------------

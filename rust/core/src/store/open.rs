@@ -18,6 +18,7 @@ use crate::format::closed::ClosedQueue;
 use crate::format::positions::Owed;
 use crate::fs::{FileSystem, OpenMode, make_folder};
 use crate::lock::StoreLock;
+use crate::locked_folder::LockedFolder;
 use crate::mmap::mapped_file::Access;
 use crate::num;
 use crate::poison::Poison;
@@ -234,6 +235,7 @@ fn open_for_writing(
         Some(lock) => lock,
         None => Arc::new(StoreLock::take_all(&*fs, &config)?),
     };
+    let fs: Arc<dyn FileSystem> = Arc::new(LockedFolder::new(fs, &lock)?);
     // Only with the lock is certain that nobody writes: what was looked at before is looked at again.
     let find_out = |positions| {
         let layout = Layout::read(&*fs, &config)?;

@@ -1,5 +1,6 @@
 //! What has to happen again and again while a store is open, as passes that somebody calls.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use super::{Mode, Store};
 use crate::bell::Bell;
 use crate::commit_log::read::Bodies;
 use crate::commit_log::{FlushOutcome, GroupCommit};
+use crate::config_file;
 use crate::error::Result;
 use crate::format::index::IndexHeader;
 use crate::format::message::{Record, decode_record};
@@ -191,6 +193,14 @@ impl Store {
             self.checkpoint.set_last_record(LastRecord { offset, store_timestamp, body_crc });
         }
         Ok(())
+    }
+
+    /// Replaces one of the store's small files as a whole.
+    ///
+    /// # Errors
+    /// As for [`config_file::replace`].
+    pub fn replace_config(&self, path: &Path, content: &[u8]) -> Result<()> {
+        config_file::replace(&*self.fs, path, content)
     }
 
     /// Sees what a live writer has added since the store was opened or last refreshed.

@@ -401,6 +401,7 @@ fn queues_that_the_disk_has_refused_are_told_and_messages_taken() {
     });
     let (store, _clock) = open_hooked(config(root.path()), Mode::ReadWrite, hook);
     fill(&store, 0..5);
+    store.reput().unwrap();
     assert_eq!(store.derived_failure(), None);
     assert!(store.flush_everything().is_err());
     assert!(store.derived_failure().unwrap().contains("consumequeue/t/0"));
