@@ -1,6 +1,7 @@
 """Readers beside a writer, in this process and in others."""
 
 import itertools
+import shutil
 import subprocess
 import sys
 import threading
@@ -192,3 +193,26 @@ def test_threads_that_follow_by_one_reader_get_nothing_again(tmp_path: Path) -> 
         for thread in threads:
             thread.join()
     assert followed == [list(range(20_000 * LIVES))] * 3
+
+
+@pytest.mark.parametrize("pread", [True, False])
+@pytest.mark.parametrize("is_java", [True, False])
+def test_a_reader_whose_store_is_moved_is_told(tmp_path: Path, *, is_java: bool, pread: bool) -> None:
+    path, moved = tmp_path / "store", tmp_path / "moved"
+    with mqstore.open(path, "rw", **SMALL) as writer:
+        for number in range(100):
+            writer.put("t", b"%d" % number, keys=f"k{number}", queue_id=0)
+    if is_java:
+        shutil.rmtree(path / "mqstore")
+    with mqstore.open(path, pread=pread, **SMALL) as reader:
+        path.rename(moved)
+        for _ in range(2):
+            with pytest.raises(mqstore.StoreNotFoundError, match="the folder does not exist"):
+                reader.refresh()
+        assert reader.get_max_offset_in_queue("t", 0) == 100
+        moved.rename(path)
+        assert reader.refresh() == 0
+        assert [bytes(message.body) for message in reader.topic("t")] == [b"%d" % number for number in range(100)]
+        with mqstore.open(path, "rw", **SMALL) as writer:
+            writer.put("t", b"last", queue_id=0)
+        assert reader.refresh() == 1

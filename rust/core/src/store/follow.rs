@@ -22,6 +22,7 @@ use crate::mmap::file_queue::{FileQueue, Listing};
 use crate::mmap::mapped_file::MappedFile;
 use crate::num;
 use crate::published::{Openings, Progress, PublishedPositions, Unchanged};
+use crate::recovery::layout::check_exists;
 use crate::recovery::log_end::ends_in_zeros;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
@@ -256,6 +257,8 @@ impl Store {
             if *seen == now {
                 return Ok(progress);
             }
+            // What a folder says that is not there, because it was moved or its disk is gone, changes nothing.
+            check_exists(&*self.fs, &self.config)?;
             let unchanged = unchanged_since(&seen, &now);
             self.begin_change();
             if unchanged != Unchanged::ALL {
@@ -335,7 +338,12 @@ impl Store {
     /// Goes by the log's files that are there now. Where the writer has removed what was never seen of them, the queues
     /// go on behind it.
     fn list_log(&self) -> Result<()> {
-        self.log.files().refresh(&Listing::read(&*self.fs, self.log.files().paths())?);
+        let listing = Listing::read(&*self.fs, self.log.files().paths())?;
+        if listing.files.is_empty() && self.log.min_offset().is_some() {
+            // Its writer may have removed them all, and a folder that is not there is no such store.
+            check_exists(&*self.fs, &self.config)?;
+        }
+        self.log.files().refresh(&listing);
         let min_offset = self.log.min_offset().unwrap_or(0);
         if self.dispatcher.reput_from_offset() < min_offset && !self.is_part {
             self.queues.all().iter().for_each(|queue| queue.forget_gone(min_offset));
