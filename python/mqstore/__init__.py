@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mqstore import _native
 from mqstore._native import Arrival, GetMessageResult, Message, PutMessageResult, QueryMessagesResult, SqlFilter
 from mqstore.broker_conf import parse_conf
 from mqstore.errors import (
@@ -65,7 +66,7 @@ from mqstore.store.queue import Queue, Topic
 from mqstore.store.replication import Replication, SlaveConnection
 from mqstore.store.report import Gap, Rejected, StoreReport, Stray, Unindexed
 from mqstore.store.retention import Retention, TopicUsage
-from mqstore.store.selection import QueueRange, Selection
+from mqstore.store.selection import QueueRange, Selection, SelectionSpec
 from mqstore.store.transaction import PreparedMessage, Transaction
 from mqstore.store.transactional_messages import CheckListener, check_listener
 
@@ -268,3 +269,9 @@ def _check_hosts(options: StoreOptions, born_host: str | None, store_host: str |
 
 def _beside(options: StoreOptions) -> dict[str, object]:
     return {name: value for name, value in vars(options).items() if name != "store_path_root_dir"}
+
+
+# Here, where no thread can be making it that a process is forked without.
+_native.make_once(
+    StoreOptions.of(os.sep, {}).engine(compat=False, truncate_on_damage=False, pread=False), SelectionSpec()
+)

@@ -9,6 +9,7 @@ from _typeshed import ReadableBuffer, StrPath
 from mqstore.options import EngineOptions
 from mqstore.status import GetMessageStatus, PutMessageStatus
 from mqstore.store.byte_ranges import ByteRanges
+from mqstore.store.selection import SelectionSpec
 from mqstore.store.times import Time
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "is_mapping_risky",
     "java_hash_map_order",
     "locked_by",
+    "make_once",
     "properties_to_bytes",
     "read_bytes",
     "rebuild_fill",
@@ -1112,6 +1114,9 @@ def write_whole(path: StrPath, content: bytes) -> None:
 
 def read_bytes() -> int:
     """Bytes that this process has read from stores' files; what is mapped is not counted."""
+
+def make_once(_options: EngineOptions, _selection: SelectionSpec) -> None:
+    """Makes what is made once in a process, before it can be forked while a thread makes some of it."""
 
 def is_mapping_risky(path: StrPath) -> bool:
     """Whether a mapping of a file in a folder can end a process that only reads it."""

@@ -251,6 +251,35 @@ def forks_beside_busy_threads(folder: Path) -> None:
         assert reader.get_max_offset_in_queue("t", 0) == end
 
 
+def the_first_use_of_all_there_is(folder: Path) -> None:
+    """What a process makes once, a thread of it may be about to make just now."""
+    with mqstore.open(folder, "rw", **OPTIONS) as store:
+        ending = threading.Event()
+
+        def put() -> None:
+            while not ending.is_set():
+                store.put("t", b"x", queue_id=0)
+
+        def read() -> None:
+            while not ending.is_set():
+                with mqstore.open(folder, **OPTIONS) as reader:
+                    assert reader.select().count() >= 0
+
+        def use_others() -> None:
+            with mqstore.open(folder, **OPTIONS) as reader:
+                assert {bytes(message.body) for message in reader.topic("t")} <= {b"x"}
+            with mqstore.open(folder.parent / "other", "rw", **OPTIONS) as other:
+                other.put("t", b"x", queue_id=0)
+
+        threads = [threading.Thread(target=run) for run in (put, put, put, put, read, read)]
+        for thread in threads:
+            thread.start()
+        ended_well(in_child(use_others))
+        ending.set()
+        for thread in threads:
+            thread.join()
+
+
 if __name__ == "__main__":
     scenarios = (
         children_touch_nothing,
@@ -258,5 +287,6 @@ if __name__ == "__main__":
         a_slave_sees_the_end_of_a_master_that_was_killed,
         a_child_of_a_process_that_was_killed_holds_nothing,
         forks_beside_busy_threads,
+        the_first_use_of_all_there_is,
     )
     {scenario.__name__: scenario for scenario in scenarios}[sys.argv[1]](Path(sys.argv[2]))

@@ -24,6 +24,11 @@ def test_fork(scenario: str, tmp_path: Path) -> None:
     assert_runs("forking", scenario, tmp_path)
 
 
+@pytest.mark.parametrize("round_number", range(12))
+def test_a_new_process_is_forked(tmp_path: Path, round_number: int) -> None:  # noqa: ARG001 - each is another chance
+    assert_runs("forking", "the_first_use_of_all_there_is", tmp_path)
+
+
 def test_a_store_is_opened_again_beside_processes_that_are_started(tmp_path: Path) -> None:
     """Each has all open files for a moment, until it is another program."""
     ending = threading.Event()

@@ -57,9 +57,18 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Body {
             // It has a buffer, which it does not give: a view that was released.
             Err(error) => return Err(error),
         };
-        let copied = view.call_method0(intern!(given.py(), "tobytes"))?;
+        let copied = view.call_method0(to_bytes(given.py()))?;
         Ok(Self::Bytes(PyBackedBytes::from(copied.cast_into::<PyBytes>()?)))
     }
+}
+
+fn to_bytes(py: Python<'_>) -> &Bound<'_, PyString> {
+    intern!(py, "tobytes")
+}
+
+/// See `once.rs`.
+pub fn prepare(py: Python<'_>) {
+    to_bytes(py);
 }
 
 /// Properties as a mapping of strings.

@@ -17,11 +17,21 @@ use crate::ranges::exit_of;
 
 static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
+fn module(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    ERRORS
+        .get_or_try_init(py, || py.import("mqstore.errors").map(Bound::unbind))
+        .map(|module| module.bind(py))
+}
+
+/// See `once.rs`.
+pub fn prepare(py: Python<'_>) -> PyResult<()> {
+    module(py).map(drop)
+}
+
 /// An exception of `mqstore.errors` with attributes; whatever goes wrong with that is the error then.
 fn build(py: Python<'_>, class: &str, message: &str, attributes: &[(&str, Bound<'_, PyAny>)]) -> PyErr {
-    let made = ERRORS
-        .get_or_try_init(py, || py.import("mqstore.errors").map(Bound::unbind))
-        .and_then(|module| module.bind(py).getattr(class))
+    let made = module(py)
+        .and_then(|module| module.getattr(class))
         .and_then(|class| class.call1((message,)))
         .and_then(|exception| {
             for (name, value) in attributes {

@@ -21,6 +21,7 @@ mod lock_file;
 mod log_view;
 mod message;
 mod moving;
+mod once;
 mod options;
 mod per_message;
 mod put;
@@ -61,6 +62,8 @@ mod _native {
     use crate::message::Message;
     #[pymodule_export]
     use crate::moving::encode_records;
+    #[pymodule_export]
+    use crate::once::make_once;
     #[pymodule_export]
     use crate::put_arrow::RowCheck;
     #[pymodule_export]

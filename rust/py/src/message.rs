@@ -329,6 +329,11 @@ unsafe fn fill_buffer(
     if filled == 0 { Ok(()) } else { Err(PyErr::fetch(owner.py())) }
 }
 
+/// See `once.rs`.
+pub fn prepare(py: Python<'_>) {
+    py.get_type::<View>();
+}
+
 /// A memoryview of bytes of a store, without a copy.
 pub fn view(py: Python<'_>, slice: Slice) -> PyResult<Bound<'_, PyMemoryView>> {
     PyMemoryView::from(Bound::new(py, View(slice))?.as_any())

@@ -333,3 +333,8 @@ impl QueryMessagesIterator {
         self.result.get().messages(self.next.fetch_add(1, Ordering::Relaxed))
     }
 }
+
+/// See `once.rs`.
+pub fn prepare(py: Python<'_>) {
+    py.get_type::<QueryMessagesIterator>();
+}

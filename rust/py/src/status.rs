@@ -7,21 +7,29 @@ use pyo3::sync::PyOnceLock;
 static PUT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static GET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-fn member<'py>(
+const PUT_CLASS: &str = "PutMessageStatus";
+const GET_CLASS: &str = "GetMessageStatus";
+
+fn members<'py>(
     py: Python<'py>,
-    cell: &PyOnceLock<Py<PyAny>>,
+    cell: &'static PyOnceLock<Py<PyAny>>,
     class: &str,
-    name: &str,
-) -> PyResult<Bound<'py, PyAny>> {
-    cell.get_or_try_init(py, || py.import("mqstore.status")?.getattr(class).map(Bound::unbind))?
-        .bind(py)
-        .getattr(name)
+) -> PyResult<&'py Bound<'py, PyAny>> {
+    let found =
+        cell.get_or_try_init(py, || py.import("mqstore.status")?.getattr(class).map(Bound::unbind))?;
+    Ok(found.bind(py))
+}
+
+/// See `once.rs`.
+pub fn prepare(py: Python<'_>) -> PyResult<()> {
+    members(py, &PUT, PUT_CLASS)?;
+    members(py, &GET, GET_CLASS).map(drop)
 }
 
 pub fn put(py: Python<'_>, status: PutMessageStatus) -> PyResult<Bound<'_, PyAny>> {
-    member(py, &PUT, "PutMessageStatus", status.name())
+    members(py, &PUT, PUT_CLASS)?.getattr(status.name())
 }
 
 pub fn get(py: Python<'_>, status: GetMessageStatus) -> PyResult<Bound<'_, PyAny>> {
-    member(py, &GET, "GetMessageStatus", status.name())
+    members(py, &GET, GET_CLASS)?.getattr(status.name())
 }
