@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -69,6 +70,12 @@ USES: list[tuple[Use, str, list[Any]]] = [
     (lambda store, value: store.append_records([], store_host=value), "store_host", [3]),
     (lambda store, value: store.clean_unused_topic(value), "topics", [3, "t", b"t"]),
     (lambda store, value: store.query_messages("t", value), "keys", [3, "k", None]),
+    (lambda store, value: store.select(value), "topic", [b"t", bytearray(b"t")]),
+    (lambda store, value: store.select("t", key=value), "key", [b"k"]),
+    (lambda store, value: store.put("t", b"", queue_id=value), "queue_id", [True, "0", 1 << 31]),
+    (lambda store, value: store.get_message("t", value, 0), "queue_id", [False]),
+    (lambda store, value: store.get_message("t", 0, value), "offset", [True]),
+    (lambda store, value: store.wait_for_message("t", 0, 0, timeout=value), "timeout", ["1", 10**400, math.nan]),
     (lambda store, value: store.get_offsets_in_queue_by_time("t", 0, value), "timestamps", [3, "12"]),
     (lambda store, value: store.get_offsets_in_queue_by_time("t", value, [0]), "queue_id", ["0", 1 << 31]),
     (lambda store, value: store.get_offset_in_queue_by_time("t", 0, 0, value), "boundary", [3]),
@@ -80,9 +87,9 @@ USES: list[tuple[Use, str, list[Any]]] = [
     (lambda store, value: store.select(queues=value), "queues", [3, "t"]),
     (lambda store, value: store.check_transactions(value), "listener", [3, None]),
     (lambda store, value: store.topic("t").queue(0).offset_by_time(0, value), "boundary", [3]),
-    (lambda store, value: store.topic("t").queue(0).offsets_by_time(value), "times", [3, "12"]),
+    (lambda store, value: store.topic("t").queue(0).offsets_by_time(value), "times", [3, "12", b"12"]),
     (lambda store, value: store.select("t").look_up_times(value), "times", [3, "12"]),
-    (lambda store, value: store.select("t").look_up_keys(value), "keys", [3, "k"]),
+    (lambda store, value: store.select("t").look_up_keys(value), "keys", [3, "k", b"k"]),
     (lambda store, value: store.select("t").to_arrow(value), "columns", [3, "topic"]),
     (lambda store, value: store.select("t").to_arrow(body=value), "body", [3]),
     (lambda store, value: store.select("t").to_arrow(use_threads=value), "use_threads", ["no", 1]),

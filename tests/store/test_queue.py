@@ -159,3 +159,14 @@ def test_an_offset_before_the_first_is_not_there(queue: mqstore.Queue, offset: i
     with pytest.raises(mqstore.OffsetOutOfRangeError, match=f"from 0 to 9, found {offset}"):
         _ = queue[offset]
     assert bodies(queue[offset:]) == list(range(10))
+
+
+def test_an_offset_is_whatever_is_an_index(open_store: Opener) -> None:
+    class Index:
+        def __index__(self) -> int:
+            return -1
+
+    store = open_store()
+    for body in (b"first", b"last"):
+        store.put("t", body, queue_id=0)
+    assert bytes(store.topic("t").queue(0)[Index()].body) == b"last"

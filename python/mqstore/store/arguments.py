@@ -154,7 +154,7 @@ def check_timeout(timeout: float | None) -> None:
     """
     try:
         is_up_some_time = timeout is None or not math.isnan(timeout)
-    except TypeError:
+    except (TypeError, OverflowError):
         is_up_some_time = False
     if not is_up_some_time:
         raise bad_argument("timeout", timeout, "expected a number of seconds")
@@ -173,7 +173,7 @@ def checked_pair(argument: str, value: tuple[int | None, int | None] | None) -> 
     return value[0], value[1]
 
 
-def checked_texts(argument: str, value: str | Iterable[str]) -> tuple[str, ...]:
+def checked_texts(argument: str, value: str | bytes | bytearray | Iterable[str]) -> tuple[str, ...]:
     """An argument that has to be a string, or several.
 
     Raises:
@@ -182,7 +182,7 @@ def checked_texts(argument: str, value: str | Iterable[str]) -> tuple[str, ...]:
     """
     if isinstance(value, str):
         return (checked_text(argument, value),)
-    if not isinstance(value, Iterable):
+    if isinstance(value, bytes | bytearray) or not isinstance(value, Iterable):
         raise expected_other(argument, value, "a string, or several")
     return tuple(checked_text(argument, text) for text in value)
 
@@ -193,7 +193,7 @@ def checked_several(argument: str, value: Iterable[T], what: str) -> tuple[T, ..
     Raises:
         TypeError: it is none, or a string.
     """
-    if isinstance(value, str) or not isinstance(value, Iterable):
+    if isinstance(value, str | bytes | bytearray) or not isinstance(value, Iterable):
         raise expected_other(argument, value, what)
     return tuple(value)
 

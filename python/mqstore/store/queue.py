@@ -1,7 +1,8 @@
 """A topic and its queues, as Python has sequences."""
 
+import operator
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, SupportsIndex, overload
 
 from mqstore._native import Message
 from mqstore.errors import OffsetOutOfRangeError
@@ -64,10 +65,10 @@ class Queue:
             yield from reversed(list(self[max(min_offset, end - _REVERSED_AT_ONCE) : end]))
 
     @overload
-    def __getitem__(self, offset: int) -> Message: ...
+    def __getitem__(self, offset: SupportsIndex) -> Message: ...
     @overload
     def __getitem__(self, offset: slice) -> Selection: ...
-    def __getitem__(self, offset: int | slice) -> "Message | Selection":
+    def __getitem__(self, offset: SupportsIndex | slice) -> "Message | Selection":
         """A message by its offset, or the messages of a range of offsets.
 
         Raises:
@@ -84,17 +85,18 @@ class Queue:
             begin = _absolute("begin_offset", offset.start, max_offset, min_offset)
             end = _absolute("end_offset", offset.stop, max_offset, max_offset)
             return Selection(self.store, (QueueRange(self.topic, self.queue_id, begin, end),))
-        index = max_offset + offset if offset < 0 else offset
+        number = operator.index(offset)
+        index = max_offset + number if number < 0 else number
         is_inside = min_offset <= index < max_offset
         found = self.store.get_message(self.topic, self.queue_id, index, 1).messages if is_inside else []
         if not found or found[0].logics_offset != index:
-            reason = f"expected an offset from {min_offset} to {max_offset - 1}, found {offset}"
+            reason = f"expected an offset from {min_offset} to {max_offset - 1}, found {number}"
             if min_offset == max_offset:
-                reason = f"it has no message, and so none at {offset}"
+                reason = f"it has no message, and so none at {number}"
             if is_inside:
                 reason = f"the message at offset {index} does not check out; the store's report() tells why"
             error = OffsetOutOfRangeError(f"{self!r}: {reason}")
-            error.offset, error.min, error.max = offset, min_offset, max_offset
+            error.offset, error.min, error.max = number, min_offset, max_offset
             raise error
         return found[0]
 

@@ -12,7 +12,7 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
-use pyo3::types::{PyBytes, PyCapsule, PyCapsuleMethods, PyDict, PyMemoryView, PyString};
+use pyo3::types::{PyBool, PyBytes, PyCapsule, PyCapsuleMethods, PyDict, PyMemoryView, PyString};
 
 use crate::errors;
 use crate::given::{named, no_utf8};
@@ -246,7 +246,10 @@ pub fn checked<'py, T: for<'a> FromPyObject<'a, 'py, Error = PyErr>>(
     given: &Bound<'py, PyAny>,
     bounds: RangeInclusive<i64>,
 ) -> PyResult<T> {
-    if let Ok(number) = given.extract() {
+    // A truth value is an integer to Python, and a mistake here.
+    if !given.is_exact_instance_of::<PyBool>()
+        && let Ok(number) = given.extract()
+    {
         return Ok(number);
     }
     let checks = given.py().import("mqstore.store.arguments")?;

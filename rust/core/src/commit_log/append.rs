@@ -208,8 +208,8 @@ impl CommitLog {
     ) -> Result<Appended, AppendRefusal> {
         self.with_appender(wait, |appender, now| {
             let topic_queues = &appender.topic_queues;
-            let new = further.iter().filter(|queue| !topic_queues.contains(**queue));
-            new.into_iter().try_for_each(|queue| self.admit_topic(queue.topic, wait))?;
+            let mut new = further.iter().filter(|queue| !topic_queues.contains(**queue));
+            new.try_for_each(|queue| self.admit_topic(queue.topic, wait))?;
             let properties = encode(topic_queues);
             let fields = RecordFields { properties: &properties, ..base.fields };
             if fields.properties_size() > MAX_PROPERTIES_LENGTH {
