@@ -100,3 +100,18 @@ def test_another_error_stays_as_it_is(store: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(mqstore.StoreIOError) as failed:
         mqstore.open(store, **OPTIONS)
     assert failed.value.errno == 13
+
+
+@pytest.mark.parametrize("folder", [".", "commitlog", "consumequeue", "index", "config", "mqstore"])
+def test_the_root_of_a_disk_can_be_a_folder_of_a_store(tmp_path: Path, folder: str) -> None:
+    """ext4 has a folder of its own there."""
+    path = tmp_path / "store"
+    (path / folder / "lost+found").mkdir(parents=True)
+    for number in range(2):
+        with mqstore.open(path, "rw", **OPTIONS) as store:
+            store.put("t", b"%d" % number, keys="k", queue_id=0)
+            assert store.report().is_whole
+    assert verify(path, **OPTIONS)[0].is_whole
+    repair(path, tmp_path / "out", **OPTIONS)
+    with mqstore.open(tmp_path / "out", **OPTIONS) as store:
+        assert len(store.query_message("t", "k")) == 2

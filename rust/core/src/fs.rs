@@ -86,7 +86,7 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn FileHandle>>;
     /// What a path names; `None` where nothing is there.
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>>;
-    /// The entries of a folder, in no order.
+    /// The entries of a folder, in no order; not what the file system has at its own root for itself.
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
     /// Makes a folder and those above it.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
@@ -171,6 +171,9 @@ pub(crate) fn count_read(count: u64) {
 pub fn read_bytes() -> u64 {
     READ_BYTES.load(Ordering::Relaxed)
 }
+
+/// What ext file systems have at their root: a disk of its own can be a store's folder, or one in it.
+const LOST_AND_FOUND: &str = "lost+found";
 
 /// The operating system's files.
 #[derive(Debug, Default, Clone, Copy)]
@@ -265,6 +268,7 @@ impl FileSystem for OsFileSystem {
                 let is_dir = is_dir && name.to_str().is_some();
                 Ok(DirEntry { name: name.to_string_lossy().into_owned(), is_dir })
             })
+            .filter(|entry| !matches!(entry, Ok(entry) if entry.is_dir && entry.name == LOST_AND_FOUND))
             .collect()
     }
 
