@@ -3,6 +3,7 @@
 ``python -m tests.crash.full_disk DIRECTORY`` with a small file system of its own at the directory.
 """
 
+import contextlib
 import os
 import shutil
 import sys
@@ -21,14 +22,27 @@ _BALLAST_SIZE = 200_000
 _MOST_PUTS = 100_000
 
 
-def _put(store: mqstore.MessageStore, name: str) -> Acknowledged:
+def _put(store: mqstore.MessageStore, number: int) -> Acknowledged:
+    name = f"0.0.{number}"
     done = store.put("orders", body_of(name), keys=name, queue_id=0)
     return Acknowledged(name, "orders", 0, done.wrote_offsets[0], done.logics_offsets[0])
 
 
-def _put_until_full(store: mqstore.MessageStore, acks: list[Acknowledged]) -> None:
-    while len(acks) < _MOST_PUTS:
-        acks.append(_put(store, f"0.0.{len(acks)}"))
+def fill(ballast: Path, left_count: int = 0) -> None:
+    """Fills the disk of a file but for some blocks."""
+    size = 0
+    with ballast.open("wb") as file, contextlib.suppress(OSError):
+        # By halves: a store beside takes some meanwhile, and what is not there as a whole is not had at all.
+        while (free := (disk := os.statvfs(ballast.parent)).f_bavail - left_count) > 0:
+            step_size = -(-free // 2) * disk.f_frsize
+            os.posix_fallocate(file.fileno(), size, step_size)
+            size += step_size
+
+
+def put_up_to(store: mqstore.MessageStore, acks: list[Acknowledged], count: int) -> None:
+    """Puts until there are so many; those before one that fails are there."""
+    while len(acks) < count:
+        acks.append(_put(store, len(acks)))
 
 
 def _expire(folder: Path) -> None:
@@ -37,17 +51,15 @@ def _expire(folder: Path) -> None:
     acks: list[Acknowledged] = []
     ballast = folder.parent / "ballast"
     with mqstore.open(folder, "rw", **options) as store:
-        acks += [_put(store, f"0.0.{number}") for number in range(500)]
+        put_up_to(store, acks, 500)
         store.flush()
-        disk = os.statvfs(folder)
-        with ballast.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, disk.f_bavail * disk.f_frsize)
-        acks += [_put(store, f"0.0.{number}") for number in range(500, 600)]
+        fill(ballast)
+        put_up_to(store, acks, 600)
         with pytest.raises(DiskFullError, match="index"):
             store.query_message("orders", "none")
         assert store.execute_delete_files_manually() > 0
         begin = store.get_min_phy_offset()
-        acks += [_put(store, f"0.0.{number}") for number in range(600, 700)]
+        put_up_to(store, acks, 700)
         check_messages(store, [ack for ack in acks if ack.offset >= begin], {})
         ballast.unlink()
     shutil.rmtree(folder)
@@ -62,9 +74,9 @@ def main() -> None:
     acks: list[Acknowledged] = []
     with mqstore.open(disk / "store", "rw", **SMALL) as store:
         with pytest.raises(DiskFullError, match="commitlog"):
-            _put_until_full(store, acks)
+            put_up_to(store, acks, _MOST_PUTS)
         ballast.unlink()
-        acks += [_put(store, f"0.0.{number}") for number in range(len(acks), len(acks) + 100)]
+        put_up_to(store, acks, len(acks) + 100)
         known = check_messages(store, acks, {})
         assert len(known) == len(acks)
     for mode in ("r", "rw"):

@@ -4,16 +4,18 @@
 """
 
 import contextlib
-import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import mqstore
 from mqstore import DiskFullError
 from tests.crash.checks import check_messages
-from tests.crash.killing import Acknowledged
-from tests.crash.stream import body_of
+from tests.crash.full_disk import fill, put_up_to
 from tests.crash.test_sigkill import SMALL
+
+if TYPE_CHECKING:
+    from tests.crash.killing import Acknowledged
 
 BLOCKS = range(16)
 """So many are left: fewer and more than a page has."""
@@ -22,34 +24,19 @@ OPTIONS = SMALL | {"maxHashSlotNum": 100, "maxIndexNum": 40}
 PUTS = 1000
 
 
-def _fill(ballast: Path, left_count: int) -> None:
-    disk = os.statvfs(ballast.parent)
-    with ballast.open("wb") as file, contextlib.suppress(OSError):
-        os.posix_fallocate(file.fileno(), 0, max(1, (disk.f_bavail - left_count) * disk.f_frsize))
-
-
-def _put(store: mqstore.MessageStore, acks: list[Acknowledged], number: int) -> None:
-    name = f"0.0.{number}"
-    done = store.put("orders", body_of(name), keys=name, queue_id=0)
-    acks.append(Acknowledged(name, "orders", 0, done.wrote_offsets[0], done.logics_offsets[0]))
-
-
 def _fill_and_go_on(disk: Path, left_count: int) -> None:
     acks: list[Acknowledged] = []
     ballast, folder = disk / "ballast", disk / f"store{left_count}"
     with mqstore.open(folder, "rw", **OPTIONS) as store:
-        for number in range(PUTS // 3 + 7 * left_count):
-            _put(store, acks, number)
-        _fill(ballast, left_count)
+        put_up_to(store, acks, PUTS // 3 + 7 * left_count)
+        fill(ballast, left_count)
         with contextlib.suppress(DiskFullError):
-            for number in range(len(acks), PUTS):
-                _put(store, acks, number)
+            put_up_to(store, acks, PUTS)
         with contextlib.suppress(DiskFullError):
             # What was put is dispatched where there is room for it.
             store.query_message("orders", "none")
         ballast.unlink()
-        for number in range(len(acks), PUTS):
-            _put(store, acks, number)
+        put_up_to(store, acks, PUTS)
         check_messages(store, acks, {})
     with mqstore.open(folder, "rw", **OPTIONS) as store:
         check_messages(store, acks, {})

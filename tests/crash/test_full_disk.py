@@ -13,28 +13,28 @@ from tests.crash.stream import body_of
 from tests.crash.test_sigkill import SMALL
 
 ROOT = Path(__file__).parents[2]
-MOUNT_AND_RUN = 'mount -t tmpfs -o size=1m tmpfs "$1" && shift && exec "$@"'
+MEMORY = 'mount -t tmpfs -o size=1m tmpfs "$1"'
 SMALL_BLOCKS = 'truncate -s 48M "$1.image" && mkfs.ext4 -q -F -m 0 -b 1024 "$1.image" && mount -o loop "$1.image" "$1"'
 
 
-def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
-    own_namespace = ["unshare", "--map-root-user", "--mount", "sh", "-ec", MOUNT_AND_RUN, "sh", str(tmp_path)]
-    if shutil.which("unshare") is None or subprocess.run([*own_namespace, "true"], check=False).returncode:
-        pytest.skip("no file system can be mounted here, not even in a namespace of its own")
-    command = [*own_namespace, sys.executable, "-m", "tests.crash.full_disk", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=120, check=False)
+def fill_mounted(module: str, disk: Path, mount: str, *options: str) -> None:
+    """Runs a module of these tests on a disk that is mounted for it alone; it ends well."""
+    mounted = ["unshare", *options, "--mount", "sh", "-ec", f'{mount} && shift && exec "$@"', "sh", str(disk)]
+    if shutil.which("unshare") is None or subprocess.run([*mounted, "true"], check=False).returncode:
+        pytest.skip("no such file system can be mounted here, not even in a namespace of its own")
+    command = [*mounted, sys.executable, "-m", f"tests.crash.{module}", str(disk)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=240, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    fill_mounted("full_disk", tmp_path, MEMORY, "--map-root-user")
 
 
 def test_a_full_disk_of_small_blocks_does_not_end_the_process(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = ["unshare", "--mount", "sh", "-ec", f'{SMALL_BLOCKS} && shift && exec "$@"', "sh", str(disk)]
-    if shutil.which("unshare") is None or subprocess.run([*mounted, "true"], check=False).returncode:
-        pytest.skip("no file system of small blocks can be mounted here")
-    command = [*mounted, sys.executable, "-m", "tests.crash.small_blocks", str(disk)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
+    fill_mounted("small_blocks", disk, SMALL_BLOCKS)
 
 
 READ_A_CUT_FILE = """

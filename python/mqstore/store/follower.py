@@ -115,7 +115,7 @@ class Follower:
         """The next messages; where it goes on behind them, the place before that, and the openings that were seen."""
         store, topic, queue_id = self._queue.store, self._queue.topic, self._queue.queue_id
         openings = store._openings_seen()
-        offset, _ = where_to_go_on(store, topic, queue_id, self._next, self._before, openings=self._openings)
+        offset, _ = _go_on(store, topic, queue_id, self._next, self._before, openings=self._openings)
         found = store.get_message(topic, queue_id, offset, _COUNT)
         behind = _behind(found, offset)
         return found, behind, self._place_of(behind - 1), openings

@@ -17,7 +17,7 @@ use crate::lock::StoreLock;
 pub(crate) struct LockedFolder {
     fs: Arc<dyn FileSystem>,
     lock_file: PathBuf,
-    /// What was locked.
+    /// What was locked. Not the lock itself, which is not to last as long as what has the file system.
     identity: (u64, u64),
 }
 

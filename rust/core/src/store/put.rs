@@ -270,7 +270,8 @@ impl Store {
             Err(refusal) => return PutStep::Refused(refusal),
         };
         let wait = if prepared.is_rewritten() { wait.read_again(|| self.now_ms()) } else { wait };
-        let outcome = self.append_prepared(message, &prepared, encoded, wait);
+        let admitted = self.admit_delivery(message, &prepared, wait);
+        let outcome = admitted.and_then(|()| self.append_prepared(message, &prepared, encoded, wait));
         self.step(outcome, prepared.wait_store_msg_ok, Appended::end_offset)
     }
 
@@ -386,7 +387,6 @@ impl Store {
         encoded: &[u8],
         wait: Wait,
     ) -> Result<Appended, AppendRefusal> {
-        self.admit_delivery(message, prepared, wait)?;
         let record = prepared.record(message, encoded);
         let Some(multi) = prepared.multi() else { return self.log.append(&record, wait) };
         let names = multi.names.iter().map(|name| &name[..]);

@@ -32,7 +32,6 @@ fn keys(store: &Store, count: usize) -> Vec<usize> {
     (0..count).map(found).collect()
 }
 
-/// Where the parts of the log are that a store had to pass over.
 /// Its newest file is not full: the next writer goes on in it.
 #[test]
 fn keys_are_found_once_a_writer_goes_on_in_their_index_file() {
