@@ -50,6 +50,7 @@ const _: () = assert!(LOG_FILE_SIZE_AT + 8 + 2480 == FILE_SIZE, "the table says 
 /// The writer's side.
 #[derive(Debug)]
 pub struct Published {
+    path: PathBuf,
     region: Region,
     opening_count: u64,
 }
@@ -229,7 +230,7 @@ impl Published {
             .and_then(|()| handle.set_len(num::offset(FILE_SIZE)))
             .and_then(|()| handle.map(FILE_SIZE, true))
             .map_err(Error::io("set up", &path))?;
-        let published = Self { region, opening_count: openings.count() };
+        let published = Self { path, region, opening_count: openings.count() };
         published.store(0, u64::from_be_bytes(MAGIC));
         Ok(published)
     }
@@ -238,6 +239,14 @@ impl Published {
     #[must_use]
     pub const fn opening_count(&self) -> u64 {
         self.opening_count
+    }
+
+    /// Lets go of the file, at the end of a close: what is published from then on nobody sees.
+    ///
+    /// # Errors
+    /// Where the system has no memory to put in its place; the file stays mapped.
+    pub fn let_go(&self) -> Result<()> {
+        self.region.let_go_of_file().map_err(Error::io("let go of", &self.path))
     }
 
     #[inline]

@@ -264,6 +264,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for TimeMs {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if given.is_exact_instance_of::<PyBool>() {
+            return Err(PyTypeError::new_err("a truth value is no time"));
+        }
         if let Ok(milliseconds) = given.extract() {
             return Ok(Self(milliseconds));
         }

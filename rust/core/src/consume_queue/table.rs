@@ -12,7 +12,7 @@ use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::format::java_string;
-use crate::fs::FileSystem;
+use crate::fs::{FileSystem, list_if_there};
 use crate::interrupt;
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing};
 use crate::mmap::map_budget::MapBudget;
@@ -448,15 +448,28 @@ impl QueueTable {
     fn remove_folders(&self, queue: &ConsumeQueue) -> Result<()> {
         for root in [self.config.store_path_consume_queue(), self.config.store_path_consume_queue_ext()] {
             let topic = root.join(queue.topic());
-            for folder in [topic.join(queue.queue_id().to_string()), topic] {
-                let is_empty = match self.fs.metadata(&folder).map_err(Error::io("look at", &folder))? {
-                    Some(_) => self.fs.read_dir(&folder).map_err(Error::io("list", &folder))?.is_empty(),
-                    None => false,
-                };
-                if is_empty {
-                    self.fs.remove_dir(&folder).map_err(Error::io("remove the folder", &folder))?;
-                }
-            }
+            self.remove_if_empty(&topic.join(queue.queue_id().to_string()))?;
+            self.remove_if_empty(&topic)?;
+        }
+        Ok(())
+    }
+
+    /// Removes folders of topics without queues: each is made before its first message is dispatched.
+    ///
+    /// # Errors
+    /// Where one can't be listed or removed.
+    pub fn remove_empty_topics(&self) -> Result<()> {
+        let root = self.config.store_path_consume_queue();
+        let topics = list_if_there(&*self.fs, &root)?.unwrap_or_default();
+        topics
+            .iter()
+            .filter(|entry| entry.is_dir)
+            .try_for_each(|topic| self.remove_if_empty(&root.join(&topic.name)))
+    }
+
+    fn remove_if_empty(&self, folder: &Path) -> Result<()> {
+        if list_if_there(&*self.fs, folder)?.is_some_and(|entries| entries.is_empty()) {
+            self.fs.remove_dir(folder).map_err(Error::io("remove the folder", folder))?;
         }
         Ok(())
     }

@@ -11,9 +11,11 @@
 
 use std::fs::File;
 use std::io;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw, UncheckedAdvice};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 
 use crate::num;
 use crate::sync::before_visible_change;
@@ -163,6 +165,17 @@ impl Region {
         // SAFETY: what a shared mapping of a file holds is the file's, in which it stays whatever is mapped; nobody
         // else's memory lies in the range, which is inside the mapping.
         unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, begin, end - begin) }
+    }
+
+    /// Puts zeros that belong to no file where its file was, for whoever writes to it still. Its bytes must not be asked for any
+    /// more.
+    pub(crate) fn let_go_of_file(&self) -> io::Result<()> {
+        let zeros = (NonZeroUsize::new(self.map.as_ptr().addr()), NonZeroUsize::new(self.len()));
+        let (Some(start), Some(len)) = zeros else { return Ok(()) };
+        let (access, fixed) =
+            (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_FIXED | MapFlags::MAP_PRIVATE);
+        // SAFETY: it takes the place of this very mapping, which ends where a page does as that did, and is let go of with it.
+        unsafe { mmap_anonymous(Some(start), len, access, fixed) }.map(drop).map_err(io::Error::from)
     }
 
     /// Makes pages present and writable ahead of their use. Kernels before 5.14 cannot; there the

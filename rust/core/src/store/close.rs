@@ -23,9 +23,9 @@ impl Store {
         }
         self.replication.shutdown();
         let outcome = if self.mode == Mode::ReadWrite { self.close_for_writing() } else { Ok(()) };
-        self.let_go();
+        let let_go = self.let_go();
         self.lock.lock().take();
-        outcome
+        outcome.and(let_go)
     }
 
     fn close_for_writing(&self) -> Result<()> {
@@ -96,16 +96,22 @@ impl Store {
         self.closed.store(true, Ordering::Release);
         self.log.seal();
         self.replication.shutdown();
-        let outcome = self.remove_all();
-        self.let_go();
+        // What is dispatched or flushed would make files again that are removed.
+        self.dispatcher.end();
+        let outcome = {
+            let _not_while_flushing = self.flushing();
+            self.dispatcher.between_passes(|| self.remove_all())
+        };
+        let let_go = self.let_go();
         self.lock.lock().take();
-        outcome
+        outcome.and(let_go)
     }
 
     fn remove_all(&self) -> Result<()> {
         for queue in self.queues.all() {
             self.queues.destroy(&queue)?;
         }
+        self.queues.remove_empty_topics()?;
         self.log.discard_prepared_file()?;
         self.log.files().delete(&self.log.files().files())?;
         if let Some(index) = &self.index {

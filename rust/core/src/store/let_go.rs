@@ -10,12 +10,15 @@ use super::{Mode, Store};
 use crate::error::{Error, Result};
 
 impl Store {
-    /// Lets go of all files at the end of a close, but of the small one that followers see positions in.
-    pub(super) fn let_go(&self) {
+    /// Lets go of all files at the end of a close.
+    ///
+    /// # Errors
+    /// Where the one that followers see positions in stays mapped.
+    pub(super) fn let_go(&self) -> Result<()> {
         self.dispatcher.end();
         if self.mode == Mode::Read {
             self.close_read_files();
-            return;
+            return Ok(());
         }
         // What is being flushed or dispatched would open files again, or make an index file behind the lock that is gone.
         let _not_while_flushing = self.flushing();
@@ -26,6 +29,7 @@ impl Store {
                 index.let_go();
             }
         });
+        self.published.as_ref().map_or(Ok(()), |published| published.let_go())
     }
 
     /// Closes what reads open. A writer's close that is under way opens its files again, but not an index, which it still

@@ -1,7 +1,7 @@
 //! A closed store whose object is kept holds no file, and reads that are under way then never miss what is there.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -15,12 +15,14 @@ use mqstore_core::selection::{QueueRange, Selection};
 use mqstore_core::store::{Mode, Store};
 
 use crate::hooked::{Call, Hook, open_hooked};
-use crate::stores::{Opened, config, fill, numbers, open, open_with, put, read, tree, try_open};
+use crate::stores::{
+    Opened, config, fill, message, numbers, open, open_with, put, read, tree, try_open, try_put,
+};
 
 /// Messages of the stores that are read while they are closed.
 const COUNT: usize = 60;
 
-/// What this process has open or mapped below a folder, but for what followers see positions in.
+/// What this process has open or mapped below a folder.
 fn held_below(root: &Path) -> Vec<String> {
     let root = root.to_str().unwrap();
     let opened = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| {
@@ -30,7 +32,7 @@ fn held_below(root: &Path) -> Vec<String> {
     });
     let mapped = std::fs::read_to_string("/proc/self/maps").unwrap();
     let mapped = mapped.lines().map(|line| format!("mapped {line}"));
-    let is_below = |held: &String| held.contains(root) && !held.contains("mqstore/published");
+    let is_below = |held: &String| held.contains(root);
     opened.chain(mapped).filter(is_below).collect()
 }
 
@@ -277,6 +279,34 @@ fn reads_beside_a_readers_close_find_what_is_there() {
 #[test]
 fn reads_beside_a_removal_of_everything_find_what_is_there() {
     check_reads_beside(filled, |store| store.destroy().unwrap());
+}
+
+/// What is dispatched and flushed beside it would make files again that are removed, and folders that are to be empty.
+#[test]
+fn nothing_is_left_where_all_is_removed_beside_passes() {
+    for _ in 0..100 {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path());
+        let begun = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                begun.wait();
+                for queue_id in 0.. {
+                    let is_put = try_put(&store, &message("t", queue_id, b"", "")).is_ok();
+                    if !is_put || store.reput().and_then(|_| store.flush_consume_queues(0)).is_err() {
+                        break;
+                    }
+                }
+            });
+            begun.wait();
+            store.destroy().unwrap();
+        });
+        let folders = ["commitlog", "consumequeue", "index"].map(|name| root.path().join(name));
+        let is_left =
+            |path: &PathBuf| folders.iter().any(|folder| path != folder && path.starts_with(folder));
+        let left: Vec<_> = tree(root.path()).into_keys().filter(is_left).collect();
+        assert_eq!(left, Vec::<PathBuf>::new());
+    }
 }
 
 /// Runs a look that closes its store where it first asks whether it is to be broken off.
