@@ -274,10 +274,12 @@ def the_first_use_of_all_there_is(folder: Path) -> None:
         threads = [threading.Thread(target=run) for run in (put, put, put, put, read, read)]
         for thread in threads:
             thread.start()
-        ended_well(in_child(use_others))
-        ending.set()
-        for thread in threads:
-            thread.join()
+        try:
+            ended_well(in_child(use_others))
+        finally:
+            ending.set()
+            for thread in threads:
+                thread.join()
 
 
 if __name__ == "__main__":
