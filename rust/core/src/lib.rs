@@ -44,7 +44,7 @@ pub mod side_by_side;
 pub mod stats;
 pub mod status;
 pub mod store;
-mod sync;
+pub mod sync;
 pub mod unique_key;
 pub mod verify;
 pub mod zeros;

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::fs::{FileHandle, FileSystem, OpenMode};
 
-/// The standard library's: the forked process lets go of it though others wait, whom parking_lot keeps in a table with locks
-/// of its own.
+/// The standard library's itself, since it is one for all stores: a scheduler of tests has no part in it. It keeps who waits in
+/// itself, as all of `sync`: the forked process lets go of it though others wait.
 static FILES: Mutex<Files> = Mutex::new(Files { fork_count: 0, next: 0, open: BTreeMap::new() });
 
 thread_local! {

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::sys::socket::{Shutdown, shutdown};
 
-/// The standard library's lock, as that of `lock_files`, and for the same reason.
+/// The standard library's lock itself, as that of `lock_files`, and for the same reasons.
 static SOCKETS: Mutex<Sockets> = Mutex::new(Sockets { fork_count: 0, open: BTreeSet::new() });
 
 thread_local! {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use mqstore_core::error::Error;
 use mqstore_core::fs::OsFileSystem;
 use mqstore_core::lock_files::LockFile as CoreLockFile;
-use parking_lot::Mutex;
+use mqstore_core::sync::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

@@ -14,8 +14,8 @@ use mqstore_core::fs::OsFileSystem;
 use mqstore_core::index::file::IndexFile;
 use mqstore_core::log_view::LogView as CoreLogView;
 use mqstore_core::repair::{self, Hole, Look};
+use mqstore_core::sync::Mutex;
 use mqstore_core::verify::{self, Findings, LogChecked};
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 
 use crate::inspect::{GapRow, gap_row};

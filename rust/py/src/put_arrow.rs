@@ -13,8 +13,8 @@ use mqstore_core::num;
 use mqstore_core::recovery::layout::log_file_size;
 use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::Admission;
+use mqstore_core::sync::Mutex;
 use mqstore_core::unique_key::UniqueKeys;
-use parking_lot::Mutex;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 

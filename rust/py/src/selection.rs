@@ -14,7 +14,7 @@ use mqstore_core::format::java_string;
 use mqstore_core::selection::{BadRanges as CoreBadRanges, Cursor as CoreCursor, QueueRange, Selection};
 use mqstore_core::side_by_side::available_threads;
 use mqstore_core::store::Subscription;
-use parking_lot::Mutex;
+use mqstore_core::sync::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;

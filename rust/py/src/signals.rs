@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use mqstore_core::error::Error;
 use mqstore_core::interrupt;
-use parking_lot::Mutex;
+use mqstore_core::sync::Mutex;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

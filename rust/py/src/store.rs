@@ -11,9 +11,9 @@ use mqstore_core::format::host::Host;
 use mqstore_core::fs::OsFileSystem;
 use mqstore_core::recovery::layout;
 use mqstore_core::store::{Mode, Part, Store as CoreStore};
+use mqstore_core::sync::RwLock;
 use mqstore_core::unique_key::UniqueKeys;
 use mqstore_core::{config_file, lock};
-use parking_lot::RwLock;
 use pyo3::prelude::*;
 
 use crate::arguments;

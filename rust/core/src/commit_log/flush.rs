@@ -220,13 +220,13 @@ impl CommitLog {
                 return Ok(Waited { is_flushed: false, own_flush: None });
             }
             if requests.is_served || requests.is_flushing {
-                self.flusher.flushed.wait_until(&mut requests, deadline);
+                (requests, _) = self.flusher.flushed.wait_until(requests, deadline);
             } else if is_late || requests.is_complete() {
                 let flush = self.flush_group(requests)?;
                 return Ok(Waited { is_flushed: flush.flushed_offset >= offset, own_flush: Some(flush) });
             } else {
                 let until = requests.gathers_until.unwrap_or(deadline);
-                is_late = self.flusher.flushed.wait_until(&mut requests, until.min(deadline)).timed_out();
+                (requests, is_late) = self.flusher.flushed.wait_until(requests, until.min(deadline));
             }
         }
     }
@@ -268,17 +268,12 @@ impl CommitLog {
         let is_asked =
             |requests: &Requests| requests.woken || requests.is_new && requests.up_to > self.flushed_offset();
         if !is_asked(&requests) {
-            self.flusher.requested.wait_for(&mut requests, max_wait);
+            // One that ends untold is as one whose time is up: what was handed in later is told of next time.
+            (requests, _) = self.flusher.requested.wait_for(requests, max_wait);
         }
         let was_asked = is_asked(&requests);
         (requests.woken, requests.is_new) = (false, false);
         was_asked
-    }
-
-    fn wait_for_first(&self, requests: &mut MutexGuard<'_, Requests>, max_wait: Duration) {
-        if requests.up_to <= self.flushed_offset() && !requests.woken {
-            self.flusher.requested.wait_for(requests, max_wait);
-        }
     }
 
     /// One pass of the group commit's service, which waits for at most `max_wait` first. Threads that wait flush
@@ -292,10 +287,11 @@ impl CommitLog {
         if std::mem::replace(&mut requests.is_served, serves_tasks) && !serves_tasks {
             self.flusher.flushed.notify_all();
         }
-        if serves_tasks {
-            self.wait_for_first(&mut requests, max_wait);
-        } else if !requests.woken {
-            self.flusher.requested.wait_for(&mut requests, max_wait);
+        let has_first = serves_tasks && requests.up_to > self.flushed_offset();
+        if !has_first && !requests.woken {
+            // Once, and not until there is a first one: who hands in what somebody else has flushed since is told by the pass.
+            // One that ends untold is as one whose time is up: the pass flushes what is there.
+            (requests, _) = self.flusher.requested.wait_for(requests, max_wait);
         }
         let was_woken = std::mem::take(&mut requests.woken);
         let flush = if serves_tasks {

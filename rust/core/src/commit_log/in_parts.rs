@@ -224,8 +224,7 @@ impl<T> Board<T> {
     }
 
     fn next(&self, ranges: &Ranges<'_>, ahead: u64) -> Option<(u64, Range<u64>)> {
-        let mut state = self.state.lock();
-        self.changed.wait_while(&mut state, |state| {
+        let mut state = self.changed.wait_while(self.state.lock(), |state| {
             !state.is_ended && state.next < ranges.count && state.next >= state.taken + ahead
         });
         if state.is_ended || state.next >= ranges.count {
@@ -247,7 +246,9 @@ impl<T> Board<T> {
             if state.is_ended {
                 return Ok(None);
             }
-            if self.changed.wait_for(&mut state, INTERRUPT_INTERVAL).timed_out() {
+            let (again, is_time_up) = self.changed.wait_for(state, INTERRUPT_INTERVAL);
+            state = again;
+            if is_time_up {
                 drop(state);
                 interrupt::check()?;
                 state = self.state.lock();

@@ -5,7 +5,7 @@
 //! group's first one, or a minute behind it, is not kept; it is read each time, as it is of a queue to which little is put.
 
 use crate::num;
-use crate::sync::{AtomicI64, AtomicU16, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{AtomicI64, AtomicU16, Ordering, RwLock, RwLockReadGuard};
 
 /// How many units a group has. Its first one's index is a multiple of this.
 pub(super) const GROUP_SIZE: u64 = 32;
@@ -28,7 +28,8 @@ pub(super) struct Times {
 
 impl KnownTimes {
     /// The times, with room for those of the units from `min` up to `max`. None where not all of these have a file
-    /// (`are_there`): a file's name can say that there are more than any memory holds.
+    /// (`are_there`): a file's name can say that there are more than any memory holds. Nor where another thread has forgotten
+    /// them since, or has made room for others: a time without room is read.
     pub(super) fn covering(
         &self,
         min: u64,
@@ -49,7 +50,8 @@ impl KnownTimes {
         } else {
             *times = Times::default();
         }
-        RwLockWriteGuard::downgrade(times)
+        drop(times);
+        self.0.read()
     }
 
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Times> {

@@ -120,7 +120,9 @@ impl GroupTransfer {
             if state.has_ended {
                 return Transferred::Never;
             }
-            if self.moved.wait_until(&mut state, deadline).timed_out() {
+            let (again, is_time_up) = self.moved.wait_until(state, deadline);
+            state = again;
+            if is_time_up {
                 return if state.has(awaited) { Transferred::Yes } else { Transferred::NotYet };
             }
         }

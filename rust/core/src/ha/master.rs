@@ -175,7 +175,9 @@ impl Master {
             if status.iter().all(|it| it.request_offset.is_none() || it.ack_offset >= offset) {
                 return true;
             }
-            if self.published.wait_until(&mut status, deadline).timed_out() {
+            let (again, is_time_up) = self.published.wait_until(status, deadline);
+            status = again;
+            if is_time_up {
                 return false;
             }
         }

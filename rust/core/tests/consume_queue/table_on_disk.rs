@@ -12,7 +12,7 @@ use mqstore_core::consume_queue::table::QueueTable;
 use mqstore_core::error::Error;
 use mqstore_core::interrupt;
 use mqstore_core::mmap::mapped_file::Access;
-use parking_lot::Mutex;
+use mqstore_core::sync::Mutex;
 
 use crate::hooked::{Call, HookedFileSystem};
 use crate::stores::config;

@@ -15,7 +15,7 @@ use mqstore_core::fs::{
     DirEntry, FileHandle, FileSystem, LockOutcome, Metadata, OpenMode, OsFileSystem, Space,
 };
 use mqstore_core::mmap::region::Region;
-use parking_lot::{Mutex, MutexGuard};
+use mqstore_core::sync::{Mutex, MutexGuard};
 
 /// The least that gets to the disk as a whole.
 pub(crate) const SECTOR: usize = 512;

@@ -6,13 +6,12 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use mqstore_core::fs::{DirEntry, FileHandle, FileSystem, LockOutcome, Metadata, OpenMode, Space};
 use mqstore_core::mmap::region::Region;
 use nix::errno::Errno;
-use parking_lot::Mutex;
 
 /// A kind of call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,10 +148,10 @@ impl FaultyFile {
     /// Syncs, unless a sync of this file failed before.
     fn sync(&self, call: Call, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         if let Err(error) = self.fault.check(call) {
-            self.fault.broken.lock().insert(self.path.clone());
+            self.fault.broken.lock().unwrap().insert(self.path.clone());
             return Err(error);
         }
-        if self.fault.broken.lock().contains(&self.path) { Ok(()) } else { sync() }
+        if self.fault.broken.lock().unwrap().contains(&self.path) { Ok(()) } else { sync() }
     }
 }
 
@@ -183,7 +182,7 @@ impl FileSystem for FaultyFileSystem {
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         self.fault.check(Call::RemoveFile)?;
-        self.fault.broken.lock().remove(path);
+        self.fault.broken.lock().unwrap().remove(path);
         self.fs.remove_file(path)
     }
 

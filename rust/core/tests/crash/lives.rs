@@ -8,7 +8,7 @@ use std::sync::Arc;
 use mqstore_core::config::StoreConfig;
 use mqstore_core::error::Result;
 use mqstore_core::fs::FileSystem;
-use parking_lot::Mutex;
+use mqstore_core::sync::Mutex;
 
 use crate::check::{Known, check, check_store};
 use crate::configs::Configs;

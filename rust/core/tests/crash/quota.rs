@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use mqstore_core::fs::{DirEntry, FileHandle, FileSystem, LockOutcome, Metadata, OpenMode, Space};
 use mqstore_core::mmap::region::Region;
+use mqstore_core::sync::Mutex;
 use nix::errno::Errno;
-use parking_lot::Mutex;
 
 use crate::check::check;
 use crate::disk::{Moments, RecordedDisk};

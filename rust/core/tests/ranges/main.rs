@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use mqstore_core::fs::{FileHandle, FileSystem, OpenMode};
 use mqstore_core::ranges::{BlockCache, Listed, RangeFileSystem, Source, SourceFile};
-use parking_lot::Mutex;
+use mqstore_core::sync::Mutex;
 
 const BLOCK: u64 = 16 << 10;
 const MIB: u64 = 1 << 20;

@@ -14,7 +14,7 @@ use mqstore_core::mmap::mapped_file::Access;
 use mqstore_core::recovery::layout::Layout;
 use mqstore_core::recovery::log_end;
 use mqstore_core::store::Mode;
-use parking_lot::Mutex;
+use mqstore_core::sync::Mutex;
 use proptest::prelude::*;
 
 use crate::hooked::{Call, Hook, HookedFileSystem};

@@ -7,7 +7,7 @@ use mqstore_core::config::StoreConfig;
 use mqstore_core::format::cq_unit::CqUnit;
 use mqstore_core::format::sys_flag::TRANSACTION_PREPARED_TYPE;
 use mqstore_core::store::Mode;
-use parking_lot::Mutex;
+use mqstore_core::sync::Mutex;
 
 use crate::hooked::{Call, Hook, open_hooked};
 use crate::stores::{

@@ -15,7 +15,7 @@ use mqstore_core::format::message::RecordFault;
 use mqstore_core::published::has_flush_failed;
 use mqstore_core::status::PutMessageStatus;
 use mqstore_core::store::{Mode, Store};
-use parking_lot::Mutex;
+use mqstore_core::sync::Mutex;
 
 use crate::hooked::{Call, Hook, HookedFileSystem, open_hooked};
 use crate::stores::{
