@@ -26,6 +26,8 @@ SMALL: dict[str, Any] = {
     "maxHashSlotNum": 50,
     "maxIndexNum": 300,
 }
+_QUEUE_OFFSET_AT = 20
+"""Where a record has its offset in its queue."""
 
 
 def rebuilt_by_engine(store: Path, to: Path, options: dict[str, Any], *, compat: bool = False) -> Path:
@@ -206,6 +208,33 @@ def test_damage_is_passed_over_as_dispatch_does(spark: SparkSession, tmp_path: P
         (tmp_path / "out" / name).rename(copied / name)
     with mqstore.open(copied, "r", **SMALL) as store:
         assert queues == {(t, q): store._units(t, q, 0, 100) for t, q, *_ in store._queues()}
+
+
+@pytest.mark.parametrize("number", [0, 4, 300])
+@pytest.mark.parametrize("mask", [1 << 8, 1 << 5])
+def test_a_changed_queue_offset_costs_one_message_as_with_a_slave(
+    spark: SparkSession, tmp_path: Path, number: int, mask: int
+) -> None:
+    path = tmp_path / "store"
+    options = SMALL | {"mappedFileSizeCommitLog": 1 << 20}
+    with mqstore.open(path, "rw", **options) as store:
+        puts = [store.put("t", bytes(20), queue_id=n % 2, keys=f"k{n}") for n in range(900)]
+        end = store.get_max_phy_offset()
+    log = path / "commitlog" / "00000000000000000000"
+    changed = puts[number].wrote_offset
+    with log.open("r+b") as file:
+        file.seek(changed + _QUEUE_OFFSET_AT)
+        offset = int.from_bytes(file.read(8))
+        file.seek(changed + _QUEUE_OFFSET_AT)
+        file.write((offset ^ mask).to_bytes(8))
+    with mqstore.open(tmp_path / "slave", "rw", brokerRole="SLAVE", **options) as slave:
+        slave.append_to_commit_log(0, log.read_bytes()[:end])
+        assert [sum(1 for _ in slave.topic("t").queue(n)[:]) for n in range(2)] == [449, 450]
+    for name, range_size in (("whole", 1 << 20), ("parts", 5000)):
+        done = rebuild(path, tmp_path / name, spark=spark, range_size=range_size, **options)
+        assert (done.record_count, done.unit_count) == (900, 899)
+        assert done.gaps == ((changed, puts[number + 1].wrote_offset),)
+        assert_same(tmp_path / name, tmp_path / "slave")
 
 
 @pytest.mark.parametrize("staged_count", [0, 2])

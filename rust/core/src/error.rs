@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::format::cq_unit::CqUnit;
 use crate::format::message::RecordFault;
 use crate::fs::FileSystem;
 
@@ -164,6 +165,20 @@ pub enum Error {
         /// What the operating system said.
         #[source]
         source: io::Error,
+    },
+    /// A queue's last unit is of a message that stands elsewhere, as the queue's next one shows. A pass takes it back.
+    #[error(
+        "expected another message at {index} of queue {queue_id} of {topic}: the next one goes on before it"
+    )]
+    UnitRefuted {
+        /// The queue's topic.
+        topic: Box<str>,
+        /// The queue's number.
+        queue_id: i32,
+        /// Where the unit stands in the queue.
+        index: u64,
+        /// The unit.
+        unit: CqUnit,
     },
     /// Bytes of another log that do not follow the end of this one.
     #[error("expected bytes for offset {end}, the log's end, found some for {offset}")]

@@ -128,6 +128,9 @@ pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
         Error::Halted { .. } => build(py, "ServiceNotAvailableError", &message, &[]),
         // Only what is run by `interruptible` is broken off, and has its own exception for that.
         Error::Interrupted => build(py, "MQStoreError", &message, &[]),
+        Error::UnitRefuted { unit, .. } => {
+            build(py, "MQStoreError", &message, &[("offset", value(py, unit.physical_offset))])
+        }
         Error::Closed => build(py, "StoreClosedError", &message, &[]),
         Error::Poisoned { .. } => build(py, "FlushFailedError", &message, &[]),
         Error::OutOfRange { offset, min, max } => {

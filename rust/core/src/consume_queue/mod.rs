@@ -8,6 +8,7 @@ pub mod listing;
 mod lookup;
 mod place;
 mod recover;
+mod refuted;
 mod store_times;
 pub mod table;
 mod tailed_files;
@@ -16,7 +17,7 @@ mod unit_reader;
 use std::sync::Arc;
 
 use crate::commit_log::topic_queue::QueueRef;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::filter::bit_map::FilterBitMap;
 use crate::format::cq_ext_unit::{CqExtUnit, is_ext_addr};
 use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
@@ -69,6 +70,8 @@ pub struct ConsumeQueue {
 struct State {
     units: TailedFiles,
     ext: Option<ConsumeQueueExt>,
+    /// The offset of the last message, where that is one before the queue's end.
+    doubting: Option<i64>,
 }
 
 /// What became of a unit.
@@ -101,7 +104,7 @@ impl ConsumeQueue {
             topic: topic.into(),
             queue_id,
             compat,
-            state: Mutex::new(State { units, ext }),
+            state: Mutex::new(State { units, ext, doubting: None }),
             min_offset: AtomicU64::new(0),
             max_offset: AtomicU64::new(loaded_end),
             max_physic_offset: AtomicI64::new(-1),
@@ -172,7 +175,8 @@ impl ConsumeQueue {
     /// Appends a unit in the log's order. Source: `putMessagePositionInfo`.
     ///
     /// # Errors
-    /// Where the files can't take what no longer has room in memory; the unit is kept all the same.
+    /// Where the files can't take what no longer has room in memory; the unit is kept all the same. Where it shows that the
+    /// queue's last unit is another place's, which has to go first ([`Error::UnitRefuted`]).
     pub fn put(&self, new: NewUnit) -> Result<PutUnit> {
         self.put_unit(new, true)
     }
@@ -204,8 +208,12 @@ impl ConsumeQueue {
         let current = (!state.units.is_empty()).then(|| state.units.end() / UNIT);
         let rule = PlaceRule { units_in_file: state.units.file_size() / UNIT, compat: self.compat };
         let Some(place) = rule.place(new.cq_offset, current) else {
-            return Ok(PutUnit::Repeated);
+            return match self.refuted_by(state, new.cq_offset)? {
+                Some(unit) => Err(self.refuted(unit, current)),
+                None => Ok(PutUnit::Repeated),
+            };
         };
+        state.doubting = None;
         let mut blanks_from = place.blanks_from;
         if current.is_none() {
             // An empty queue may end anywhere. Where nothing is written, no file has to begin at its begin.
@@ -230,6 +238,11 @@ impl ConsumeQueue {
         let size = num::from_java_int(unit.size).unwrap_or(0);
         self.dispatched_size.store(self.dispatched_size() + u64::from(size), Ordering::Relaxed);
         Ok(PutUnit::Appended)
+    }
+
+    fn refuted(&self, unit: CqUnit, end: Option<u64>) -> Error {
+        let index = end.map_or(0, |end| end.saturating_sub(1));
+        Error::UnitRefuted { topic: self.topic.clone(), queue_id: self.queue_id, index, unit }
     }
 
     /// Whether a message is the first of a queue that was removed once all of its messages were gone, and whose files a
@@ -284,13 +297,7 @@ impl ConsumeQueue {
     pub fn unit(&self, index: u64) -> Result<Option<CqUnit>> {
         let Some(offset) = index.checked_mul(UNIT) else { return Ok(None) };
         let found = self.state.lock().units.find(offset, UNIT);
-        Ok(match found {
-            None => None,
-            Some(Found::InTail(bytes)) => CqUnit::read(&bytes),
-            Some(Found::InFile(file, position, len)) => {
-                file.slice_if_there(position, len)?.and_then(|bytes| CqUnit::read(&bytes))
-            }
-        })
+        read_unit(found)
     }
 
     /// The index at which the file behind the one of `index` begins.
@@ -443,6 +450,21 @@ impl ConsumeQueue {
         }
         Ok(())
     }
+}
+
+/// The unit at an index, for who has the queue's lock.
+fn unit_in(state: &State, index: u64) -> Result<Option<CqUnit>> {
+    read_unit(index.checked_mul(UNIT).and_then(|offset| state.units.find(offset, UNIT)))
+}
+
+fn read_unit(found: Option<Found>) -> Result<Option<CqUnit>> {
+    Ok(match found {
+        None => None,
+        Some(Found::InTail(bytes)) => CqUnit::read(&bytes),
+        Some(Found::InFile(file, position, len)) => {
+            file.slice_if_there(position, len)?.and_then(|bytes| CqUnit::read(&bytes))
+        }
+    })
 }
 
 fn spill_much(state: &mut State) -> Result<()> {

@@ -345,6 +345,24 @@ impl QueueTable {
         self.sync_changed(changed)
     }
 
+    /// Takes back a queue's units of records at or behind an offset of the log, while nothing is put or flushed.
+    ///
+    /// # Errors
+    /// Where a file can't be read, written or removed.
+    pub(crate) fn take_back(&self, queue: &ConsumeQueue, from: u64) -> Result<()> {
+        let _not_while_it_is_written = self.spilling.lock();
+        if !self.memory_only {
+            queue.spill()?;
+        }
+        if !queue.cut_behind(from)? || self.memory_only {
+            return Ok(());
+        }
+        let mut changed = Changed::default();
+        queue.trim(&mut changed)?;
+        queue.end_trim(&mut changed)?;
+        self.sync_changed(changed)
+    }
+
     /// Removes the files that [`QueueTable::trim`] kept to be written again, where nothing was dispatched to them,
     /// and brings that to the disk, and the zeros that nothing was written over.
     ///

@@ -24,7 +24,7 @@ use crate::format::java_string::decode;
 use crate::format::message::{Check, Record, RecordFault};
 use crate::index::IndexService;
 use crate::num;
-use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering, RwLock};
 
 pub use ahead::DerivedAhead;
 pub(crate) use ahead::{is_known_ahead, stage};
@@ -117,7 +117,9 @@ pub struct Dispatcher {
     arrivals: Mutex<Vec<Arrival>>,
     gaps: Mutex<Vec<Gap>>,
     /// Where records stand that do not belong where they say, in order.
-    strangers: Vec<u64>,
+    strangers: RwLock<Vec<u64>>,
+    /// Whether there are any, which each record is asked for.
+    has_strangers: AtomicBool,
     searched: Mutex<Searched>,
     /// Whether the log may end inside of a record whose rest comes: a slave's, also for who reads beside it.
     ends_anywhere: bool,
@@ -193,16 +195,19 @@ impl Dispatcher {
         *self.searched.lock() = Searched::default();
     }
 
-    /// Records that recovery found to say another place than they have: they are passed over.
-    pub(crate) fn set_strangers(&mut self, found: &[Gap]) {
+    /// Records that were found to say another place than they have: they are passed over.
+    pub(crate) fn add_strangers(&self, found: &[Gap]) {
         let is_stranger = |gap: &&Gap| matches!(gap.fault, Some(RecordFault::Misplaced { .. }));
-        self.strangers = found.iter().filter(is_stranger).map(|gap| gap.from).collect();
+        let mut strangers = self.strangers.write();
+        strangers.extend(found.iter().filter(is_stranger).map(|gap| gap.from));
+        strangers.sort_unstable();
+        self.has_strangers.store(!strangers.is_empty(), Ordering::Release);
     }
 
     /// Whether the record at an offset is one of those.
     #[must_use]
     pub(crate) fn is_stranger(&self, offset: u64) -> bool {
-        self.strangers.binary_search(&offset).is_ok()
+        self.has_strangers.load(Ordering::Acquire) && self.strangers.read().binary_search(&offset).is_ok()
     }
 
     /// Dispatches up to the log's end, or up to the confirm offset. Gives how many messages.

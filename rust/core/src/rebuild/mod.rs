@@ -20,6 +20,7 @@
 pub mod fill;
 pub mod fold;
 pub mod place;
+mod queue_fold;
 pub mod segment;
 pub mod stage;
 

@@ -24,6 +24,7 @@ mod removal;
 mod replication;
 mod services;
 mod subscription;
+mod take_back;
 mod unindexed;
 mod witness;
 

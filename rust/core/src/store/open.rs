@@ -182,9 +182,9 @@ impl Store {
         let from = recovery.derived_to();
         self.notes.dispatched_from = from;
         self.keep_unindexed_apart()?;
-        self.dispatcher.set_strangers(&recovery.gaps);
+        self.dispatcher.add_strangers(&recovery.gaps);
         self.dispatcher.set_reput_from_offset(from);
-        self.dispatcher.pass_with(self.targets(), recovery.derived)?;
+        self.pass_with(recovery.derived)?;
         if self.mode == Mode::ReadWrite {
             // The newest file of an extension stays, which has to be there to be the newest.
             self.queues.spill_all()?;

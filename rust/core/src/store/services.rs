@@ -9,6 +9,7 @@ use crate::bell::Bell;
 use crate::commit_log::read::Bodies;
 use crate::commit_log::{FlushOutcome, GroupCommit};
 use crate::config_file;
+use crate::dispatch::DerivedAhead;
 use crate::error::Result;
 use crate::format::index::IndexHeader;
 use crate::format::message::{Record, decode_record};
@@ -28,7 +29,7 @@ impl Store {
     /// Where log, queues or index can't be read or written. Nothing is lost: the next pass goes on
     /// where this one stopped.
     pub fn reput(&self) -> Result<u64> {
-        let outcome = self.dispatcher.pass(self.targets());
+        let outcome = self.pass_with(DerivedAhead::default());
         if self.mode == Mode::Read {
             // A close waits for a writer's passes alone.
             self.check_still_open()?;
@@ -111,7 +112,7 @@ impl Store {
         self.derived_poison.watch("flush", self.queues.flush(least_pages))
     }
 
-    fn publish_dispatched(&self, offset: u64) {
+    pub(super) fn publish_dispatched(&self, offset: u64) {
         if let Some(published) = &self.published {
             published.set_dispatched(offset);
         }

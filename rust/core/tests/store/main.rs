@@ -23,5 +23,6 @@ mod query;
 mod query_keys;
 mod removal;
 mod retention;
+mod take_back;
 mod topic_folders;
 mod witness;

@@ -1,0 +1,198 @@
+//! Where a queue's units go, range by range in the log's order, as dispatch puts them one after the other.
+
+use super::segment::{Place, Run};
+use crate::consume_queue::{PlaceRule, UnitPlace};
+use crate::num;
+
+/// Consecutive units of one queue, of a staged range.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    /// Where the range begins.
+    pub(super) from: u64,
+    /// The queue, by its place in the range's summary.
+    pub(super) queue: u32,
+    /// The first unit, by its place among the queue's of the range.
+    pub(super) first: u64,
+    /// The units.
+    pub(super) run: Run,
+}
+
+/// What becomes of parts: places, each with its range's begin, and those among them that are taken back.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) placed: Vec<(u64, Place)>,
+    pub(super) taken_back: Vec<(u64, Place)>,
+}
+
+/// A queue, as far as it is folded.
+#[derive(Debug, Default)]
+pub(super) struct QueueFold {
+    /// Behind the last unit; `None` while there is none.
+    end: Option<u64>,
+    /// Units in the extension.
+    ext_count: u64,
+    /// Whether the last record that came to this queue has a unit in it.
+    holds_last_record: bool,
+    lone: Option<Lone>,
+}
+
+/// The queue's last unit, where nothing but blank ones stands before it that it brought: the next units tell whether it is
+/// another place's, as in `consume_queue/refuted.rs`.
+#[derive(Debug)]
+struct Lone {
+    from: u64,
+    place: Place,
+    /// The queue's end before it.
+    end_before: Option<u64>,
+    /// Parts that were left out since, because their offsets are before it.
+    left_out: Vec<Part>,
+    /// The offset of the last unit that was left out.
+    doubting: Option<u64>,
+}
+
+impl QueueFold {
+    /// Places units of consecutive offsets, of which the first ones may be there already.
+    pub(super) fn put(&mut self, rule: PlaceRule, has_ext: bool, part: Part, changes: &mut Changes) {
+        let run = part.run;
+        if run.repeats && self.holds_last_record {
+            return;
+        }
+        while !rule.compat && self.lone.as_ref().is_some_and(|lone| lone.is_refuted_by(run)) {
+            self.take_back(rule, has_ext, changes);
+        }
+        let skipped = match self.end {
+            Some(end) if run.cq_offset != 0 => end.saturating_sub(run.cq_offset).min(run.count),
+            _ => 0,
+        };
+        let count = run.count - skipped;
+        self.holds_last_record = count > 0;
+        if count == 0 {
+            self.leave_out(part);
+            return;
+        }
+        let current = self.end;
+        let offset = num::java_long(run.cq_offset + skipped);
+        let Some(UnitPlace { blanks_from, index }) = rule.place(offset, current) else { return };
+        self.end = Some(index + count);
+        let ext_index = (has_ext && run.with_ext).then_some(self.ext_count);
+        if ext_index.is_some() {
+            self.ext_count += count;
+        }
+        let place =
+            Place { queue: part.queue, first: part.first + skipped, count, blanks_from, index, ext_index };
+        changes.placed.push((part.from, place));
+        let is_lone = count == 1 && (current.is_none() || blanks_from < index);
+        self.lone = is_lone.then(|| Lone {
+            from: part.from,
+            place,
+            end_before: current,
+            left_out: Vec::new(),
+            doubting: None,
+        });
+    }
+
+    fn leave_out(&mut self, part: Part) {
+        if let Some(lone) = &mut self.lone {
+            lone.left_out.push(part);
+            lone.doubting = Some(part.run.cq_offset + part.run.count - 1);
+        }
+    }
+
+    /// Takes the last unit back, and places what was left out because of it.
+    fn take_back(&mut self, rule: PlaceRule, has_ext: bool, changes: &mut Changes) {
+        let Some(Lone { from, place, end_before, left_out, .. }) = self.lone.take() else { return };
+        changes.taken_back.push((from, place));
+        self.end = end_before;
+        if place.ext_index.is_some() {
+            self.ext_count -= place.count;
+        }
+        for part in left_out {
+            self.put(rule, has_ext, part, changes);
+        }
+    }
+}
+
+impl Lone {
+    /// Whether units go on where the queue ended before it, or would if its message stood in between, or follow each other
+    /// before it.
+    fn is_refuted_by(&self, run: Run) -> bool {
+        let (begin, last) = (self.place.blanks_from, self.place.index);
+        let is_first = self.end_before.is_none();
+        let is_before = |offset: u64| offset < last && (is_first || offset >= begin);
+        let follows = |offset: u64| offset == begin || offset == begin + 1;
+        let offsets = run.cq_offset..run.cq_offset.saturating_add(run.count.min(last));
+        let mut doubting = self.doubting;
+        run.cq_offset != 0
+            && offsets.take_while(|&offset| offset < last).any(|offset| {
+                let before = doubting.replace(offset);
+                is_before(offset) && (follows(offset) || before.is_some_and(|before| before + 1 == offset))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: PlaceRule = PlaceRule { units_in_file: 4, compat: false };
+
+    fn placed(changes: &Changes) -> Vec<(u64, u64)> {
+        let stays = |each: &&(u64, Place)| !changes.taken_back.contains(each);
+        let units = |(_, place): &(u64, Place)| {
+            (0..place.count).map(|n| (place.first + n, place.index + n)).collect::<Vec<_>>()
+        };
+        let mut all: Vec<_> = changes.placed.iter().filter(stays).flat_map(units).collect();
+        all.sort_unstable();
+        all
+    }
+
+    fn part(first: u64, run: Run) -> Part {
+        Part { from: 0, queue: 0, first, run }
+    }
+
+    /// Placing runs is the same as placing their units one after another.
+    #[test]
+    fn a_run_is_placed_as_its_units_are() {
+        let mut seed = 1_u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        let mut taken_back_count = 0;
+        for round in 0..4000 {
+            let rule = PlaceRule { compat: round % 2 == 1, ..RULE };
+            let (mut by_run, mut by_unit) = (QueueFold::default(), QueueFold::default());
+            let (mut of_runs, mut of_units) = (Changes::default(), Changes::default());
+            let mut first = 0;
+            for _ in 0..random(6) {
+                let count = 1 + random(5);
+                let run = Run { cq_offset: random(30), count, with_ext: random(2) == 0, repeats: false };
+                let alone = if run.cq_offset == 0 { 1 } else { run.count };
+                let rest = Run { cq_offset: run.cq_offset + alone, count: run.count - alone, ..run };
+                for (at, each) in [(first, Run { count: alone, ..run }), (first + alone, rest)] {
+                    if each.count > 0 {
+                        by_run.put(rule, true, part(at, each), &mut of_runs);
+                    }
+                }
+                for number in 0..run.count {
+                    let unit = Run { cq_offset: run.cq_offset + number, count: 1, ..run };
+                    by_unit.put(rule, true, part(first + number, unit), &mut of_units);
+                }
+                first += run.count;
+                assert_eq!(placed(&of_runs), placed(&of_units), "round {round}: {run:?}");
+                assert_eq!((by_run.end, by_run.ext_count), (by_unit.end, by_unit.ext_count));
+            }
+            taken_back_count += of_runs.taken_back.len();
+        }
+        assert!(taken_back_count > 100, "{taken_back_count}");
+    }
+
+    #[test]
+    fn a_record_that_names_a_queue_twice_has_one_unit_in_it() {
+        let (mut queue, mut changes) = (QueueFold::default(), Changes::default());
+        let run = Run { cq_offset: 0, count: 1, with_ext: false, repeats: false };
+        queue.put(RULE, false, part(0, run), &mut changes);
+        queue.put(RULE, false, part(1, Run { cq_offset: 1, repeats: true, ..run }), &mut changes);
+        assert_eq!((placed(&changes), queue.end), (vec![(0, 0)], Some(1)));
+    }
+}
