@@ -167,6 +167,11 @@ def cut_queue_file(store: Path) -> None:
         file.truncate(100)
 
 
+def damage_offsets(store: Path) -> None:
+    (store / "config").mkdir(exist_ok=True)
+    (store / "config" / "consumerOffset.json").write_text("{damaged")
+
+
 DAMAGES: dict[Callable[[Path], None], set[str]] = {
     flip_body: {"bad_body"},
     break_record: {"bad_record", "offset_gap", "unit_wrong", "entry_wrong"},
@@ -183,6 +188,7 @@ DAMAGES: dict[Callable[[Path], None], set[str]] = {
     change_header: {"index_header"},
     forget_index: {"key_missing"},
     cut_queue_file: {"unit_missing", "stray"},
+    damage_offsets: {"config_damaged"},
 }
 
 

@@ -76,6 +76,8 @@ def test_what_a_damage_means_for_the_messages(store: Path, damage: Callable[[Pat
         ({"offset_repeated", "record_odd"}, DOUBTFUL),
         ({"a kind of another version"}, DOUBTFUL),
         ({"time_backwards"}, HERE),
+        ({"config_damaged"}, HERE),
+        ({"config_damaged", "bad_body"}, LOST),
         ({"record_odd", "key_missing"}, HERE),
         ({"unit_missing", "unit_stray", "key_missing", "entry_wrong"}, REBUILT),
     ],

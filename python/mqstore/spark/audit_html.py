@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["audit_page", "audit_tables"]
 
 _LOST = frozenset({"bad_record", "bad_body", "record_changed", "offset_gap", "end_lost"})
-_NOTHING_MISSING = frozenset({"record_odd", "time_backwards"})
-"""Kinds of findings that no rebuild changes, in messages that are there."""
+_NOTHING_MISSING = frozenset({"config_damaged", "record_odd", "time_backwards"})
+"""Kinds of findings that no rebuild changes, and the messages are there."""
 _MOST_BARS = 12
 _MOST_EXAMPLES = 20
 _MOST_HOURS = 24 * 14

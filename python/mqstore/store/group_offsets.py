@@ -1,6 +1,7 @@
 """Groups and delay levels that are further than their queues: what is put next has offsets that a queue has lost."""
 
 import contextlib
+import functools
 import logging
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from mqstore.consumer.offsets import Write, nobody_else_writes
 from mqstore.store.arguments import INT_MAX
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager, LmqConsumerOffsetManager
 from mqstore.store.config_delay_offset import DelayOffsetManager
-from mqstore.store.config_manager import read_only, unless_damaged, write_behind_log
+from mqstore.store.config_manager import ConfigManager, read_only, unless_damaged, write_behind_log
 from mqstore.store.config_subscription_group import SubscriptionGroupManager
 from mqstore.store.delayed import SCHEDULE_TOPIC
 from mqstore.store.follower import settled
@@ -22,7 +23,17 @@ from mqstore.store.read_offset import ReadOffset, log_end_behind
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["GoesOn", "SetBack", "first_unread", "keep", "read_up_to", "set_back", "set_back_to_ends", "unread"]
+__all__ = [
+    "GoesOn",
+    "SetBack",
+    "files_of_groups",
+    "first_unread",
+    "keep",
+    "read_up_to",
+    "set_back",
+    "set_back_to_ends",
+    "unread",
+]
 
 _log = logging.getLogger("mqstore")
 _MOST_TOLD = 10
@@ -112,10 +123,15 @@ def unread(store: Path) -> list[Path]:
     Raises:
         StoreIOError: one cannot be read.
     """
+    return [path for path, read in files_of_groups(store) if unless_damaged(read) is None]
+
+
+def files_of_groups(store: Path) -> Iterator[tuple[Path, Callable[[], ConfigManager]]]:
+    """The files that a store has, or may have, of groups and delay levels, and of each what reads it."""
+    for path, manager, _ in _files(store):
+        yield path, functools.partial(manager, path, read_only)
     of_groups = store / "config" / "subscriptionGroup.json"
-    damaged = [path for path, manager, _ in _files(store) if _opened(path, manager, read_only) is None]
-    is_damaged = unless_damaged(lambda: SubscriptionGroupManager(of_groups, read_only, int)) is None
-    return [*damaged, of_groups] if is_damaged else damaged
+    yield of_groups, functools.partial(SubscriptionGroupManager, of_groups, read_only, int)
 
 
 def set_back(store: Path, goes_on: GoesOn, write: Write, saved: Path | None = None) -> list[SetBack]:

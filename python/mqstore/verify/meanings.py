@@ -118,6 +118,13 @@ MEANINGS: Mapping[str, Meaning] = {
     ),
     "index_header": Meaning("Index files whose header is wrong", "Look-ups by time may pass over the file.", REBUILD),
     "index_chain": Meaning("Index files whose chains are broken", "Keys in them are not found.", REBUILD),
+    "config_damaged": Meaning(
+        "Files of the configuration that cannot be read",
+        "Nor can the .bak beside them. Without topics.json nobody can open the store for writing, without another one "
+        "groups or delayed messages do not go on.",
+        "Restore them. mqstore repair makes topics anew from the log, and leaves the others as they are: once such a "
+        "file and its .bak are moved away all that they tell begins anew.",
+    ),
     "stray": Meaning(
         "Files that are not as they should be",
         "A file is missing, has another size, or does not belong there. The Java store may refuse to start.",

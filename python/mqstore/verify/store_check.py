@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from mqstore import _native
 from mqstore.store.file_kinds import wrong_kinds
+from mqstore.verify.damaged_config import damaged_config
 from mqstore.verify.findings import BROKEN_OFF, Finding, StoreAudit
 from mqstore.verify.log_ranges import log_view, options_of, with_boundaries
 from mqstore.verify.unfinished import note_of
@@ -48,6 +49,7 @@ class StoreCheck:
         self._view = view
         self._index_files = view.index_file_names() if options.message_index_enable else None
         self._strays = [*view.strays(), *wrong_kinds(path)]
+        self._damaged_config = [*damaged_config(path, {stray for stray, _, _ in self._strays})]
         self._broken_off = note_of(path)
         self._queues: set[tuple[str, int]] = set()
         self._begins: list[int] = []
@@ -163,6 +165,8 @@ class StoreCheck:
             self._tell("begin_gone", self.options.commit_log_paths()[0], detail, phy_offset=begun)
         for path, expected, found in self._strays:
             self._tell("stray", path, f"expected {expected}, found {found}")
+        for path, found in self._damaged_config:
+            self._tell("config_damaged", path, found)
         # A live writer makes its first file with the first keys that it dispatches.
         if self._index_files == [] and self._sums["key_count"] and not self._view.is_live:
             count = self._sums["key_count"]
