@@ -3,9 +3,10 @@
 Needs the extra ``metrics``. What the exporter does not have begins with ``mqstore_``.
 """
 
+import logging
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -13,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from mqstore.consumer.settings import DLQ_GROUP_TOPIC_PREFIX, RETRY_GROUP_TOPIC_PREFIX
+from mqstore.errors import MQStoreError
 from mqstore.store.arguments import check_store, checked_integer, checked_text
 from mqstore.store.figures import StoreFigures, StoreRates
 
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
+    from mqstore.consumer.manager import ConsumeStats
     from mqstore.store.message_store import MessageStore
 
 __all__ = ["StoreCollector", "serve"]
 
+_log = logging.getLogger("mqstore")
 _MAX_PORT = 65_535
 
 _PUT_TIME_NAMES = (
@@ -73,9 +77,11 @@ class StoreCollector(Collector):
         self._names = (cluster, broker or f"{store.options.broker_ip1}:{store.options.listen_port}")
         self._lock = threading.Lock()
         self._before: StoreFigures | None = None
+        self._told: str | None = None
+        """Why groups have no figures, as it was said."""
 
     def collect(self) -> Iterator["Metric"]:
-        """The figures now."""
+        """The figures now; those of groups are left out where a file of their offsets is damaged."""
         store = self._store
         with self._lock:
             if store.mode == "r":
@@ -84,7 +90,10 @@ class StoreCollector(Collector):
             before, self._before = self._before, figures
         rates = None if before is None or before.taken_at >= figures.taken_at else figures.rates_since(before)
         yield from self._of_queues(figures, rates)
-        yield from self._of_groups()
+        stats = self._stats_of_groups()
+        if stats is not None:
+            yield from self._of_groups(stats)
+        yield from self._of_consumers()
         yield from self._of_log(figures)
         if store.mode == "rw":
             yield from self._of_writer(figures, rates)
@@ -122,14 +131,30 @@ class StoreCollector(Collector):
         yield self._gauge("rocketmq_producer_tps", "TopicPutNums", ("topic",), tps)
         yield self._gauge("rocketmq_producer_message_size", "TopicPutMessageSize", ("topic",), sizes)
 
-    def _of_groups(self) -> Iterator["Metric"]:
+    def _stats_of_groups(self) -> "Mapping[str, Sequence[ConsumeStats]] | None":
+        """How far groups are; ``None``, which is told once, where nobody can say that before a file is restored."""
+        reason = stats = None
+        try:
+            stats = self._store.consumers.consume_stats_of_groups()
+        except MQStoreError as error:
+            # A damaged file has no class of its own; what has one is of the store, or of the system.
+            if type(error) is not MQStoreError:
+                raise
+            reason = str(error)
+        with self._lock:
+            before, self._told = self._told, reason
+        if reason is not None and reason != before:
+            _log.warning("%s: groups have no figures: %s", self._store.path, reason)
+        return stats
+
+    def _of_groups(self, stats_of_groups: "Mapping[str, Sequence[ConsumeStats]]") -> Iterator["Metric"]:
         store, now_ms = self._store, self._store.now()
         offsets: _Values = defaultdict(float)
         diffs: _Values = defaultdict(float)
         retries: _Values = defaultdict(float)
         latencies: _Values = defaultdict(float)
         dead: _Values = {}
-        for name, of_group in store.consumers.consume_stats_of_groups().items():
+        for name, of_group in stats_of_groups.items():
             # As the command line shows one that is no text: what is served is.
             group = name.encode(errors="backslashreplace").decode()
             for stats in of_group:
@@ -154,7 +179,9 @@ class StoreCollector(Collector):
         yield self._gauge("rocketmq_group_retrydiff", "GroupRetryDiff", labels, retries)
         yield self._gauge("rocketmq_group_dlqdiff", "GroupDLQDiff", labels, dead)
         yield self._gauge("rocketmq_group_get_latency_by_storetime", "GroupGetLatencyByStoreTime", labels, latencies)
-        figures = store.consumers.figures.items()
+
+    def _of_consumers(self) -> Iterator["Metric"]:
+        figures = self._store.consumers.figures.items()
         yield self._consumed("rocketmq_consumer_get_nums", ((name, one.get_nums) for name, one in figures))
         yield self._consumed("rocketmq_consumer_get_size", ((name, one.get_size) for name, one in figures))
         yield self._consumed("rocketmq_send_back_nums", ((name, one.send_back_nums) for name, one in figures))

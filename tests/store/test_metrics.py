@@ -1,8 +1,11 @@
 """A store's figures as Prometheus gets them."""
 
+import contextlib
 import json
+import logging
 import signal
 import subprocess
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,14 +33,23 @@ def scrape(port: int) -> Samples:
     }
 
 
+@contextlib.contextmanager
+def served(store: mqstore.MessageStore) -> Iterator[int]:
+    """The port where a store's figures are served meanwhile."""
+    server, thread = serve(store, 0, cluster="c", broker="b")
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 @pytest.fixture
 def port(store: mqstore.MessageStore) -> Iterator[int]:
     """Where a store's figures are served."""
-    server, thread = serve(store, 0, cluster="c", broker="b")
-    yield server.server_port
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(store) as number:
+        yield number
 
 
 def test_a_writers_figures(store: mqstore.MessageStore, port: int) -> None:
@@ -124,9 +136,85 @@ def test_a_group_or_topic_that_is_no_text_keeps_no_other_from_being_served(open_
     store.close()
     path = store.path / "config" / "consumerOffset.json"
     path.write_text('{"offsetTable":{"t@g\\ud800":{0:1},"t\\udfff@h":{0:0},"t@good":{0:0}}}')
-    server, thread = serve(open_store(mode="r"), 0, cluster="c", broker="b")
-    found = {labels: value for (name, labels), value in scrape(server.server_port).items() if "group_diff" in name}
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(open_store(mode="r")) as port:
+        found = {labels: value for (name, labels), value in scrape(port).items() if "group_diff" in name}
     assert found == {("g\\ud800", "t"): 0, ("good", "t"): 1}
+
+
+def of_groups(samples: Samples) -> set[str]:
+    return {name for name, _ in samples if name.startswith("rocketmq_group_") or name == "rocketmq_consumer_offset"}
+
+
+@pytest.mark.parametrize("name", ["config/consumerOffset.json", "mqstore/consumers/shared/consumerOffset.json"])
+@pytest.mark.parametrize("mode", ["r", "rw"])
+def test_without_what_groups_have_read_all_else_is_served(
+    open_store: Opener, caplog: pytest.LogCaptureFixture, mode: str, name: str
+) -> None:
+    store = open_store()
+    store.put("t", b"x", queue_id=0)
+    store.consumers.reset_offset("g", {("t", 0): 1})
+    store.close()
+    path = store.path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for damaged in (path, path.with_name(f"{path.name}.bak")):
+        damaged.write_text("{damaged")
+    caplog.set_level(logging.WARNING, "mqstore")
+    with served(open_store(mode=mode)) as port:
+        for _ in range(3):
+            found = scrape(port)
+            assert found["rocketmq_producer_offset", ("t",)] == 1
+            assert found["rocketmq_brokeruntime_commitlog_maxoffset", ()] > 0
+            assert not of_groups(found)
+        (told,) = [record.getMessage() for record in caplog.records if "no figures" in record.getMessage()]
+        assert told.startswith(f"{store.path}: groups have no figures: {path}: expected JSON as RocketMQ writes it")
+
+
+def test_groups_have_figures_again_once_their_file_is_restored(
+    open_store: Opener, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store()
+    store.put("t", b"x", queue_id=0)
+    path = store.path / "config" / "consumerOffset.json"
+    with served(open_store(mode="r")) as port:
+        for number in range(1, 3):
+            path.write_text("{damaged")
+            assert not of_groups(scrape(port))
+            assert sum("no figures" in record.getMessage() for record in caplog.records) == number
+            path.write_text('{"offsetTable":{"t@g":{0:0}}}')
+            assert scrape(port)["rocketmq_group_diff", ("g", "t")] == 1
+
+
+def test_another_failure_stays_one(open_store: Opener, caplog: pytest.LogCaptureFixture) -> None:
+    """What the system refuses to read is no damage, and may be there again at the next scrape."""
+    store = open_store()
+    store.put("t", b"x", queue_id=0)
+    with served(open_store(mode="r")) as port:
+        (store.path / "config" / "consumerOffset.json").mkdir()
+        with pytest.raises(urllib.error.HTTPError, match="500"):
+            scrape(port)
+        assert not caplog.records
+
+
+def test_the_command_tells_once_that_groups_have_no_figures(open_store: Opener) -> None:
+    store = open_store()
+    store.put("t", b"x", queue_id=0)
+    (store.path / "config" / "consumerOffset.json").write_text("{damaged")
+    process = subprocess.Popen(
+        [str(MQSTORE), "metrics", str(store.path), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    try:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().removesuffix("/metrics\n").rsplit(":", 1)[1])
+        for _ in range(2):
+            assert scrape(port)["rocketmq_producer_offset", ("t",)] == 1
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=20)
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()
+    (line,) = told.splitlines()
+    assert line.startswith(f"{store.path}: groups have no figures: ")
