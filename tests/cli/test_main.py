@@ -16,24 +16,31 @@ from click.testing import CliRunner
 import mqstore
 from mqstore.cli.main import main
 from mqstore.cli.store_call import StoreCall
-from tests.command import mqstore_command
+from tests.command import MQSTORE, mqstore_command
 
 SMALL: dict[str, Any] = {"maxHashSlotNum": 97, "maxIndexNum": 400}
+REFUSED_OUTPUT = [
+    (">/dev/full", "Error: standard output: No space left on device\n"),
+    (">&-", "Error: standard output is closed: send it to /dev/null where it is not wanted\n"),
+    ("| true", ""),
+]
+"""Where the output goes, and what is told of that. The last one's exit code is the shell's of what reads it."""
 
 
 @pytest.mark.parametrize("command", ["ls", "dump", "du"])
-@pytest.mark.parametrize(
-    ("redirection", "expected"),
-    [
-        (">/dev/full", "Error: standard output: No space left on device\n"),
-        (">&-", "Error: standard output is closed: send it to /dev/null where it is not wanted\n"),
-        ("| true", ""),
-    ],
-)
+@pytest.mark.parametrize(("redirection", "expected"), REFUSED_OUTPUT)
 def test_output_that_is_not_taken_is_one_line(tmp_path: Path, command: str, redirection: str, expected: str) -> None:
     with mqstore.open(tmp_path / "s", "rw", **SMALL) as store:
         store.put("t", b"1" * 100_000, queue_id=0)
     done = redirected(command, tmp_path / "s", redirection)
+    assert done.stderr == expected
+    assert done.returncode == (1 if expected else 0)
+
+
+@pytest.mark.parametrize("arguments", ["--help", "--version", "ls --help", "spark --help"])
+@pytest.mark.parametrize(("redirection", "expected"), REFUSED_OUTPUT)
+def test_help_that_is_not_taken_is_one_line(arguments: str, redirection: str, expected: str) -> None:
+    done = shell([str(MQSTORE), *arguments.split()], redirection)
     assert done.stderr == expected
     assert done.returncode == (1 if expected else 0)
 
@@ -139,9 +146,13 @@ def test_only_an_argument_that_is_no_text_is_a_wrong_call(tmp_path: Path, monkey
 
 
 def redirected(command: str, store: Path, redirection: str) -> subprocess.CompletedProcess[str]:
+    return shell(mqstore_command(command, store, SMALL), redirection)
+
+
+def shell(command: list[str], redirection: str) -> subprocess.CompletedProcess[str]:
     script = f'"$@" {redirection}'
     return subprocess.run(
-        ["/bin/sh", "-c", script, "sh", *mqstore_command(command, store, SMALL)],
+        ["/bin/sh", "-c", script, "sh", *command],
         capture_output=True,
         encoding="utf-8",
         timeout=120,

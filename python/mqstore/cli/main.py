@@ -10,7 +10,7 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -71,7 +71,10 @@ class _StoreGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_GIVEN] = list(args)
-        return super().parse_args(ctx, args)
+        _prepare_output()
+        # The group's own --help and --version are said in here.
+        with _failures_told(ctx):
+            return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
@@ -85,31 +88,41 @@ class _StoreGroup(click.Group):
                 formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
-        if sys.stdout is None:  # closed by who started this: the store's own files would get its number
-            raise click.ClickException("standard output is closed: send it to /dev/null where it is not wanted")
-        if sys.stderr is None:
-            _open_stderr()
-        if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that is not UTF-8's shows escapes
-            sys.stdout.reconfigure(errors="backslashreplace")
+        with _failures_told(ctx):
+            return super().invoke(ctx)
+
+
+def _prepare_output() -> None:
+    if sys.stdout is None:  # closed by who started this: the store's own files would get its number
+        raise click.ClickException("standard output is closed: send it to /dev/null where it is not wanted")
+    if sys.stderr is None:
+        _open_stderr()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that is not UTF-8's shows escapes
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+@contextlib.contextmanager
+def _failures_told(ctx: click.Context) -> Iterator[None]:
+    """Has what fails told in one line, what standard output does not take among it."""
+    try:
         try:
-            try:
-                return super().invoke(ctx)
-            finally:
-                sys.stdout.flush()
-        except MQStoreError as error:
+            yield
+        finally:
+            sys.stdout.flush()
+    except MQStoreError as error:
+        raise click.ClickException(one_line(error)) from error
+    except UnicodeEncodeError as error:
+        if not any(error.object in argument for argument in ctx.meta[_GIVEN]):
             raise click.ClickException(one_line(error)) from error
-        except UnicodeEncodeError as error:
-            if not any(error.object in argument for argument in ctx.meta[_GIVEN]):
-                raise click.ClickException(one_line(error)) from error
-            raise click.UsageError(f"{error.object!a}: expected UTF-8") from error
-        except OSError as error:
-            if error.errno == errno.EPIPE:
-                raise
-            where = "standard output" if error.filename is None else error.filename
-            _drop_output()
-            raise click.ClickException(printable(f"{where}: {error.strerror or error}")) from error
-        except KeyboardInterrupt as interrupt:
-            raise click.exceptions.Exit(_BROKEN_OFF) from interrupt
+        raise click.UsageError(f"{error.object!a}: expected UTF-8") from error
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        where = "standard output" if error.filename is None else error.filename
+        _drop_output()
+        raise click.ClickException(printable(f"{where}: {error.strerror or error}")) from error
+    except KeyboardInterrupt as interrupt:
+        raise click.exceptions.Exit(_BROKEN_OFF) from interrupt
 
 
 def _open_stderr() -> None:
