@@ -236,7 +236,8 @@ class StoreOptions:
     disk_space_clean_forcibly_ratio: int = 85
     """Percent of the disk above which files go whatever their age, where retention runs. As above."""
     max_open_queue_files: int = 512
-    """Most files of queues that are open at once; colder ones are closed."""
+    """Most files of queues that are open at once, and no more than a quarter of those that the process may have open
+    (``ulimit -n``) when the store is opened; colder ones are closed."""
     max_deliver_distance_ms: int = 3650 * 24 * 3_600_000
     """How far ahead a message may be due that is put with ``deliver_at``: ten years."""
     max_timed_in_memory: int = 1 << 18

@@ -78,7 +78,7 @@ impl QueueTable {
             memory_only: access != Access::MapWrite,
             file_size: listing.file_size.unwrap_or(config.mapped_file_size_consume_queue),
             ext_file_size: ext::file_size(&ext_files.iter(), config.mapped_file_size_consume_queue_ext),
-            budget: MapBudget::new(config.max_open_queue_files),
+            budget: MapBudget::within_process(config.max_open_queue_files),
             config,
             fs,
             access,

@@ -7,9 +7,15 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-use super::mapped_file::MappedFile;
+use nix::sys::resource::{Resource, getrlimit};
 
+use super::mapped_file::MappedFile;
+use crate::num;
 use crate::sync::Mutex;
+
+/// Which part of the files that the process may have open a budget takes at most: others may be another store's, or
+/// the program's own.
+const PART_OF_PROCESS: u64 = 4;
 
 /// A bound on open files.
 #[derive(Debug)]
@@ -23,6 +29,19 @@ impl MapBudget {
     #[must_use]
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit: limit.max(1), open: Mutex::default() })
+    }
+
+    /// At most so many, and fewer where the process may have few open.
+    #[must_use]
+    pub fn within_process(limit: usize) -> Arc<Self> {
+        let part = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft / PART_OF_PROCESS);
+        Self::new(limit.min(num::index(part)))
+    }
+
+    /// How many may be open.
+    #[must_use]
+    pub const fn limit(&self) -> usize {
+        self.limit
     }
 
     /// How many are open, or were and have been dropped since.

@@ -93,7 +93,7 @@ fn one_record_further_than_its_queue_costs_one_message() {
             let told: Vec<_> = store.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
             assert_eq!(told, [(log.begins[bad], log.begins[bad + 1])]);
             assert!(
-                matches!(store.gaps()[0].fault, Some(RecordFault::Misplaced { queue_offset, .. }) if queue_offset == bad as i64 + 256)
+                matches!(store.gaps()[0].fault, Some(RecordFault::Misplaced { queue_offset, .. }) if u64::try_from(queue_offset) == Ok(bad as u64 + 256))
             );
             check_without(bad, &read(root.path()), &log);
             store.close().unwrap();

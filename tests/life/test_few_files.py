@@ -1,0 +1,9 @@
+"""Stores of a process that may have few files open."""
+
+from pathlib import Path
+
+from tests.life.scenarios import assert_runs
+
+
+def test_several_stores_share_few_open_files(tmp_path: Path) -> None:
+    assert_runs("few_files", "several_stores", tmp_path)
