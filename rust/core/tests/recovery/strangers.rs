@@ -475,11 +475,16 @@ fn strangers_are_found_in_parts_as_in_one_walk() {
         let mut random = fastrand::Rng::with_seed(seed);
         let root = tempfile::tempdir().unwrap();
         let offsets = killed(root.path(), random.bool());
+        let mut damaged = Vec::new();
         for _ in 0..random.usize(1..4) {
             let at = [TOPIC_AT, QUEUE_ID_AT + 3, QUEUE_OFFSET_AT + 7][random.usize(..3)];
             let mask = 1 << random.u8(..6);
-            patch(&log_file(root.path(), 0), offsets[random.usize(..20)] + at, |at| at[0] ^= mask);
+            damaged.push(random.usize(..20));
+            patch(&log_file(root.path(), 0), offsets[damaged[damaged.len() - 1]] + at, |at| at[0] ^= mask);
         }
+        // Nothing tells that a queue's first record is right where the two behind it are not.
+        let is_doubted = |first: &usize| [first + 2, first + 4].iter().all(|behind| damaged.contains(behind));
+        let costs = 3 + (0..2).filter(is_doubted).count();
         let found = |part_size| {
             let config = StoreConfig { walked_parts: walked_parts(part_size), ..config(root.path()) };
             let reader = try_open(config, Mode::Read).unwrap();
@@ -494,7 +499,7 @@ fn strangers_are_found_in_parts_as_in_one_walk() {
         };
         let expected = found(u64::MAX);
         assert!(
-            expected.1.iter().sum::<usize>() >= 17,
+            expected.1.iter().sum::<usize>() >= 20 - costs,
             "seed {seed}: a record that is damaged costs its own key"
         );
         for part_size in [100, 250, 700] {
