@@ -204,6 +204,11 @@ impl Dispatcher {
         self.has_strangers.store(!strangers.is_empty(), Ordering::Release);
     }
 
+    /// Forgets those from an offset on, where other records may be now.
+    pub(crate) fn forget_strangers(&self, from: u64) {
+        self.strangers.write().retain(|&stranger| stranger < from);
+    }
+
     /// Whether the record at an offset is one of those.
     #[must_use]
     pub(crate) fn is_stranger(&self, offset: u64) -> bool {

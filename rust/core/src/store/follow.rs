@@ -324,6 +324,8 @@ impl Store {
             }
             let log_end = end.min(wrote.max(min_offset));
             let from = self.index.as_ref().map_or(log_end, |index| index.forget_behind(unchanged.log));
+            self.gaps.lock().retain(|gap| gap.from < unchanged.log);
+            self.dispatcher.forget_strangers(unchanged.log);
             self.dispatcher.go_back(offset.min(from));
             if !self.is_part {
                 self.damaged.lock().retain(|gap| gap.from < offset);

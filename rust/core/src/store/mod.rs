@@ -93,6 +93,8 @@ pub struct Store {
     /// Units and records that did not agree and were not served.
     rejected_count: AtomicU64,
     rejected: Mutex<Vec<Rejected>>,
+    /// Parts of the log that held no record when it was opened.
+    gaps: Mutex<Vec<Gap>>,
     /// Parts of the log that a look found damaged, the first ones.
     damaged: Mutex<Vec<Gap>>,
     notes: Notes,
@@ -112,8 +114,6 @@ pub struct Store {
 pub struct Notes {
     /// Files and folders that are not as they should be.
     pub strays: Vec<Stray>,
-    /// Parts of the log that hold no record.
-    pub gaps: Vec<Gap>,
     /// What was on the disk behind the log's end, and is there no more.
     pub lost_end: Option<Gap>,
     /// Whether the last writer had closed the store.
@@ -285,7 +285,7 @@ impl Store {
     /// Parts of the log that hold no record, as far as they were walked over.
     #[must_use]
     pub fn gaps(&self) -> Vec<Gap> {
-        let mut gaps = self.notes.gaps.clone();
+        let mut gaps = self.gaps.lock().clone();
         gaps.extend(self.lost_end());
         gaps.extend(self.dispatcher.gaps());
         gaps.extend_from_slice(&self.damaged.lock());

@@ -128,7 +128,7 @@ impl Store {
         };
         let mut store = Self::assemble(config, fs, clock, Mode::Read, parts);
         store.follow = Follow::since(seen);
-        store.notes.gaps = gaps;
+        store.gaps = Mutex::new(gaps);
         store.notes.lost_end = lost_end;
         store.notes.writer = live.map(|live| live.holder);
         store.is_part = true;
@@ -166,6 +166,7 @@ impl Store {
             own_from: u64::MAX,
             rejected_count: AtomicU64::new(0),
             rejected: Mutex::default(),
+            gaps: Mutex::default(),
             damaged: Mutex::default(),
             notes: parts.notes,
             follow: Follow::default(),
@@ -283,7 +284,7 @@ fn open_for_writing(
     }
     store.published = Some(published);
     store.lock = Mutex::new(Some(lock));
-    store.notes.gaps.clone_from(&recovery.gaps);
+    store.gaps = Mutex::new(recovery.gaps.clone());
     store.notes.lost_end = recovery.lost;
     let is_all_dispatched = recovery.derived_to() >= recovery.log_end;
     store.dispatch_missing(recovery)?;
@@ -361,7 +362,7 @@ fn open_for_reading(
     parts.notes.writer = live.map(|live| live.holder);
     let mut store = Store::assemble(config, fs, clock, Mode::Read, parts);
     store.follow = Follow::since(seen);
-    store.notes.gaps.clone_from(&recovery.gaps);
+    store.gaps = Mutex::new(recovery.gaps.clone());
     store.notes.lost_end = recovery.lost;
     store.dispatch_missing(recovery)?;
     // A writer can come at any time, and goes on in the last file. One elsewhere is read as it was.

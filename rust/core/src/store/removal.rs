@@ -43,6 +43,9 @@ impl Store {
         queues: &[Arc<ConsumeQueue>],
         goes: impl Fn(&ConsumeQueue) -> Result<bool>,
     ) -> Result<usize> {
+        self.check_writable()?;
+        // Before: what is dispatched under the lock of flushes can take nothing back.
+        self.reput()?;
         // A flush would miss the files that go.
         self.while_writable(|| self.destroy_those(queues, goes))
     }

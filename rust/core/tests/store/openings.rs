@@ -128,6 +128,25 @@ fn a_reader_follows_a_log_that_was_cut_and_goes_on_otherwise() {
     }
 }
 
+/// Where a record stood that said another place than it had, another one stands now.
+#[test]
+fn a_record_that_was_cut_keeps_no_other_one_from_its_queue() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    fill(&writer, 0..10);
+    let size = writer.max_phy_offset() / 10;
+    crash(writer);
+    patch(&log_file(root.path(), 0), 5 * size + 20, |queue_offset| queue_offset[6] ^= 1);
+    let reader = read(root.path());
+    assert_eq!((numbers(&reader).len(), gaps(&reader)), (9, vec![(5 * size, 6 * size)]));
+    let writer = open_with(cutting(root.path()));
+    let kept = numbers(&writer).len();
+    assert_eq!(writer.max_phy_offset(), 5 * size, "it is cut");
+    fill(&writer, kept..10);
+    assert_as_opened_now(&reader, root.path());
+    assert_eq!(numbers(&reader), (0..10).collect::<Vec<_>>());
+}
+
 /// A process that is killed while it copies a record leaves one whose body is there and whose properties are not.
 #[test]
 fn a_torn_record_is_not_there_for_a_reader_either() {
