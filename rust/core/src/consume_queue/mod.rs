@@ -17,7 +17,7 @@ mod unit_reader;
 use std::sync::Arc;
 
 use crate::commit_log::topic_queue::QueueRef;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::filter::bit_map::FilterBitMap;
 use crate::format::cq_ext_unit::{CqExtUnit, is_ext_addr};
 use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
@@ -208,10 +208,8 @@ impl ConsumeQueue {
         let current = (!state.units.is_empty()).then(|| state.units.end() / UNIT);
         let rule = PlaceRule { units_in_file: state.units.file_size() / UNIT, compat: self.compat };
         let Some(place) = rule.place(new.cq_offset, current) else {
-            return match self.refuted_by(state, new.cq_offset)? {
-                Some(unit) => Err(self.refuted(unit, current)),
-                None => Ok(PutUnit::Repeated),
-            };
+            self.check_not_refuted(state, new.cq_offset)?;
+            return Ok(PutUnit::Repeated);
         };
         state.doubting = None;
         let mut blanks_from = place.blanks_from;
@@ -238,11 +236,6 @@ impl ConsumeQueue {
         let size = num::from_java_int(unit.size).unwrap_or(0);
         self.dispatched_size.store(self.dispatched_size() + u64::from(size), Ordering::Relaxed);
         Ok(PutUnit::Appended)
-    }
-
-    fn refuted(&self, unit: CqUnit, end: Option<u64>) -> Error {
-        let index = end.map_or(0, |end| end.saturating_sub(1));
-        Error::UnitRefuted { topic: self.topic.clone(), queue_id: self.queue_id, index, unit }
     }
 
     /// Whether a message is the first of a queue that was removed once all of its messages were gone, and whose files a

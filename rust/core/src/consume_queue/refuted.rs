@@ -5,22 +5,24 @@
 //! messages as it jumps over. The queue's own next message tells, which goes on where the queue ended before.
 
 use super::{ConsumeQueue, State, UNIT, unit_in};
-use crate::error::Result;
-use crate::format::cq_unit::CqUnit;
+use crate::error::{Error, Result};
 use crate::num;
 
 impl ConsumeQueue {
-    /// The queue's last unit, where a message with an offset before it shows that it is none of the queue's there: nothing but
-    /// blank units lies between both, and the message follows on what the queue had before, or would if the last unit's message
-    /// stood in between; or two of them follow each other.
-    pub(super) fn refuted_by(&self, state: &mut State, cq_offset: i64) -> Result<Option<CqUnit>> {
+    /// Whether a message with an offset before the queue's last unit leaves that where it is. It shows that it is another
+    /// place's where nothing but blank units lies between both, and the message follows on what the queue had before, or would
+    /// if the last unit's message stood in between; or two of them follow each other.
+    ///
+    /// # Errors
+    /// [`Error::UnitRefuted`] where it does not; where a file can't be read.
+    pub(super) fn check_not_refuted(&self, state: &mut State, cq_offset: i64) -> Result<()> {
         let before = state.doubting.replace(cq_offset);
         let (start, end) = (state.units.start() / UNIT, state.units.end() / UNIT);
         let (Some(place), Some(last)) = (num::from_java_long(cq_offset), end.checked_sub(1)) else {
-            return Ok(None);
+            return Ok(());
         };
         if self.compat || place >= last {
-            return Ok(None);
+            return Ok(());
         }
         let follows = |at: Option<u64>| match at.filter(|&at| at >= start) {
             Some(at) => Ok(unit_in(state, at)?.is_some_and(|unit| unit.place().is_some())),
@@ -30,9 +32,17 @@ impl ConsumeQueue {
             || follows(place.checked_sub(1))?
             || follows(place.checked_sub(2))?;
         if !is_refuted || !is_blank_between(state, place.max(start), last)? {
-            return Ok(None);
+            return Ok(());
         }
-        Ok(unit_in(state, last)?.filter(|unit| unit.place().is_some()))
+        match unit_in(state, last)?.filter(|unit| unit.place().is_some()) {
+            Some(unit) => Err(Error::UnitRefuted {
+                topic: self.topic.clone(),
+                queue_id: self.queue_id,
+                index: last,
+                unit,
+            }),
+            None => Ok(()),
+        }
     }
 }
 

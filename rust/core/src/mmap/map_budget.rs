@@ -38,12 +38,6 @@ impl MapBudget {
         Self::new(limit.min(num::index(part)))
     }
 
-    /// How many may be open.
-    #[must_use]
-    pub const fn limit(&self) -> usize {
-        self.limit
-    }
-
     /// How many are open, or were and have been dropped since.
     #[must_use]
     pub fn open_count(&self) -> usize {

@@ -98,10 +98,7 @@ impl Store {
         self.replication.shutdown();
         // What is dispatched or flushed would make files again that are removed.
         self.dispatcher.end();
-        let outcome = {
-            let _not_while_flushing = self.flushing();
-            self.dispatcher.between_passes(|| self.remove_all())
-        };
+        let outcome = self.while_at_rest(|| self.remove_all());
         let let_go = self.let_go();
         self.lock.lock().take();
         outcome.and(let_go)

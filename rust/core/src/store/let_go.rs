@@ -21,8 +21,7 @@ impl Store {
             return Ok(());
         }
         // What is being flushed or dispatched would open files again, or make an index file behind the lock that is gone.
-        let _not_while_flushing = self.flushing();
-        self.dispatcher.between_passes(|| {
+        self.while_at_rest(|| {
             self.log.let_go();
             self.queues.close_files();
             if let Some(index) = &self.index {
@@ -30,6 +29,12 @@ impl Store {
             }
         });
         self.published.as_ref().map_or(Ok(()), |published| published.let_go())
+    }
+
+    /// Calls a function while nothing is flushed or dispatched.
+    pub(super) fn while_at_rest<T>(&self, then: impl FnOnce() -> T) -> T {
+        let _not_while_flushing = self.flushing();
+        self.dispatcher.between_passes(then)
     }
 
     /// Closes what reads open. A writer's close that is under way opens its files again, but not an index, which it still

@@ -184,6 +184,7 @@ impl Store {
         self.notes.dispatched_from = from;
         self.keep_unindexed_apart()?;
         self.dispatcher.add_strangers(&recovery.gaps);
+        self.gaps = Mutex::new(recovery.gaps);
         self.dispatcher.set_reput_from_offset(from);
         self.pass_with(recovery.derived)?;
         if self.mode == Mode::ReadWrite {
@@ -284,7 +285,6 @@ fn open_for_writing(
     }
     store.published = Some(published);
     store.lock = Mutex::new(Some(lock));
-    store.gaps = Mutex::new(recovery.gaps.clone());
     store.notes.lost_end = recovery.lost;
     let is_all_dispatched = recovery.derived_to() >= recovery.log_end;
     store.dispatch_missing(recovery)?;
@@ -362,7 +362,6 @@ fn open_for_reading(
     parts.notes.writer = live.map(|live| live.holder);
     let mut store = Store::assemble(config, fs, clock, Mode::Read, parts);
     store.follow = Follow::since(seen);
-    store.gaps = Mutex::new(recovery.gaps.clone());
     store.notes.lost_end = recovery.lost;
     store.dispatch_missing(recovery)?;
     // A writer can come at any time, and goes on in the last file. One elsewhere is read as it was.

@@ -29,8 +29,7 @@ impl Store {
         let Some((from, size)) = unit.place() else { return Ok(()) };
         let fault = RecordFault::Misplaced { queue_id, queue_offset: num::java_long(index) };
         let gap = Gap { from, to: from + u64::from(size), fault: Some(fault) };
-        let _not_while_flushing = self.flushing();
-        self.dispatcher.between_passes(|| {
+        self.while_at_rest(|| {
             if self.mode == Mode::ReadWrite {
                 self.claim_no_more_than(from)?;
             }
