@@ -293,6 +293,8 @@ def test_several_stores_are_one_table(spark: SparkSession, tmp_path: Path) -> No
         ({"maxBytesPerPartition": "much"}, "option maxBytesPerPartition=much: expected a number of bytes"),
         ({"failOnDataLoss": "perhaps"}, "option failOnDataLoss=perhaps: expected true or false"),
         ({"subscribePattern": "("}, "option subscribePattern=("),
+        ({"startingTimestamp": "1_000"}, "option startingTimestamp=1_000: expected milliseconds since 1970"),
+        ({"startingTimestamp": "soon"}, "option startingTimestamp=soon: expected milliseconds since 1970"),
         ({"startingTimestamp": str(2**63)}, f"option startingTimestamp={2**63}: expected at most {2**63 - 1}"),
         ({"endingTimestamp": str(10**20)}, f"option endingTimestamp={10**20}: expected at most"),
         (

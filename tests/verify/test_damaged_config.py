@@ -22,6 +22,7 @@ FILES = [
     "config/lmqConsumerOffset.json",
     "config/delayOffset.json",
     "config/subscriptionGroup.json",
+    "config/consumerFilter.json",
     SHARED,
     "mqstore/consumers/all/broadcast/one.json",
 ]

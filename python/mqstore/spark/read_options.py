@@ -305,8 +305,8 @@ def _time(text: str) -> int:
 
 
 def _integer(text: str, least: int, most: int, expected: str) -> int:
-    number = int(text)
-    if number < least:
+    number = int(text) if re.fullmatch(r"-?[0-9]+", text.strip()) else None
+    if number is None or number < least:
         raise ValueError(f"expected {expected}")
     if number > most:
         raise ValueError(f"expected at most {most}")
@@ -315,7 +315,7 @@ def _integer(text: str, least: int, most: int, expected: str) -> int:
 
 def _size(text: str) -> int:
     """Bytes: a number, or one with k, m, g or t, as Spark has them."""
-    found = re.fullmatch(r"(\d+)\s*(?:([kmgt])b?|b)?", text.strip().lower())
+    found = re.fullmatch(r"([0-9]+)\s*(?:([kmgt])b?|b)?", text.strip().lower())
     if found is None or int(found[1]) == 0:
         raise ValueError("expected a number of bytes, like 64m")
     size = int(found[1]) << {None: 0, "k": 10, "m": 20, "g": 30, "t": 40}[found[2]]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from mqstore.consumer.membership import nobody_is
 from mqstore.consumer.offsets import Write, nobody_else_writes
 from mqstore.store.arguments import INT_MAX
+from mqstore.store.config_consumer_filter import ConsumerFilterManager
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager, LmqConsumerOffsetManager
 from mqstore.store.config_delay_offset import DelayOffsetManager
 from mqstore.store.config_manager import ConfigManager, read_only, unless_damaged, write_behind_log
@@ -132,6 +133,8 @@ def files_of_groups(store: Path) -> Iterator[tuple[Path, Callable[[], ConfigMana
         yield path, functools.partial(manager, path, read_only)
     of_groups = store / "config" / "subscriptionGroup.json"
     yield of_groups, functools.partial(SubscriptionGroupManager, of_groups, read_only, int)
+    of_filters = store / "config" / "consumerFilter.json"
+    yield of_filters, functools.partial(ConsumerFilterManager, of_filters, read_only, int)
 
 
 def set_back(store: Path, goes_on: GoesOn, write: Write, saved: Path | None = None) -> list[SetBack]:

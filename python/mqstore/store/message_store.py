@@ -49,7 +49,7 @@ from mqstore.store.report import Gap, Rejected, StoreReport, Stray, Unindexed
 from mqstore.store.retention import FileCleaner, Retention
 from mqstore.store.selection import QueueRange, Selection
 from mqstore.store.times import Time
-from mqstore.store.topics import TopicConfigManager
+from mqstore.store.topics import TOPICS, TopicConfigManager
 from mqstore.store.transaction import Transaction
 from mqstore.store.transactional_messages import CheckListener, TransactionalMessages
 from mqstore.store.waiting import AsyncStore, wait_in_thread
@@ -142,7 +142,7 @@ class MessageStore(StoreOperations):
                 self._make_queue(SCHEDULE_TOPIC, level)
         if self.mode == "rw":
             engine = self._engine
-            self._topics = TopicConfigManager(self.path / "config" / "topics.json", engine.replace_config, engine.now)
+            self._topics = TopicConfigManager(self.path / TOPICS, engine.replace_config, engine.now)
             # A slave's files are its master's, whose log may be longer.
             if not is_mended and not self.options.is_slave:
                 set_back_to_ends(self)

@@ -15,7 +15,19 @@ from mqstore.store.config_manager import ConfigManager, Json, checked_object, re
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
-__all__ = ["LMQ_PREFIX", "TopicConfig", "TopicConfigManager", "named_topics", "undamaged_topics"]
+__all__ = [
+    "LMQ_PREFIX",
+    "TOPICS",
+    "TopicConfig",
+    "TopicConfigManager",
+    "named_topics",
+    "read_topics",
+    "undamaged_topics",
+]
+
+TOPICS = "config/topics.json"
+"""Their file in a store."""
+
 
 LMQ_PREFIX = "%LMQ%"
 """What the names of light queues begin with."""
@@ -90,7 +102,16 @@ def undamaged_topics(store: Path) -> "TopicConfigManager | None":
     Raises:
         StoreIOError: the file cannot be read.
     """
-    return unless_damaged(lambda: TopicConfigManager(store / "config" / "topics.json", read_only, int))
+    return unless_damaged(lambda: read_topics(store))
+
+
+def read_topics(store: Path) -> "TopicConfigManager":
+    """The topics of a store, to look at.
+
+    Raises:
+        MQStoreError: their file and its ``.bak`` are damaged, or cannot be read.
+    """
+    return TopicConfigManager(store / TOPICS, read_only, int)
 
 
 class TopicConfigManager(ConfigManager):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from mqstore.errors import MQStoreError, StoreIOError
 from mqstore.store.byte_ranges import is_remote
-from mqstore.store.config_manager import ConfigManager, read_only
+from mqstore.store.config_manager import ConfigManager
 from mqstore.store.group_offsets import files_of_groups
-from mqstore.store.topics import TopicConfigManager
+from mqstore.store.topics import TOPICS, read_topics
 
 __all__ = ["damaged_config"]
 
@@ -28,8 +28,8 @@ def damaged_config(store: str, told: Collection[str]) -> Iterator[tuple[str, str
     """
     if is_remote(store):
         return
-    topics = Path(store, "config", "topics.json")
-    for path, read in ((topics, lambda: TopicConfigManager(topics, read_only, int)), *files_of_groups(Path(store))):
+    root = Path(store)
+    for path, read in ((root / TOPICS, lambda: read_topics(root)), *files_of_groups(root)):
         damage = None if _is_told(path, told) else _damage(read)
         if damage is not None:
             yield str(path), damage.removeprefix(f"{path}: ")

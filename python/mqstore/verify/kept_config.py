@@ -10,12 +10,12 @@ from mqstore.store.delayed import SCHEDULE_TOPIC, TIMED_TOPIC
 from mqstore.store.group_offsets import keep, set_back, unread
 from mqstore.store.half_messages import HALF_TOPIC, OP_TOPIC
 from mqstore.store.read_offset import ReadOffset
-from mqstore.store.topics import LMQ_PREFIX, TopicConfig, TopicConfigManager, undamaged_topics
+from mqstore.store.topics import LMQ_PREFIX, TOPICS, TopicConfig, TopicConfigManager, undamaged_topics
 from mqstore.verify.made_anew import MadeAnew
 
 __all__ = ["KeptConfig", "are_topics_damaged", "mend_config", "remove_topics", "topics_are_aside"]
 
-_TOPICS = ("config/topics.json", "config/topics.json.bak")
+_TOPICS = (TOPICS, f"{TOPICS}.bak")
 _OWN_TOPICS = frozenset({SCHEDULE_TOPIC, TIMED_TOPIC, HALF_TOPIC, OP_TOPIC})
 """Those that a broker, or a store, makes itself when it needs them, with as many queues as it wants."""
 
