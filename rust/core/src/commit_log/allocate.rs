@@ -18,6 +18,8 @@ use crate::sync::{Condvar, Mutex};
 
 /// Largest step in which blocks are reserved.
 const MAX_STEP: u64 = 64 << 20;
+/// The same where what is reserved is flushed, beside the records that somebody waits for.
+const MAX_FLUSHED_STEP: u64 = 4 << 20;
 /// The next file is made once the log has this part of one.
 const EARLY_PART: u64 = 4;
 
@@ -180,7 +182,8 @@ impl CommitLog {
 
     /// How much is reserved at a time: as much as was written already, within bounds.
     fn step(&self) -> u64 {
-        self.size_so_far().clamp(self.config.reserve_step_size, MAX_STEP)
+        let most = if self.flushes_zeros() { MAX_FLUSHED_STEP } else { MAX_STEP };
+        self.size_so_far().clamp(self.config.reserve_step_size, most.max(self.config.reserve_step_size))
     }
 
     /// Bytes from the log's begin to its end.
@@ -282,9 +285,7 @@ impl CommitLog {
 
     /// Reserves blocks up to an offset, with their pages in memory where what is appended is likely to need them.
     fn reserve_ahead(&self, current: &ActiveFile, up_to: u64) -> Result<()> {
-        if self.takes_zeros(current) {
-            let unflushed_size = self.wrote_offset().saturating_sub(self.flushed_offset());
-            let steps = ZeroSteps::new(self.config.reserve_step_size, unflushed_size);
+        if let Some(steps) = self.zero_steps(current) {
             return current.make_ready(up_to, steps, || self.allocator.reserve.is_woken());
         }
         let reserved = current.reserved_offset();
@@ -295,10 +296,24 @@ impl CommitLog {
         Ok(())
     }
 
-    /// Whether pages ahead are written with zeros. With synchronous flush they are not: the system knows of them by pieces
-    /// then, and would write more than the page in which a record is.
-    fn takes_zeros(&self, current: &ActiveFile) -> bool {
-        !self.config.sync_flush && !current.is_by_call()
+    /// How pages ahead are written with zeros; `None` where they are not. With synchronous flush pieces would be in the way: the
+    /// system would write all of one for the page in which a record is.
+    fn zero_steps(&self, current: &ActiveFile) -> Option<ZeroSteps> {
+        let step_size = self.config.reserve_step_size;
+        if current.is_by_call() {
+            None
+        } else if self.config.sync_flush {
+            self.flushes_zeros().then(|| ZeroSteps::flushed(step_size))
+        } else {
+            let unflushed_size = self.wrote_offset().saturating_sub(self.flushed_offset());
+            Some(ZeroSteps::new(step_size, unflushed_size))
+        }
+    }
+
+    /// Whether what is reserved is flushed as well. Where much is flushed at once that would be as much again, and what
+    /// it saves is shared by many records.
+    fn flushes_zeros(&self) -> bool {
+        self.config.sync_flush && self.flusher.is_usually_small()
     }
 
     /// Wakes the background passes that wait, so that they can end.

@@ -257,10 +257,9 @@ impl CommitLog {
         wait: Wait,
         append: impl FnOnce(&mut Appender, i64) -> Result<T, AppendRefusal>,
     ) -> Result<T, AppendRefusal> {
-        let mut appender = match (self.appender.try_lock(), wait) {
-            (Some(appender), _) => appender,
-            (None, Wait::Try { .. }) => return Err(AppendRefusal::WouldBlock),
-            (None, Wait::Block) => self.appender.lock(),
+        let mut appender = match wait {
+            Wait::Try { .. } => self.appender.try_lock().ok_or(AppendRefusal::WouldBlock)?,
+            Wait::Block => self.appender.lock(),
         };
         if appender.is_sealed {
             return Err(AppendRefusal::Unavailable(Error::Closed));

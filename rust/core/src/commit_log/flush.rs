@@ -13,11 +13,13 @@ use crate::error::{Error, Result};
 use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::region::OS_PAGE_SIZE;
 use crate::num;
-use crate::sync::{Condvar, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, TurnMutex};
 
 /// From how much on what is flushed is taken out of the mapping first: the system would keep it from being written
 /// otherwise, page by page, and tell each processor of each page.
 const TAKEN_OUT_SIZE: u64 = 1 << 16;
+/// A smaller flush takes hardly longer than one of a single record.
+const SMALL_SIZE: u64 = 1 << 15;
 
 /// What a pass did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,13 +35,15 @@ pub struct FlushOutcome {
 /// Who flushes, and who waits for it.
 #[derive(Debug, Default)]
 pub(super) struct Flusher {
-    flushing: Mutex<()>,
+    flushing: TurnMutex<()>,
     committing: Mutex<()>,
     requests: Mutex<Requests>,
     /// Rung when an offset is handed in.
     requested: Condvar,
     /// Rung when the flushed position has moved.
     flushed: Condvar,
+    /// How much a flush writes: of the last ones, the last of all counting most; 0 before the first one.
+    usual_size: AtomicU64,
 }
 
 /// What puts wait for that were made since the last flush of the group commit began.
@@ -100,10 +104,26 @@ impl Flusher {
         self.committing.lock()
     }
 
-    /// Lets those who wait look again.
-    fn tell_waiting(&self) {
-        drop(self.requests.lock()); // a waiter is either before its check or asleep by now
-        self.flushed.notify_all();
+    /// Whether a flush is of few records.
+    pub(super) fn is_usually_small(&self) -> bool {
+        (1..SMALL_SIZE).contains(&self.usual_size.load(Ordering::Relaxed))
+    }
+
+    /// Counts what a flush has written. One at a time.
+    fn count_size(&self, size: u64) {
+        let before = match self.usual_size.load(Ordering::Relaxed) {
+            0 => size,
+            before => before,
+        };
+        self.usual_size.store(before - before / 8 + size.div_ceil(8), Ordering::Relaxed);
+    }
+
+    /// Lets those who wait look again, where a flush has changed what they see.
+    fn tell_waiting(&self, outcome: &Result<FlushOutcome>) {
+        if !matches!(outcome, Ok(FlushOutcome { flushed_some: false, .. })) {
+            drop(self.requests.lock()); // a waiter is either before its check or asleep by now
+            self.flushed.notify_all();
+        }
     }
 }
 
@@ -114,6 +134,13 @@ impl CommitLog {
     /// # Errors
     /// Where the disk did not take it; the store takes no messages from then on.
     pub fn flush(&self, least_pages: u64) -> Result<FlushOutcome> {
+        let outcome = self.flush_untold(least_pages);
+        self.flusher.tell_waiting(&outcome);
+        outcome
+    }
+
+    /// As [`CommitLog::flush`], which somebody has yet to tell those of who wait.
+    fn flush_untold(&self, least_pages: u64) -> Result<FlushOutcome> {
         let _one_at_a_time = self.flusher.flushing.lock();
         self.poison.check()?;
         let store_timestamp = if self.transient.is_some() {
@@ -131,7 +158,7 @@ impl CommitLog {
                 published.set_flush_failed();
             }
             self.poison.watch("flush", outcome)?;
-            self.flusher.tell_waiting();
+            self.flusher.count_size(to - from);
         }
         let flushed_offset = self.flushed_offset();
         if let Some(published) = self.published() {
@@ -231,7 +258,8 @@ impl CommitLog {
         }
     }
 
-    /// Flushes for all that were handed in.
+    /// Flushes for all that were handed in. Nobody is told before it is known how many have come meanwhile: who was served
+    /// comes again at once.
     fn flush_group(&self, mut requests: MutexGuard<'_, Requests>) -> Result<FlushOutcome> {
         let served_count = std::mem::take(&mut requests.waiting_count);
         requests.gathers_until = None;
@@ -247,18 +275,14 @@ impl CommitLog {
             requests.gather();
         }
         drop(requests);
-        // Those who came meanwhile wait for one of them to begin.
+        // Those who were served, and those who came meanwhile, of whom one is to begin.
         self.flusher.flushed.notify_all();
         outcome
     }
 
     fn commit_and_flush(&self) -> Result<FlushOutcome> {
         let committed = if self.transient.is_some() { self.commit(0).map(drop) } else { Ok(()) };
-        let outcome = committed.and_then(|()| self.flush(0));
-        if outcome.is_err() {
-            self.flusher.tell_waiting();
-        }
-        outcome
+        committed.and_then(|()| self.flush_untold(0))
     }
 
     /// Waits at most `max_wait` for an offset to be handed in that is not on the disk yet, and gives whether one
@@ -298,7 +322,9 @@ impl CommitLog {
             self.flush_group(requests)?
         } else {
             drop(requests);
-            self.commit_and_flush()?
+            let outcome = self.commit_and_flush();
+            self.flusher.tell_waiting(&outcome);
+            outcome?
         };
         Ok(GroupCommit { flush, was_woken })
     }

@@ -28,7 +28,7 @@ use crate::mmap::transient_store_pool::TransientStorePool;
 use crate::num;
 use crate::poison::Poison;
 use crate::published::Published;
-use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering, TurnMutex};
 
 pub use append::{AppendRefusal, Appended, NewRecord, QueueOffset, StoreTime, Wait};
 pub use flush::{FlushOutcome, GroupCommit, Waited};
@@ -43,7 +43,7 @@ pub struct CommitLog {
     positions: Positions,
     /// See [`CommitLog::take_begun_at`].
     begun_at: AtomicU64,
-    appender: Mutex<append::Appender>,
+    appender: TurnMutex<append::Appender>,
     topic_folders: topic_folders::TopicFolders,
     allocator: allocate::Allocator,
     flusher: flush::Flusher,
@@ -93,7 +93,7 @@ impl CommitLog {
             files,
             positions: Positions::default(),
             begun_at: AtomicU64::new(append_data::NOWHERE),
-            appender: Mutex::default(),
+            appender: TurnMutex::default(),
             allocator: allocate::Allocator::default(),
             flusher: flush::Flusher::default(),
             transient,

@@ -24,7 +24,7 @@ use crate::format::java_string::decode;
 use crate::format::message::{Check, Record, RecordFault};
 use crate::index::IndexService;
 use crate::num;
-use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering, RwLock};
+use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering, RwLock, TurnMutex};
 
 pub use ahead::DerivedAhead;
 pub(crate) use ahead::{is_known_ahead, stage};
@@ -111,7 +111,7 @@ pub struct Dispatcher {
     message_count: AtomicU64,
     listening: AtomicBool,
     /// Held by the pass that is under way.
-    passing: Mutex<()>,
+    passing: TurnMutex<()>,
     /// Whether the store is closed: no further pass begins.
     is_ended: AtomicBool,
     arrivals: Mutex<Vec<Arrival>>,

@@ -14,7 +14,7 @@ use crate::bell::Bell;
 use crate::commit_log::CommitLog;
 use crate::error::{Error, Result};
 use crate::own_sockets::OwnSocket;
-use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, TurnMutex};
 
 /// How often the log is looked at for what was put, while no put waits for a slave: 4.9.3 gathers
 /// ten times longer.
@@ -59,7 +59,7 @@ pub struct Master {
     status: Mutex<Vec<ConnectionStatus>>,
     published: Condvar,
     /// Held by the pass that is under way.
-    serving: Mutex<Serving>,
+    serving: TurnMutex<Serving>,
 }
 
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl Master {
             slave_count: AtomicUsize::new(0),
             status: Mutex::default(),
             published: Condvar::default(),
-            serving: Mutex::new(serving),
+            serving: TurnMutex::new(serving),
         })
     }
 

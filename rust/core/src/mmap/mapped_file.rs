@@ -178,6 +178,14 @@ impl MappedFile {
         Ok(handle)
     }
 
+    /// Another open file of the same, for who has to see for himself which writes have failed.
+    ///
+    /// # Errors
+    /// Where the file can't be opened.
+    pub(crate) fn open_apart(&self) -> Result<Arc<dyn FileHandle>> {
+        self.fs.open(&self.path, OpenMode::Write).map_err(Error::io("open", &self.path))
+    }
+
     fn open_handle(&self, open: &mut Opened) -> Result<Arc<dyn FileHandle>> {
         if let Some(handle) = &open.handle {
             return Ok(Arc::clone(handle));

@@ -52,7 +52,7 @@ use crate::recovery::lost_end;
 use crate::running_flags::RunningFlags;
 use crate::schedule::timed::TimedMessages;
 use crate::stats::StoreStats;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, TurnMutex};
 
 pub use admit::Admission;
 pub use finished::Finishing;
@@ -80,7 +80,7 @@ pub struct Store {
     dispatcher: Dispatcher,
     flags: RunningFlags,
     /// Held by a flush of queues and index: what one has taken to flush is not seen by another.
-    flushing: Mutex<()>,
+    flushing: TurnMutex<()>,
     /// Whether the disk has refused to take queues or index since the store was opened.
     derived_poison: Poison,
     stats: StoreStats,
@@ -93,7 +93,7 @@ pub struct Store {
     /// Units and records that did not agree and were not served.
     rejected_count: AtomicU64,
     rejected: Mutex<Vec<Rejected>>,
-    /// Parts of the log that held no record when it was opened.
+    /// Parts of the log that held no record when it was opened, or one that dispatch passes over.
     gaps: Mutex<Vec<Gap>>,
     /// Parts of the log that a look found damaged, the first ones.
     damaged: Mutex<Vec<Gap>>,

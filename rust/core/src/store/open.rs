@@ -30,7 +30,7 @@ use crate::recovery::{log_end, lost_end};
 use crate::running_flags::RunningFlags;
 use crate::schedule::timed::TimedMessages;
 use crate::stats::StoreStats;
-use crate::sync::{AtomicBool, AtomicU64, Mutex};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, TurnMutex};
 
 /// How a store is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +156,7 @@ impl Store {
             checkpoint: parts.checkpoint,
             dispatcher,
             flags: RunningFlags::default(),
-            flushing: Mutex::default(),
+            flushing: TurnMutex::default(),
             derived_poison: Poison::default(),
             stats: StoreStats::default(),
             lock: Mutex::default(),

@@ -38,7 +38,7 @@ impl Store {
             }
             self.dispatcher.add_strangers(&[gap]);
             self.dispatcher.go_back(from);
-            self.found_damaged(gap);
+            self.gaps.lock().push(gap);
             Ok(())
         })
     }

@@ -35,6 +35,42 @@ impl<T> Mutex<T> {
     }
 }
 
+/// A [`Mutex`] for what the same thread takes again as soon as it has let go of it: whoever waits comes before that.
+///
+/// A lock as it is gives nothing to a thread that is still being woken: one that holds it most of the time holds it again by then,
+/// some hundred times in a row.
+#[derive(Debug, Default)]
+pub struct TurnMutex<T> {
+    /// Held by the one who is next; behind it wait all others.
+    next: Mutex<()>,
+    held: Mutex<T>,
+}
+
+impl<T> TurnMutex<T> {
+    /// One that nobody holds.
+    pub const fn new(value: T) -> Self {
+        Self { next: Mutex::new(()), held: Mutex::new(value) }
+    }
+
+    /// Waits until nobody holds it, behind whoever is next.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        let _next = self.next.lock();
+        self.held.lock()
+    }
+
+    /// `None` where it is held. Before those who wait, so only for what is over at once.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.held.try_lock()
+    }
+
+    /// Whether somebody is next: who asks for it now gets it behind them.
+    pub fn is_waited_for(&self) -> bool {
+        self.next.try_lock().is_none()
+    }
+}
+
 /// A lock that one thread holds at a time to write, or many to read.
 #[derive(Debug, Default)]
 pub struct RwLock<T>(threads::RwLock<T>);

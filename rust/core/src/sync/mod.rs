@@ -33,7 +33,7 @@ pub(crate) use shuttle::sync::atomic::{
 pub(crate) use shuttle::thread::{Scope, ScopedJoinHandle, scope};
 
 pub(crate) use locks::Condvar;
-pub use locks::{Mutex, RwLock};
+pub use locks::{Mutex, RwLock, TurnMutex};
 pub(crate) use std::sync::atomic::Ordering;
 pub use threads::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 

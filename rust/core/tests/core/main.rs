@@ -23,5 +23,6 @@ mod published;
 mod removed_queues;
 mod repair;
 mod running_flags;
+mod turns;
 mod unique_key;
 mod zeros;

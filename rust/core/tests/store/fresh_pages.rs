@@ -1,5 +1,6 @@
 //! Pages that are made ready ahead of the writer.
 
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,8 +9,9 @@ use mqstore_core::config::StoreConfig;
 use mqstore_core::store::{Mode, Store};
 
 use crate::hooked::{Call, Hook, open_hooked};
-use crate::stores::{bodies, config, put};
+use crate::stores::{bodies, config, put, read};
 
+const PAGE: u64 = 4 << 10;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
@@ -74,4 +76,97 @@ fn pieces_end_where_the_system_s_do() {
         assert_eq!((offset + len) % (64 * KIB), 0, "{len} at {offset}");
         assert!(len <= 64 * KIB || offset / (2 * MIB) == (offset + len - 1) / (2 * MIB), "{len} at {offset}");
     }
+}
+
+/// A store each of whose records is flushed, with what the log's file is asked for from then on: pieces of zeros, and flushes of
+/// the whole file, of which the first ones may fail.
+fn open_flushed(root: &Path, failing_count: usize) -> (Arc<Store>, Arc<Mutex<Vec<Call>>>) {
+    let calls = Arc::<Mutex<Vec<Call>>>::default();
+    let (seen, log_dir) = (Arc::clone(&calls), root.join("commitlog"));
+    let hook: Hook = Box::new(move |call, path| {
+        if path.parent() == Some(&log_dir) {
+            let mut seen = seen.lock().unwrap();
+            seen.push(call);
+            let sync_count = seen.iter().filter(|call| matches!(call, Call::Sync)).count();
+            // The first one is of the file that was just made.
+            if matches!(call, Call::Sync) && (2..2 + failing_count).contains(&sync_count) {
+                return Err(io::Error::other("refused"));
+            }
+        }
+        Ok(())
+    });
+    let config = StoreConfig { mapped_file_size_commit_log: 8 * MIB, sync_flush: true, ..config(root) };
+    (open_hooked(config, Mode::ReadWrite, hook).0, calls)
+}
+
+/// Puts until the log is so long, and flushes as often as so many were put.
+fn put_and_flush(store: &Store, end: u64, flushed_count: usize) {
+    while store.log().wrote_offset() < end {
+        for _ in 0..flushed_count {
+            put(store, "t", 0, &[b'b'; 10_000], "");
+        }
+        store.log().flush(0).unwrap();
+        let _told_by_the_service = store.log().reserve_pass(Duration::ZERO);
+    }
+}
+
+fn zeros_and_syncs(calls: &[Call]) -> (Vec<u64>, usize) {
+    let zeros = calls.iter().filter_map(|call| match call {
+        Call::Write { len, .. } => Some(*len as u64),
+        _ => None,
+    });
+    (zeros.collect(), calls.iter().filter(|call| matches!(call, Call::Sync)).count())
+}
+
+/// The flush of a record that is the first in its page took twice as long where the file system had to say first that it was written.
+#[test]
+fn zeros_are_on_the_disk_before_records_that_are_flushed_one_by_one() {
+    let root = tempfile::tempdir().unwrap();
+    let (store, calls) = open_flushed(root.path(), 0);
+    put_and_flush(&store, 3 * MIB, 1);
+    let (zeros, sync_count) = zeros_and_syncs(&calls.lock().unwrap());
+    assert!(zeros.iter().all(|&len| len <= PAGE), "the system knows of each page by itself");
+    assert!(zeros.iter().sum::<u64>() >= 2 * MIB, "{}", zeros.len());
+    assert!(sync_count as u64 >= 2, "{sync_count}");
+    let last = |wanted: fn(&Call) -> bool| calls.lock().unwrap().iter().rposition(wanted);
+    let written = last(|call| matches!(call, Call::Write { .. }));
+    let synced = last(|call| matches!(call, Call::Sync));
+    assert!(written < synced, "what was written last was flushed");
+    assert!(
+        bodies(&store, "t", 0).iter().all(|body| *body == "b".repeat(10_000)),
+        "no zeros over what was put"
+    );
+}
+
+/// The system tells of a write that failed once by each open file, and what failed of records is for who flushes those.
+#[test]
+fn zeros_are_flushed_by_a_file_that_is_opened_for_it() {
+    let root = tempfile::tempdir().unwrap();
+    let (store, calls) = open_flushed(root.path(), 0);
+    let open_count = || calls.lock().unwrap().iter().filter(|call| matches!(call, Call::Open)).count();
+    put(&store, "t", 0, b"b", "");
+    let before = open_count();
+    put_and_flush(&store, 3 * MIB, 1);
+    assert_eq!(open_count(), before + 1);
+}
+
+#[test]
+fn zeros_that_the_disk_refuses_are_no_failure_of_what_is_put() {
+    let root = tempfile::tempdir().unwrap();
+    let (store, _) = open_flushed(root.path(), usize::MAX / 2);
+    put_and_flush(&store, 3 * MIB, 1);
+    let count = bodies(&store, "t", 0).len() as u64;
+    assert_eq!(store.log().flushed_offset(), store.log().wrote_offset());
+    store.close().unwrap();
+    assert_eq!(bodies(&read(root.path()), "t", 0).len() as u64, count);
+}
+
+#[test]
+fn what_is_flushed_by_hundreds_has_no_zeros_flushed_before_it() {
+    let root = tempfile::tempdir().unwrap();
+    let (store, calls) = open_flushed(root.path(), 0);
+    put_and_flush(&store, MIB, 20);
+    calls.lock().unwrap().clear();
+    put_and_flush(&store, 4 * MIB, 20);
+    assert_eq!(zeros_and_syncs(&calls.lock().unwrap()), (vec![], 0));
 }
