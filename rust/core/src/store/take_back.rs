@@ -30,6 +30,10 @@ impl Store {
         let fault = RecordFault::Misplaced { queue_id, queue_offset: num::java_long(index) };
         let gap = Gap { from, to: from + u64::from(size), fault: Some(fault) };
         self.while_at_rest(|| {
+            if self.dispatcher.is_stranger(from) {
+                // Another thread's pass met it as well and has taken it back, and what followed is there by now.
+                return Ok(());
+            }
             if self.mode == Mode::ReadWrite {
                 self.claim_no_more_than(from)?;
             }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Barrier;
+use std::thread;
 
 use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::config::StoreConfig;
@@ -190,4 +192,26 @@ fn a_queue_that_goes_on_further_stays_where_it_is() {
     store.reput().unwrap();
     assert_eq!(numbers(&store), all_but(bad));
     assert_eq!(store.find_consume_queue("t", 0).unwrap().max_offset_in_queue(), 55);
+}
+
+/// Passes of several threads may all meet it before one has taken it back: what stands behind it by then stays.
+#[test]
+fn threads_that_dispatch_side_by_side_take_it_back_once() {
+    let log = Log::with(7, further);
+    for _ in 0..200 {
+        let root = tempfile::tempdir().unwrap();
+        let store = slave(root.path());
+        log.send(0..COUNT, &store);
+        let start = Barrier::new(3);
+        thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| {
+                    start.wait();
+                    store.reput().unwrap();
+                    assert_eq!(numbers(&store), all_but(7));
+                });
+            }
+        });
+        check_without(7, &store, &log);
+    }
 }
