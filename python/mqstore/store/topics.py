@@ -28,7 +28,6 @@ __all__ = [
 TOPICS = "config/topics.json"
 """Their file in a store."""
 
-
 LMQ_PREFIX = "%LMQ%"
 """What the names of light queues begin with."""
 

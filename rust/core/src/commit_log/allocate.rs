@@ -302,11 +302,11 @@ impl CommitLog {
         let step_size = self.config.reserve_step_size;
         if current.is_by_call() {
             None
-        } else if self.config.sync_flush {
-            self.flushes_zeros().then(|| ZeroSteps::flushed(step_size))
+        } else if self.flushes_zeros() {
+            Some(ZeroSteps::flushed(step_size))
         } else {
             let unflushed_size = self.wrote_offset().saturating_sub(self.flushed_offset());
-            Some(ZeroSteps::new(step_size, unflushed_size))
+            (!self.config.sync_flush).then(|| ZeroSteps::new(step_size, unflushed_size))
         }
     }
 

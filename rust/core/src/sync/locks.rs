@@ -38,7 +38,7 @@ impl<T> Mutex<T> {
 /// A [`Mutex`] for what the same thread takes again as soon as it has let go of it: whoever waits comes before that.
 ///
 /// A lock as it is gives nothing to a thread that is still being woken: one that holds it most of the time holds it again by then,
-/// some hundred times in a row.
+/// some fifty times in a row.
 #[derive(Debug, Default)]
 pub struct TurnMutex<T> {
     /// Held by the one who is next; behind it wait all others.
