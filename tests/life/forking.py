@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import faulthandler
 import os
 import signal
 import socket
@@ -22,7 +23,7 @@ from mqstore.options import StoreOptions
 from tests.store.conftest import SMALL
 from tests.waiting import wait_until
 
-_CHILD_TIMEOUT_S = 60
+_CHILD_TIMEOUT_S = 180
 OPTIONS: dict[str, Any] = SMALL | {"flushDiskType": "SYNC_FLUSH"}
 
 
@@ -34,6 +35,8 @@ def in_child(run: Callable[[], object]) -> int:
         pid = os.fork()
     if pid:
         return pid
+    # One that waits for ever ends, and says where it waited.
+    faulthandler.register(signal.SIGALRM, chain=True)
     signal.alarm(_CHILD_TIMEOUT_S)
     run()
     sys.exit(0)

@@ -87,7 +87,8 @@ def test_a_store_says_that_its_queues_cannot_be_written(
     queues.rename(aside)
     queues.touch()
     store.put("t", b"after", queue_id=0)
-    wait_until(lambda: bool(store.report().failing))
+    # Said right behind it, by the thread of the service.
+    wait_until(lambda: bool(caplog.records))
     [failing] = store.report().failing
     assert failing.startswith("FlushConsumeQueueService: ")
     assert f"{queues}/t" in failing
