@@ -182,10 +182,12 @@ impl ActiveFile {
     /// Reserves blocks up to an offset, and has their pages in memory and mapped before anything can be appended there:
     /// the zeros that a system call writes take a third of the time that it takes to have each page made and filled
     /// with zeros where the mapping is touched. An append that has come as far waits for the step that is under way.
+    /// `flush` comes behind each step that is to be flushed.
     pub(super) fn make_ready(
         &self,
         up_to: u64,
         steps: ZeroSteps,
+        flush: impl Fn() -> Result<()>,
         is_to_end: impl Fn() -> bool,
     ) -> Result<()> {
         let up_to = self.allocate(&self.reserving.lock(), self.end_of_piece(up_to, steps.piece_size))?;
@@ -198,7 +200,7 @@ impl ActiveFile {
             }
             self.zero(from, to, steps.piece_size)?;
             if steps.is_flushed {
-                self.flush_zeros()?;
+                flush()?;
             }
             self.reserved.fetch_max(to, Ordering::AcqRel);
             drop(reserving);
@@ -222,17 +224,14 @@ impl ActiveFile {
         Ok(())
     }
 
-    /// By a handle that nothing else is flushed by: of a write that failed each tells once, and what failed of records is
-    /// for who flushes those.
-    fn flush_zeros(&self) -> Result<()> {
-        let handle = match self.zeros_handle.get() {
-            Some(handle) => handle,
-            None => {
-                let own = self.file.open_apart()?;
-                self.zeros_handle.get_or_init(|| own)
-            }
-        };
-        handle.sync_data().map_err(Error::io("flush", self.file.path()))
+    /// The handle that flushes what makes pages ready, and nothing else: of a write that failed each tells once, and what failed
+    /// of records is for who flushes those.
+    pub(super) fn zeros_handle(&self) -> Result<Arc<dyn FileHandle>> {
+        if let Some(handle) = self.zeros_handle.get() {
+            return Ok(Arc::clone(handle));
+        }
+        let own = self.file.open_apart()?;
+        Ok(Arc::clone(self.zeros_handle.get_or_init(|| own)))
     }
 
     /// The first offset from another on in front of which the file is a whole number of pieces.

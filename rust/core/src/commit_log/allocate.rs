@@ -286,7 +286,8 @@ impl CommitLog {
     /// Reserves blocks up to an offset, with their pages in memory where what is appended is likely to need them.
     fn reserve_ahead(&self, current: &ActiveFile, up_to: u64) -> Result<()> {
         if let Some(steps) = self.zero_steps(current) {
-            return current.make_ready(up_to, steps, || self.allocator.reserve.is_woken());
+            let flush = || self.flush_zeros(current);
+            return current.make_ready(up_to, steps, flush, || self.allocator.reserve.is_woken());
         }
         let reserved = current.reserved_offset();
         current.reserve(up_to)?;
@@ -294,6 +295,12 @@ impl CommitLog {
             current.populate(reserved, current.reserved_offset());
         }
         Ok(())
+    }
+
+    /// A flush of the whole file, records too: where it fails, so has one of theirs.
+    fn flush_zeros(&self, current: &ActiveFile) -> Result<()> {
+        let handle = current.zeros_handle()?;
+        self.watch_flush(handle.sync_data().map_err(Error::io("flush", current.file.path())))
     }
 
     /// How pages ahead are written with zeros; `None` where they are not. With synchronous flush pieces would be in the way: the

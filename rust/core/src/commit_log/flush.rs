@@ -153,11 +153,7 @@ impl CommitLog {
         let enough =
             least_pages == 0 || fills_a_file || to / OS_PAGE_SIZE - from / OS_PAGE_SIZE >= least_pages;
         if from < to && enough {
-            let outcome = self.flush_range(from, to);
-            if let (Err(_), Some(published)) = (&outcome, self.published()) {
-                published.set_flush_failed();
-            }
-            self.poison.watch("flush", outcome)?;
+            self.watch_flush(self.flush_range(from, to))?;
             self.flusher.count_size(to - from);
         }
         let flushed_offset = self.flushed_offset();
@@ -167,6 +163,14 @@ impl CommitLog {
         // Of what a pass left for later only the time of the last complete pass is known.
         let store_timestamp = if flushed_offset >= to { store_timestamp } else { 0 };
         Ok(FlushOutcome { flushed_offset, store_timestamp, flushed_some: flushed_offset > from })
+    }
+
+    /// Gives the outcome of a flush on, of which one that failed is final, also for who follows the log.
+    pub(super) fn watch_flush(&self, outcome: Result<()>) -> Result<()> {
+        if let (Err(_), Some(published)) = (&outcome, self.published()) {
+            published.set_flush_failed();
+        }
+        self.poison.watch("flush", outcome)
     }
 
     fn flush_range(&self, from: u64, to: u64) -> Result<()> {

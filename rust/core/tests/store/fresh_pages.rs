@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -79,24 +80,28 @@ fn pieces_end_where_the_system_s_do() {
 }
 
 /// A store each of whose records is flushed, with what the log's file is asked for from then on: pieces of zeros, and flushes of
-/// the whole file, all of which but the first one may be refused.
-fn open_flushed(root: &Path, is_refused: bool) -> (Arc<Store>, Arc<Mutex<Vec<Call>>>) {
+/// the whole file. Of each call, and how often the file was flushed with it, the disk says whether it is refused.
+fn open_flushed(
+    root: &Path,
+    is_refused: impl Fn(Call, usize) -> bool + Send + Sync + 'static,
+) -> (Arc<Store>, Arc<Mutex<Vec<Call>>>) {
     let calls = Arc::<Mutex<Vec<Call>>>::default();
     let (seen, log_dir) = (Arc::clone(&calls), root.join("commitlog"));
     let hook: Hook = Box::new(move |call, path| {
-        if path.parent() == Some(&log_dir) {
-            let mut seen = seen.lock().unwrap();
-            seen.push(call);
-            let (_, sync_count) = zeros_and_syncs(&seen);
-            // The first one is of the file that was just made.
-            if is_refused && matches!(call, Call::Sync) && sync_count > 1 {
-                return Err(io::Error::other("refused"));
-            }
+        if path.parent() != Some(&log_dir) {
+            return Ok(());
         }
-        Ok(())
+        let mut seen = seen.lock().unwrap();
+        seen.push(call);
+        let (_, sync_count) = zeros_and_syncs(&seen);
+        if is_refused(call, sync_count) { Err(io::Error::other("refused")) } else { Ok(()) }
     });
     let config = StoreConfig { mapped_file_size_commit_log: 8 * MIB, sync_flush: true, ..config(root) };
     (open_hooked(config, Mode::ReadWrite, hook).0, calls)
+}
+
+fn refuse_nothing(_: Call, _: usize) -> bool {
+    false
 }
 
 /// Puts until the log is so long, and flushes as often as so many were put.
@@ -122,7 +127,7 @@ fn zeros_and_syncs(calls: &[Call]) -> (Vec<u64>, usize) {
 #[test]
 fn zeros_are_on_the_disk_before_records_that_are_flushed_one_by_one() {
     let root = tempfile::tempdir().unwrap();
-    let (store, calls) = open_flushed(root.path(), false);
+    let (store, calls) = open_flushed(root.path(), refuse_nothing);
     put_and_flush(&store, 3 * MIB, 1);
     let (zeros, sync_count) = zeros_and_syncs(&calls.lock().unwrap());
     assert!(zeros.iter().all(|&len| len <= PAGE), "the system knows of each page by itself");
@@ -142,7 +147,7 @@ fn zeros_are_on_the_disk_before_records_that_are_flushed_one_by_one() {
 #[test]
 fn zeros_are_flushed_by_a_file_that_is_opened_for_it() {
     let root = tempfile::tempdir().unwrap();
-    let (store, calls) = open_flushed(root.path(), false);
+    let (store, calls) = open_flushed(root.path(), refuse_nothing);
     let open_count = || calls.lock().unwrap().iter().filter(|call| matches!(call, Call::Open)).count();
     put(&store, "t", 0, b"b", "");
     let before = open_count();
@@ -150,10 +155,38 @@ fn zeros_are_flushed_by_a_file_that_is_opened_for_it() {
     assert_eq!(open_count(), before + 1);
 }
 
+/// That is a flush of the whole file: what was put may be what the disk has refused.
 #[test]
-fn zeros_that_the_disk_refuses_are_no_failure_of_what_is_put() {
+fn a_flush_of_zeros_that_fails_is_as_final_as_any() {
     let root = tempfile::tempdir().unwrap();
-    let (store, _) = open_flushed(root.path(), true);
+    let (store, _) = open_flushed(root.path(), |call, sync_count| {
+        // The first one is of the file that was just made.
+        matches!(call, Call::Sync) && sync_count > 1
+    });
+    let mut flushed_to = 0;
+    let failed = loop {
+        put(&store, "t", 0, &[b'b'; 10_000], "");
+        flushed_to = store.log().flush(0).unwrap().flushed_offset.max(flushed_to);
+        if let Err(error) = store.log().reserve_pass(Duration::ZERO) {
+            break error.to_string();
+        }
+    };
+    assert!(failed.contains("flush") && failed.contains("refused"), "{failed}");
+    assert!(store.takes_no_messages().is_some_and(|reason| reason.contains(&failed)));
+    assert!(store.log().flush(0).unwrap_err().to_string().contains(&failed));
+    assert_eq!(store.log().flushed_offset(), flushed_to);
+    assert!(store.close().is_err());
+    assert_eq!(read(root.path()).log().max_offset(), flushed_to);
+}
+
+#[test]
+fn zeros_that_no_file_can_be_opened_for_are_no_failure_of_what_is_put() {
+    let root = tempfile::tempdir().unwrap();
+    // Once the log's file is made.
+    let is_made = AtomicBool::new(false);
+    let (store, _) = open_flushed(root.path(), move |call, _| {
+        matches!(call, Call::Open) && is_made.swap(true, Ordering::Relaxed)
+    });
     put_and_flush(&store, 3 * MIB, 1);
     let count = bodies(&store, "t", 0).len() as u64;
     assert_eq!(store.log().flushed_offset(), store.log().wrote_offset());
@@ -164,7 +197,7 @@ fn zeros_that_the_disk_refuses_are_no_failure_of_what_is_put() {
 #[test]
 fn what_is_flushed_by_hundreds_has_no_zeros_flushed_before_it() {
     let root = tempfile::tempdir().unwrap();
-    let (store, calls) = open_flushed(root.path(), false);
+    let (store, calls) = open_flushed(root.path(), refuse_nothing);
     put_and_flush(&store, MIB, 20);
     calls.lock().unwrap().clear();
     put_and_flush(&store, 4 * MIB, 20);
