@@ -64,7 +64,7 @@ fuzz:
 	    -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=target/fuzz/ || exit 1; \
 	done
 
-# Each change that a tool makes to this code has to fail a test; docs/durability.md tells what is left over.
+# Each change that a tool makes to this code has to fail a test; docs/mutants.md tells what is left over.
 # Needs cargo-mutants. MUTANTS="--shard 0/8" or "--re recover_crashed" takes a part.
 MUTATE := PROPTEST_CASES=16 PROPTEST_MAX_SHRINK_ITERS=0 PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 \
   CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 cargo mutants -p mqstore-core --no-shuffle --timeout 60

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import mqstore
+from mqstore.verify import repair, verify
 
 OPTIONS: dict[str, Any] = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20 * 100}
 _QUEUE_COUNT = 300
+_LOG_FILE_COUNT = 300
+_FEW = 100
 
 
 def several_stores(folder: Path) -> None:
@@ -32,5 +35,29 @@ def several_stores(folder: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) < _QUEUE_COUNT - 44
 
 
+def a_long_log(folder: Path) -> None:
+    """A log of more files than the process may have open is written, read in all ways, checked and repaired."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_FEW, _FEW))
+    path, options = folder / "long", OPTIONS | {"mappedFileSizeCommitLog": 4096}
+    numbers = range(3 * _LOG_FILE_COUNT)
+    with mqstore.open(path, "rw", **options) as store:
+        for number in numbers:
+            store.put("t", b"%1100d" % number, queue_id=0, keys=f"k{number}")
+        assert len(list((path / "commitlog").iterdir())) >= _LOG_FILE_COUNT
+        assert [int(bytes(message.body)) for message in store.topic("t").queue(0)] == [*numbers]
+    for pread in (False, True):
+        with mqstore.open(path, pread=pread, **options) as reader:
+            messages = reader.topic("t").queue(0)[:]
+            assert [int(bytes(message.body)) for message in messages] == [*numbers]
+            assert [int(bytes(message.body)) for message in reader.select()] == [*numbers]
+            assert [reader.select("t", key=f"k{number}").count() for number in numbers] == [1] * len(numbers)
+            # What was given out stays, and holds no file open.
+            assert len(list(Path("/proc/self/fd").iterdir())) < _FEW
+    audit, findings = verify(path, **options)
+    assert (audit.record_count, findings) == (len(numbers), [])
+    repaired = repair(path, folder / "whole", **options)
+    assert (repaired.message_count, repaired.lost) == (len(numbers), ())
+
+
 if __name__ == "__main__":
-    {scenario.__name__: scenario for scenario in (several_stores,)}[sys.argv[1]](Path(sys.argv[2]))
+    {scenario.__name__: scenario for scenario in (several_stores, a_long_log)}[sys.argv[1]](Path(sys.argv[2]))

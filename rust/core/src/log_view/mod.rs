@@ -24,6 +24,7 @@ use crate::fs::FileSystem;
 use crate::index::IndexService;
 use crate::lock::StoreLock;
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
+use crate::mmap::map_budget::MapBudget;
 use crate::mmap::mapped_file::Access;
 use crate::published::{Openings, Progress};
 use crate::recovery::cut_short;
@@ -105,7 +106,7 @@ impl LogView {
             read_only_paths: config.read_only_commit_log_store_paths.clone(),
             file_size: file_size_of(&*fs, &listing, &config)?,
             access,
-            budget: None,
+            budget: Some(MapBudget::of_log()),
         };
         let mut files = FileQueue::new(Arc::clone(&fs), options.clone(), &listing);
         // Who looks at a part of the log alone reads no more than that.

@@ -1,7 +1,7 @@
 //! How many files may be open at once: beyond that the coldest are closed.
 //!
-//! A store of 100,000 queues has as many files, while a process may have some tens of thousands of
-//! mappings and often no more than a thousand open files. Which file is cold is found as by a clock's
+//! A store of 100,000 queues has as many files, and a log of a terabyte a thousand, while a process may have some tens of
+//! thousands of mappings and often no more than a thousand open files. Which file is cold is found as by a clock's
 //! hand: a file that was used since the hand passed last is spared once.
 
 use std::collections::VecDeque;
@@ -16,26 +16,45 @@ use crate::sync::Mutex;
 /// Which part of the files that the process may have open a budget takes at most: others may be another store's, or
 /// the program's own.
 const PART_OF_PROCESS: u64 = 4;
+/// The same for a log's files, of which fewer are used at once.
+const LOG_PART_OF_PROCESS: u64 = 8;
+/// Most files of a log that are open.
+const MOST_OF_LOG: usize = 1024;
 
 /// A bound on open files.
 #[derive(Debug)]
 pub struct MapBudget {
     limit: usize,
+    are_short: bool,
     open: Mutex<VecDeque<Weak<MappedFile>>>,
 }
 
 impl MapBudget {
-    /// At most so many files open at once.
+    /// At most so many files open at once, of which most are short, and closed again after a read or two.
     #[must_use]
     pub fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit: limit.max(1), open: Mutex::default() })
+        Self::of(limit, true)
     }
 
-    /// At most so many, and fewer where the process may have few open.
+    fn of(limit: usize, are_short: bool) -> Arc<Self> {
+        Arc::new(Self { limit: limit.max(1), are_short, open: Mutex::default() })
+    }
+
+    /// As [`MapBudget::new`], and fewer where the process may have few open.
     #[must_use]
     pub fn within_process(limit: usize) -> Arc<Self> {
-        let part = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft / PART_OF_PROCESS);
-        Self::new(limit.min(num::index(part)))
+        Self::new(limit.min(part_of_process(PART_OF_PROCESS)))
+    }
+
+    /// For the files of a log, which are long and read from end to end: as many as the process may well have open.
+    #[must_use]
+    pub fn of_log() -> Arc<Self> {
+        Self::of(MOST_OF_LOG.min(part_of_process(LOG_PART_OF_PROCESS)), false)
+    }
+
+    /// Whether most of the files are short, and opened for a read or two.
+    pub(crate) const fn are_short(&self) -> bool {
+        self.are_short
     }
 
     /// How many are open, or were and have been dropped since.
@@ -65,4 +84,8 @@ impl MapBudget {
             candidate.close();
         }
     }
+}
+
+fn part_of_process(part: u64) -> usize {
+    num::index(getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft / part))
 }

@@ -227,7 +227,7 @@ impl MappedFile {
     /// megabytes would fill memory with its zeros at every first touch: what is written is fetched alone.
     fn map(&self, handle: &dyn FileHandle) -> io::Result<Region> {
         let region = handle.map(num::index(self.present_size), self.access == Access::MapWrite)?;
-        if self.budget.is_some() && self.present_size > 0 {
+        if self.is_one_of_short() && self.present_size > 0 {
             let written = handle.next_hole(0)?;
             if written < self.present_size / SHORT_PART {
                 region.take_pages_alone(0)?;
@@ -262,6 +262,10 @@ impl MappedFile {
                 .map_err(Error::io("read ahead in", &self.path)),
             None => Ok(()),
         }
+    }
+
+    fn is_one_of_short(&self) -> bool {
+        self.budget.as_ref().is_some_and(|budget| budget.are_short())
     }
 
     fn register(self: &Arc<Self>) {
@@ -323,7 +327,7 @@ impl MappedFile {
         if let Some(region) = self.open_region() {
             return Ok(Some(region));
         }
-        let is_read_first = self.budget.is_some()
+        let is_read_first = self.is_one_of_short()
             && len <= MAX_READ_BEFORE_MAP
             && self.read_count.fetch_add(1, Ordering::Relaxed) < READS_BEFORE_MAP;
         if is_read_first { Ok(None) } else { self.region().map(Some) }

@@ -14,6 +14,7 @@ use crate::fs::FileSystem;
 use crate::index::IndexService;
 use crate::lock::{self, Writer};
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions};
+use crate::mmap::map_budget::MapBudget;
 use crate::mmap::mapped_file::Access;
 use crate::published::Progress;
 use crate::recovery::layout::{Layout, check_exists};
@@ -43,7 +44,7 @@ pub(super) fn load(
         read_only_paths: config.read_only_commit_log_store_paths.clone(),
         file_size: layout.log_file_size,
         access,
-        budget: None,
+        budget: Some(MapBudget::of_log()),
     };
     let files = FileQueue::new(Arc::clone(fs), options, &layout.log);
     let log = CommitLog::new(Arc::clone(config), Arc::clone(clock), files)?;

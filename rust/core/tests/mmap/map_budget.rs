@@ -49,6 +49,20 @@ fn a_file_that_is_used_again_and_again_is_spared() {
     assert!(Arc::ptr_eq(&region, &hot.region().unwrap()), "it was never closed");
 }
 
+/// It is long, and much of it is read.
+#[test]
+fn a_file_of_a_log_is_mapped_at_its_first_read() {
+    let root = tempfile::tempdir().unwrap();
+    let options = FileQueueOptions {
+        budget: Some(MapBudget::of_log()),
+        file_size: 100_000,
+        ..options(root.path(), Access::MapWrite)
+    };
+    let file = queue_with(options).create(0).unwrap();
+    let slice = file.slice(0, 1).unwrap();
+    assert_eq!(file.held_count(), 1, "by {slice:?}");
+}
+
 /// Most of many files are closed again after a read or two, for which no mapping is worth its cost.
 #[test]
 fn a_file_of_many_is_mapped_once_it_was_read_often_or_much() {
