@@ -755,14 +755,16 @@ class Store:
             TypeError: ``subscription`` is neither, or a number no integer.
             ValueError: ``max_msg_nums`` is negative, or a number is out of bounds.
         """
-    def query_message(self, topic: str, key: str, max_num: int = 32, begin: int = 0, end: int = ...) -> list[Message]:
+    def query_message(
+        self, topic: str, key: str, max_num: int = 32, begin: Time = ..., end: Time = ...
+    ) -> list[Message]:
         """The newest messages by a key, oldest first. Source: ``queryMessage``.
 
         Args:
             topic: The topic.
             key: One of their keys, or their unique key.
             max_num: Most messages.
-            begin: The earliest store time.
+            begin: The earliest store time; there is none by default.
             end: The latest store time; there is none by default.
 
         Raises:
@@ -770,10 +772,10 @@ class Store:
             ValueError: a number is out of bounds.
         """
     def query_messages(
-        self, topic: str, keys: Sequence[str], max_num: int = 32, begin: int = 0, end: int = ...
+        self, topic: str, keys: Sequence[str], max_num: int = 32, begin: Time = ..., end: Time = ...
     ) -> QueryMessagesResult:
         """For each of several keys what :meth:`query_message` gives: far cheaper than key by key."""
-    def get_offset_in_queue_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: str = "nearest") -> int:
+    def get_offset_in_queue_by_time(self, topic: str, queue_id: int, timestamp: Time, boundary: str = "nearest") -> int:
         """The offset in a queue that a time stands for. Source: ``getOffsetInQueueByTime``.
 
         Args:
@@ -785,7 +787,7 @@ class Store:
                 ``"upper"`` for the last that is not behind it, the first where there is none.
         """
     def get_offsets_in_queue_by_time(
-        self, topic: str, queue_id: int, timestamps: Sequence[int], boundary: str = "nearest"
+        self, topic: str, queue_id: int, timestamps: Sequence[Time], boundary: str = "nearest"
     ) -> list[int]:
         """For each of several times what :meth:`get_offset_in_queue_by_time` gives."""
     def look_message_by_offset(self, commit_log_offset: int) -> Message | None:
@@ -1263,7 +1265,7 @@ class _LogChecked(TypedDict):
     unit_count: int
     times: tuple[int, int] | None
     findings: _Findings
-    spans: list[tuple[str, int, tuple[int, int], tuple[int, int]]]
+    spans: list[tuple[str, int, tuple[int, int], int, bool]]
     by_topic: list[tuple[str, int, int]]
     by_hour: list[tuple[int, int, int]]
     by_host: list[tuple[str, int, int]]

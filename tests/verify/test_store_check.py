@@ -1,6 +1,7 @@
 """How the parts of a check are put together: what is kept of them, in which order they may come."""
 
 import random
+import struct
 import weakref
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,13 @@ from typing import Any
 import pytest
 
 import mqstore
+from mqstore.verify import verify
 from mqstore.verify.log_ranges import log_view
 from mqstore.verify.store_check import StoreCheck, check_part
 from tests.compat.streams import SMALL_FILES
 from tests.verify.damage import lose
+
+_QUEUE_OFFSET_AT = 20
 
 
 class Result(dict[str, Any]):
@@ -78,3 +82,21 @@ def test_ranges_may_come_in_any_order(store: Path, seed: int) -> None:
         assert sorted(other.findings(), key=str) == sorted(found, key=str)
         assert other.result() == expected
         assert all(each() is None for each in given)
+
+
+def test_a_queue_that_began_anew_is_told_once_wherever_the_log_is_divided(tmp_path: Path) -> None:
+    path, count, anew = tmp_path / "store", 40, 15
+    with mqstore.open(path, "rw", **SMALL_FILES) as store:
+        for _ in range(count):
+            store.put("t", bytes(100), queue_id=0)
+        offsets = [message.commit_log_offset for message in store.select()]
+    with (path / "commitlog" / f"{0:020}").open("r+b") as log:
+        for number in range(anew, count):
+            log.seek(offsets[number] + _QUEUE_OFFSET_AT)
+            log.write(struct.pack(">q", number - anew))
+    for range_size in (200, 400, 700, 1000, 1900, 5000, None):
+        audit, findings = verify(path, range_size=range_size, **SMALL_FILES)
+        assert "offset_gap" not in audit.counts, range_size
+        assert audit.counts["offset_repeated"] == 1, range_size
+        (found,) = [found for found in findings if found.kind == "offset_repeated"]
+        assert (found.phy_offset, found.detail) == (offsets[anew], f"expected {anew}, found 0"), range_size

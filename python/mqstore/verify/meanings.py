@@ -59,7 +59,7 @@ MEANINGS: Mapping[str, Meaning] = {
     ),
     "offset_repeated": Meaning(
         "Queue offsets that were there before",
-        "Two records claim the same place of a queue. One of them is not served.",
+        "Records claim places of a queue that others had, and of two one is not served. Those in a row are told once.",
         "Expected after a broker began a queue anew; otherwise look at both records.",
     ),
     "time_backwards": Meaning(

@@ -56,7 +56,8 @@ class StoreCheck:
         self._reached: dict[int, int] = {}
         self._ahead: dict[int, dict[str, Any]] = {}
         self._next = self.begin
-        self._last: dict[tuple[str, int], tuple[int, int]] = {}
+        self._last: dict[tuple[str, int], tuple[int, bool]] = {}
+        """Of each queue the largest offset so far, and whether the last one was there before."""
         self._times: tuple[int, int] | None = None
         self._totals: dict[str, dict[Any, tuple[int, int]]] = {name: {} for name in _TOTALS}
         self._counts: Counter[str] = Counter()
@@ -146,12 +147,13 @@ class StoreCheck:
         if log["times"] is not None:
             first, last = log["times"]
             self._times = (first if self._times is None else self._times[0], last)
-        for topic, queue_id, first_place, last_place in log["spans"]:
+        for topic, queue_id, first_place, largest, is_behind in log["spans"]:
             before = self._last.get((topic, queue_id))
-            if before is not None:
-                self._join(topic, queue_id, before[0], first_place)
-            place = tuple(last_place)
-            self._last[topic, queue_id] = place if before is None else max(before, place)
+            if before is None:
+                self._last[topic, queue_id] = (largest, is_behind)
+                continue
+            self._join(topic, queue_id, before, first_place)
+            self._last[topic, queue_id] = (max(before[0], largest), is_behind or largest <= before[0])
 
     def findings(self) -> list[Finding]:
         """All that was found."""
@@ -174,12 +176,14 @@ class StoreCheck:
             self._tell("key_missing", os.path.join(self.options.store_path_root_dir, "index"), f"none of {count} keys")
         return self._findings
 
-    def _join(self, topic: str, queue_id: int, last: int, place: tuple[int, int]) -> None:
-        first, phy_offset = place
-        if first == last + 1:
+    def _join(self, topic: str, queue_id: int, before: tuple[int, bool], place: tuple[int, int]) -> None:
+        (last, was_behind), (first, phy_offset) = before, place
+        if first == last + 1 or (first <= last and was_behind):
             return
-        kind = "offset_gap" if first > last else "offset_repeated"
-        detail = f"{first - last - 1} offsets before it are in no record" if first > last else f"expected {last + 1}"
+        if first > last:
+            kind, detail = "offset_gap", f"{first - last - 1} offsets before it are in no record"
+        else:
+            kind, detail = "offset_repeated", f"expected {last + 1}, found {first}"
         path = self._view.queue_folder(topic, queue_id)
         self._tell(kind, path, detail, topic=topic, queue_id=queue_id, queue_offset=first, phy_offset=phy_offset)
 

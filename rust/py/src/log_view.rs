@@ -317,8 +317,8 @@ type FindingRow = (&'static str, String, Option<String>, Option<i32>, Option<u64
 type FindingRows = (Vec<(&'static str, u64)>, Vec<FindingRow>);
 /// What of it, messages, bytes of their records.
 type TotalRow<Of> = (Of, u64, u64);
-/// Topic, queue, first and last offset with their places in the log.
-type SpanRow = (String, i32, (u64, u64), (u64, u64));
+/// Topic, queue, first offset with its place in the log, largest offset, whether the last one was there before.
+type SpanRow = (String, i32, (u64, u64), u64, bool);
 
 /// What a range of the log holds.
 #[derive(IntoPyObject)]
@@ -361,7 +361,7 @@ fn log_row(checked: LogChecked) -> LogRow {
         spans: checked
             .spans
             .into_iter()
-            .map(|span| (span.topic, span.queue_id, span.first, span.last))
+            .map(|span| (span.topic, span.queue_id, span.first, span.last.0, span.is_behind))
             .collect(),
         by_topic: rows(checked.totals.by_topic),
         by_hour: rows(checked.totals.by_hour),

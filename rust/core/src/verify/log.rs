@@ -55,8 +55,10 @@ pub struct QueueSpan {
     pub queue_id: i32,
     /// The first offset, and where its record stands.
     pub first: (u64, u64),
-    /// The last offset, and where its record stands.
+    /// The largest offset, and where the last record stands.
     pub last: (u64, u64),
+    /// Whether the last record's offset is one that was there before it.
+    pub is_behind: bool,
 }
 
 /// What a range holds.
@@ -275,15 +277,22 @@ impl Checker<'_> {
             if index > last + 1 {
                 let missing = index - last - 1;
                 wrong.push((FindingKind::OffsetGap, format!("{missing} offsets before it are in no record")));
-            } else if index <= last && (index, phy_offset) != (last, last_at) {
-                // A record may name a queue twice, which has one unit of it.
-                wrong.push((FindingKind::OffsetRepeated, format!("expected {}, found {index}", last + 1)));
+            }
+            // A record may name a queue twice, which has one unit of it.
+            if (index, phy_offset) != (last, last_at) {
+                let was_behind = std::mem::replace(&mut seen.span.is_behind, index <= last);
+                if seen.span.is_behind && !was_behind {
+                    // Once for all that follow on it: a queue that began anew has each again.
+                    wrong
+                        .push((FindingKind::OffsetRepeated, format!("expected {}, found {index}", last + 1)));
+                }
             }
             seen.span.last = (index.max(last), phy_offset);
         } else {
             let topic = decode(queue.topic).into_owned();
             let place = (index, phy_offset);
-            let span = QueueSpan { topic, queue_id: queue.queue_id, first: place, last: place };
+            let span =
+                QueueSpan { topic, queue_id: queue.queue_id, first: place, last: place, is_behind: false };
             self.spans.insert(queue.into(), Seen { span, first_unit: 0, units: Vec::new() });
         }
         if self.view.is_dispatched(phy_offset)
