@@ -38,7 +38,7 @@ class Work:
     """Options of both."""
     ours_alone: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, tuple[str, str, float | None]]
-    """What is compared: a figure of mqstore, one of Java, and the ratio to reach."""
+    """What is compared: a figure of mqstore, one of Java, and the ratio that is its goal."""
     crash_and_recover: bool = False
     """Whether the stores are left as after a crash, and the time to open them is a figure too."""
 
@@ -184,7 +184,7 @@ def ratios(work: Work, folder: Path) -> Iterator[tuple[str, float]]:
 
 def table_of(found: Mapping[str, list[float]], wanted: Mapping[str, float | None]) -> Table:
     """The ratios as a table."""
-    table = Table("work", "ratio", "least", "most", "to reach")
+    table = Table("work", "ratio", "least", "most", "goal")
     for name, values in found.items():
         middle, goal = statistics.median(values), wanted.get(name)
         row = (f"{middle:.2f}", f"{min(values):.2f}", f"{max(values):.2f}", "" if goal is None else f"{goal:g}")

@@ -344,7 +344,7 @@ class Selection:
         return pa.RecordBatchReader._import_from_c_capsule(capsule)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The PyCapsule interface: polars, pandas, DuckDB and pyarrow take a selection as it is."""
+        """The PyCapsule interface: pyarrow, Polars and DuckDB take a selection as it is, pandas its ``pa.table``."""
         del requested_schema  # the consumer casts; the interface lets a producer leave that to it
         return self.store._arrow_stream(self._looked_up(), None, "binary", _BATCH_COUNT, _BATCH_BYTES, use_threads=True)
 
