@@ -11,7 +11,7 @@ written here Java 4.9.3 opens.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mqstore import _native
@@ -42,7 +42,7 @@ from mqstore.errors import (
     UnsupportedStoreError,
 )
 from mqstore.option_error import bad_argument
-from mqstore.options import StoreOptions, is_host
+from mqstore.options import StoreOptions, is_host, snake_case
 from mqstore.services import (
     CleanFilesService,
     HAClient,
@@ -55,7 +55,7 @@ from mqstore.services import (
 from mqstore.status import GetMessageStatus, PutMessageStatus
 from mqstore.store import byte_ranges
 from mqstore.store.arguments import check_function, checked_path
-from mqstore.store.byte_ranges import ByteRanges
+from mqstore.store.byte_ranges import ByteRanges, is_remote
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig
 from mqstore.store.file_kinds import layout_told
 from mqstore.store.half_messages import LocalTransactionState
@@ -206,18 +206,25 @@ def open(
     )
     if check_transactions is not None:
         check_listener("check_transactions", check_transactions)
+    _check_mode_allows(
+        mode,
+        schedule_messages=schedule_messages,
+        replication=replication,
+        retention=bool(retention),
+        check_transactions=check_transactions is not None,
+    )
     if clock is not None:
         check_function("clock", clock, "a function that gives milliseconds")
     path = checked_path("path", path)
+    if mode != "r" and (filesystem is not None or is_remote(path)):
+        raise bad_argument("mode", mode, f'expected "r": {path} is not local, and such a store is only read')
     ranges = byte_ranges.ranges_of(path) if filesystem is None else ByteRanges.on(filesystem, path)
-    if ranges is not None and mode != "r":
-        raise bad_argument("mode", mode, f'expected "r": {ranges.name} is not local, and such a store is only read')
     path = byte_ranges.local_path(path) if ranges is None else ranges.name
     if on_damage not in {"raise", "truncate"}:
         raise bad_argument("on_damage", on_damage, 'expected "raise" or "truncate"')
     conf = None if conf is None else checked_path("conf", conf)
     from_conf = StoreOptions.of(path, parse_conf(conf), lenient=True) if conf is not None else None
-    given = options if from_conf is None else _beside(from_conf) | options
+    given = options if from_conf is None else _beside(from_conf, options) | options
     chosen = StoreOptions.of(path, given)
     _check_hosts(chosen, born_host, store_host)
     asked: dict[type[ServiceThread], bool] = {
@@ -230,8 +237,6 @@ def open(
         TransactionalMessageCheckService: check_transactions is not None,
     }
     services = [service for service, wanted in asked.items() if wanted]
-    if services and mode == "r":
-        raise bad_argument("mode", mode, f'expected "rw", without which there is no {services[0].__name__}')
     if pread is None and mode == "rw":
         pread = False
     with layout_told(path):
@@ -267,8 +272,16 @@ def _check_hosts(options: StoreOptions, born_host: str | None, store_host: str |
         raise bad_argument("brokerIP1", options.broker_ip1, reason)
 
 
-def _beside(options: StoreOptions) -> dict[str, object]:
-    return {name: value for name, value in vars(options).items() if name != "store_path_root_dir"}
+def _check_mode_allows(mode: str, **asked: bool) -> None:
+    for argument, is_asked in asked.items():
+        if is_asked and mode == "r":
+            raise bad_argument("mode", mode, f'expected "rw", which {argument} is for')
+
+
+def _beside(options: StoreOptions, given: Mapping[str, object]) -> dict[str, object]:
+    """What goes for options that are not given, under any spelling."""
+    others = {"store_path_root_dir", *map(snake_case, given)}
+    return {name: value for name, value in vars(options).items() if name not in others}
 
 
 # Here, where no thread can be making it that a process is forked without.

@@ -1,5 +1,6 @@
 """What can go wrong. Everything mqstore raises on purpose is an :class:`MQStoreError`."""
 
+import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -141,6 +142,13 @@ class FlushFailedError(MQStoreError):
 class StoreIOError(MQStoreError, OSError):
     """The operating system refused a file operation. ``errno`` and ``filename`` say which and where."""
 
+    @classmethod
+    def of(cls, text: str, number: int | None, filename: str | None = None) -> "StoreIOError":
+        """The error for what the system refused with a number: of a full disk a :class:`DiskFullError`."""
+        error = (DiskFullError if number in {errno.ENOSPC, errno.EDQUOT} else cls)(text)
+        error.errno, error.filename = number, filename
+        return error
+
     def __str__(self) -> str:
         """The engine's sentence, which names operation and file."""
         return str(self.args[0]) if self.args else ""
@@ -164,8 +172,10 @@ class OffsetOutOfRangeError(MQStoreError, IndexError):
 class PutError(MQStoreError):
     """A message was not stored."""
 
-    status: "PutMessageStatus | str"
+    status: "PutMessageStatus"
     """4.9.3's status for it."""
+    result: "PutMessageResult"
+    """Which messages are stored all the same; where :meth:`~mqstore.MessageStore.put_many` was called."""
     row: int
     """Which row of a table it is, from 0; where a table was put."""
     column: str

@@ -310,6 +310,8 @@ class StoreOptions:
                 if lenient:
                     continue
                 raise unknown_option(name, value, known)
+            if option in values and not lenient:
+                raise bad_option(name, value, "it is given under its other spelling as well")
             values[option] = _convert(name, value, kinds[option])
             if option == "store_path_root_dir" and not lenient:
                 _check_same_folder(name, values[option], os.fspath(path))
@@ -373,6 +375,10 @@ class StoreOptions:
         return EngineOptions(**shared)
 
 
+_EXPECTED = {bool: "true or false", int: "an integer", str: "a text"}
+"""How the types of options are told of."""
+
+
 def _most(name: str) -> int:
     """The largest number that an option can be."""
     return _MAX_LONG if snake_case(name) in _LONGS else _MAX_INT
@@ -380,7 +386,7 @@ def _most(name: str) -> int:
 
 def _check_number(name: str, value: int) -> None:
     if not 0 <= value <= _most(name):
-        raise bad_option(name, value, f"it is not negative, and at most {_most(name)}")
+        raise bad_option(name, value, f"expected an integer from 0 to {_most(name)}")
 
 
 def _check_same_folder(name: str, root: str, path: str) -> None:
@@ -424,12 +430,12 @@ def _convert(name: str, value: object, kind: Any) -> object:
     if kind is int and isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,19}", value.strip()):
         return int(value)
     if kind is int and isinstance(value, str | float):
-        raise bad_option(name, value, f"expected int from 0 to {_most(name)}")
+        raise bad_option(name, value, f"expected an integer from 0 to {_most(name)}")
     if kind is str and isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
         return value
-    raise bad_option(name, value, f"expected {kind.__name__}, found {type(value).__name__}")
+    raise bad_option(name, value, f"expected {_EXPECTED[kind]}, found {type(value).__name__}")
 
 
 @dataclass(frozen=True, kw_only=True)

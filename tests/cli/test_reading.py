@@ -174,7 +174,7 @@ def test_tail_follows_until_it_is_interrupted(tmp_path: Path) -> None:
     with mqstore.open(path, "rw", **OPTIONS) as store:
         store.put("other", b"", queue_id=0)
         store.put("t", b"first", queue_id=0)
-        command = [sys.executable, "-m", "mqstore.cli", "tail", str(path), "t", "--json", *SMALL]
+        command = [sys.executable, "-m", "mqstore", "tail", str(path), "t", "--json", *SMALL]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             try:
                 assert process.stdout is not None
@@ -205,7 +205,7 @@ def test_what_a_message_says_is_no_markup_and_no_command(tmp_path: Path, monkeyp
 
 def test_tail_ends_when_nobody_reads_it_any_more(path: Path) -> None:
     """Without waiting for a message to come, which a store that nobody writes to never has."""
-    command = [sys.executable, "-m", "mqstore.cli", "tail", str(path), "orders", "-n", "1", "--json"]
+    command = [sys.executable, "-m", "mqstore", "tail", str(path), "orders", "-n", "1", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["topic"] == "orders"
@@ -265,7 +265,22 @@ def test_a_queue_of_messages_without_a_delay_level_can_be_asked_for(path: Path) 
     """4.9.3 gives it the number -1."""
     for command in (["get"], ["tail", "-F"]):
         result = run(command[0], path, "orders", *command[1:], "--queue", "-1", *SMALL)
-        assert (result.exit_code, result.stderr) == (3, "nothing found\n")
+        told = "nothing found: orders has messages in queues from 0 to 1, and none in queue -1\n"
+        assert (result.exit_code, result.stderr) == (3, told)
+
+
+def test_what_is_nowhere_is_told_apart_from_what_no_message_fits(path: Path) -> None:
+    for call in (["get", "nope"], ["tail", "nope", "-F"], ["find", "nope", "k"], ["seek", "nope", "-1h"]):
+        result = run(call[0], path, *call[1:], *SMALL)
+        assert (result.exit_code, result.stderr) == (3, "nothing found: the store has no message of topic nope\n"), call
+    for call in (["get", "orders", "--tags", "nope"], ["find", "orders", "nope"], ["find", "*", "nope"]):
+        result = run(call[0], path, *call[1:], *SMALL)
+        assert (result.exit_code, result.stderr) == (3, "nothing found\n"), call
+
+
+@pytest.mark.parametrize("seconds", ["1795860418", "20231114"])
+def test_a_number_that_is_no_milliseconds_is_refused(path: Path, seconds: str) -> None:
+    assert "12 digits or more" in run("seek", path, "orders", seconds, *SMALL).stderr
 
 
 def test_a_date_is_written_with_hyphens(path: Path) -> None:
@@ -273,7 +288,7 @@ def test_a_date_is_written_with_hyphens(path: Path) -> None:
     assert len(rows("get", path, "orders", "--begin", "20231114T000000Z")) == 30
     assert len(rows("get", path, "orders", "--begin", "-99999999999d")) == 30
     refused = run("get", path, "orders", "--begin", "20231114").stderr
-    assert "like 2026-11-23, milliseconds since 1970 of 10 digits or more" in refused
+    assert "like 2026-11-23, milliseconds since 1970 of 12 digits or more" in refused
 
 
 @pytest.mark.parametrize("width", [100, 80, 60, 30])

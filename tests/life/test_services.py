@@ -1,6 +1,7 @@
 """Services that fail or die, listeners that raise, and closing from anywhere."""
 
 import asyncio
+import errno
 import logging
 import queue
 import threading
@@ -102,6 +103,19 @@ def test_a_store_says_that_its_queues_cannot_be_written(
     queues.unlink()
     aside.rename(queues)
     wait_until(lambda: not store.report().failing)
+
+
+def test_a_store_that_gets_no_thread_is_not_opened(open_store: Opener, tmp_path: Path) -> None:
+    stack_size = threading.stack_size(1 << 46)
+    try:
+        with pytest.raises(mqstore.StoreIOError, match=f"start .*Service of {tmp_path}/store: can't start") as refused:
+            open_store()
+    finally:
+        threading.stack_size(stack_size)
+    assert refused.value.errno == errno.EAGAIN
+    with open_store() as store:
+        store.put("t", b"b", queue_id=0)
+        assert [bytes(message.body) for message in store.topic("t")] == [b"b"]
 
 
 def test_an_interval_of_zero_is_a_millisecond(open_store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -360,7 +360,7 @@ def test_it_listens_to_this_machine_alone_and_when_asked_alone(pair: Pair) -> No
     quiet = pair.open("two", replication=False)
     assert quiet.replication.listen_address is None
     assert quiet.replication.slaves == []
-    with pytest.raises(mqstore.OptionError, match="HAService"):
+    with pytest.raises(mqstore.OptionError, match='expected "rw", which replication is for'):
         mqstore.open(pair.path("one"), "r", replication=True)
 
 

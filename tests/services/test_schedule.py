@@ -271,7 +271,7 @@ def test_messages_wait_where_delivery_is_not_asked_for(open_store: Opener, clock
     clock.now_ms += 10_000
     assert not [service for service in store._services if isinstance(service, ScheduleMessageService)]
     assert bodies(store) == []
-    with pytest.raises(mqstore.OptionError, match="ScheduleMessageService"):
+    with pytest.raises(mqstore.OptionError, match='expected "rw", which schedule_messages is for'):
         open_store(mode="r", schedule_messages=True)
 
 

@@ -121,7 +121,7 @@ def test_where_a_time_cannot_be_told(open_store: Opener, clock: HandClock) -> No
     assert store.put_messages(batch).status is mqstore.PutMessageStatus.MESSAGE_ILLEGAL
     with store.transaction() as transaction, pytest.raises(mqstore.MessageIllegalError, match="cannot be delayed"):
         transaction.put("orders", b"", deliver_at=clock.now_ms + 1)
-    with pytest.raises(ValueError, match="as many deliver_at as bodies"):
+    with pytest.raises(ValueError, match="deliver_at: expected 2, one for each body"):
         store.put_many("orders", [b"", b""], deliver_at=[1])
     store.close()
     store = open_store("compat", clock=clock, compat=True, schedule_messages=True)

@@ -218,7 +218,7 @@ def test_the_figures_of_a_group_are_those_of_whole_topics(store: mqstore.Message
 
 
 def test_a_filter_beside_topics_with_tags_is_told_by_its_name(store: mqstore.MessageStore) -> None:
-    with pytest.raises(mqstore.OptionError, match=r"^option sql='a = 1': topics that are given with their tags"):
+    with pytest.raises(mqstore.OptionError, match=r"^option sql='a = 1': it does not go with topics"):
         store.consumer("g", {"t": "*"}, sql="a = 1")
 
 

@@ -37,7 +37,7 @@ def test_a_negative_queue_is_one_in_compat(open_store: Opener) -> None:
     default = open_store("default")
     for result in (default.put_message(message), default.put_messages(batch)):
         assert result.status is PutMessageStatus.MESSAGE_ILLEGAL
-        assert result.reason == "option queue_id=-1: the number of a queue is not negative"
+        assert result.reason == "option queue_id=-1: expected a number of at least 0"
     assert default.get_max_phy_offset() == 0
     compat = open_store("compat", compat=True)
     assert compat.put_message(message).is_ok

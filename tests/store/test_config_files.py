@@ -14,6 +14,7 @@ from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_delay_offset import DelayOffsetManager
 from mqstore.store.config_manager import read_only
 from mqstore.store.config_subscription_group import SubscriptionGroupConfig, SubscriptionGroupManager
+from mqstore.store.file_kinds import read_file
 from mqstore.store.read_offset import ReadOffset
 from mqstore.store.topics import TopicConfig, TopicConfigManager
 from tests.store.conftest import Opener
@@ -339,3 +340,26 @@ def test_what_stands_beside_offsets_goes_with_them(tmp_path: Path) -> None:
     offsets.commit_offset("new", "t", 0, 7)
     offsets.persist()
     assert "logEndTable" not in path.read_text()
+
+
+def test_a_file_that_nobody_allows_to_be_read_gives_way_to_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is whole, and its backup is of before."""
+    path = tmp_path / "consumerOffset.json"
+    manager = offsets(path)
+    for offset in (1, 2):
+        manager.commit_offset("g", "t", 0, offset)
+        manager.persist()
+    path.with_name("consumerOffset.json.bak").write_bytes(path.read_bytes().replace(b":2", b":1"))
+
+    def refuse_the_file(candidate: Path) -> bytes:
+        if candidate == path:
+            raise PermissionError(errno.EACCES, "Permission denied", str(candidate))
+        return read_file(candidate)
+
+    # The superuser may read everything.
+    monkeypatch.setattr("mqstore.store.config_manager.read_file", refuse_the_file)
+    with pytest.raises(mqstore.StoreIOError, match=f"^read {path}: Permission denied$") as refused:
+        offsets(path)
+    assert (refused.value.errno, refused.value.filename) == (errno.EACCES, str(path))

@@ -140,7 +140,7 @@ def test_wrong_arguments_of_look_ups_are_named(store: mqstore.MessageStore) -> N
         (lambda: store.query_message("t", "k", -1), ValueError, "max_num=-1: expected an integer from 0 to "),
         (lambda: store.query_message("t", "k", 1 << 70), ValueError, "max_num=1180591620717411303424: expected"),
         (lambda: store.query_message("t", "k", 1, 0, 1 << 70), ValueError, "end=1180591620717411303424: expected"),
-        (lambda: store.query_message("t", "k", 1, "0"), TypeError, "begin='0': expected an integer"),  # type: ignore[arg-type]
+        (lambda: store.query_message("t", "k", 1, "0"), TypeError, "begin='0': expected a datetime or milli"),  # type: ignore[arg-type]
         (lambda: store.query_messages("t", ["k"], -1), ValueError, "max_num=-1: expected"),
         (lambda: store.select("t").look_up_keys(["k"], max_num=-1), ValueError, "max_num=-1: expected"),
         (lambda: store.get_message("t", 0, 0, -1), ValueError, "max_msg_nums=-1: expected an integer from 0 to "),

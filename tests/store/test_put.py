@@ -126,9 +126,17 @@ def test_many_messages_in_one_call(store: mqstore.MessageStore) -> None:
 
 
 def test_many_messages_are_checked_before_the_first_is_put(store: mqstore.MessageStore) -> None:
-    with pytest.raises(mqstore.MessageIllegalError):
-        store.put_many("t", [b"good", bytes(65_536)])
-    with pytest.raises(ValueError, match="as many keys as bodies"):
+    status = mqstore.PutMessageStatus.MESSAGE_ILLEGAL
+    # Whether a log file has room for it is found out where it is appended.
+    for body, stored_count in ((bytes(65_536), 1), (bytes(5 << 20), 0)):
+        before = len(store.topic("t"))
+        with pytest.raises(mqstore.MessageIllegalError, match=r"^bodies\[1\]: option ") as refused:
+            store.put_many("t", [b"good", body])
+        assert refused.value.status is status
+        result = refused.value.result
+        assert (result.status, result.reason) == (status, str(refused.value).removeprefix("bodies[1]: "))
+        assert result.msg_num == len(store.topic("t")) - before == stored_count
+    with pytest.raises(ValueError, match="keys: expected 2, one for each body, found 1"):
         store.put_many("t", [b"a", b"b"], keys=["k"])
     assert len(store.topic("t")) <= 1
 
@@ -139,7 +147,7 @@ def test_many_messages_are_checked_before_the_first_is_put(store: mqstore.Messag
         ({"tags": 3}, TypeError, "tags=3: expected a string, or one for each body, found int"),
         ({"tags": b"x"}, TypeError, "tags=b'x': expected a string, or one for each body, found bytes"),
         ({"tags": ["a", 3]}, TypeError, "tags[1]=3: expected a string, found int"),
-        ({"tags": ["a"]}, ValueError, "expected as many tags as bodies, 2, found 1"),
+        ({"tags": ["a"]}, ValueError, "tags: expected 2, one for each body, found 1"),
         ({"keys": "ab"}, TypeError, "keys='ab': expected a list of the keys of each body, found str"),
         ({"keys": [None, 3]}, TypeError, "keys[1]=3: expected a string, or several, found int"),
         ({"keys": [["a b"], None]}, ValueError, 'keys[0][0]: a key has no space and is not empty, found "a b"'),
@@ -149,7 +157,7 @@ def test_many_messages_are_checked_before_the_first_is_put(store: mqstore.Messag
         ({"properties": [None, "p"]}, TypeError, "properties[1]='p': expected a mapping of strings, found str"),
         ({"properties": {"p": 3}}, TypeError, 'properties["p"]=3: expected a string, found int'),
         ({"properties": [{}, {3: "p"}]}, TypeError, "properties[1]: name=3: expected a string, found int"),
-        ({"properties": [{}] * 3}, ValueError, "expected as many properties as bodies, 2, found 3"),
+        ({"properties": [{}] * 3}, ValueError, "properties: expected 2, one for each body, found 3"),
         ({"deliver_at": "now"}, TypeError, "deliver_at='now': expected a datetime or milliseconds, or one for each"),
         ({"deliver_at": [None, "now"]}, TypeError, "deliver_at[1]='now': expected a datetime or milliseconds, found"),
         ({"deliver_at": [5, dt.datetime(2026, 1, 1)]}, ValueError, "deliver_at[1]: expected a datetime with a time"),  # noqa: DTZ001

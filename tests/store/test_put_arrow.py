@@ -267,7 +267,7 @@ def test_what_is_no_table_of_messages(tmp_path: Path) -> None:
             store.put_arrow([b"x"], topic="t")  # type: ignore[arg-type]
         with pytest.raises(ValueError, match='partitioner is turns or keys, not "hash"'):
             store.put_arrow(table(), topic="t", partitioner="hash")  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="queue_id is not negative"):
+        with pytest.raises(ValueError, match="queue_id=-1: expected an integer from 0"):
             store.put_arrow(table(), topic="t", queue_id=-1)
         assert store.put_arrow(table().slice(0, 0), topic="t") == 0
         assert store.get_max_phy_offset() == 0

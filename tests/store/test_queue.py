@@ -1,5 +1,6 @@
 """Topics and queues as sequences."""
 
+import datetime as dt
 import threading
 from typing import Any
 
@@ -85,8 +86,31 @@ def test_offsets_by_time(open_store: Opener) -> None:
     assert queue.offsets_by_time(times, "lower") == [0, 0, 2, 2, 2, 4, 4, 5]
     assert queue.offsets_by_time(times, "upper") == [0, 1, 1, 1, 3, 3, 4, 4]
     assert queue.offsets_by_time(times, "nearest") == [0, 0, 0, 2, 2, 2, 4, 4]
-    with pytest.raises(ValueError, match="boundary"):
+    with pytest.raises(ValueError, match="boundary='middle': expected 'nearest', 'lower' or 'upper'".replace("'", '"')):
         queue.offset_by_time(0, "middle")
+
+
+def test_every_time_may_be_a_datetime(open_store: Opener) -> None:
+    now = {"ms": 1000}
+    store = open_store(clock=lambda: now["ms"])
+    for now["ms"] in (1000, 2000, 3000):
+        store.put("t", b"", queue_id=0, keys="k")
+    second = dt.datetime(1970, 1, 1, 0, 0, 2, tzinfo=dt.UTC)
+    assert store.get_offset_in_queue_by_time("t", 0, second) == 1
+    assert store.get_offsets_in_queue_by_time("t", 0, [second, 3000]) == [1, 2]
+    assert [message.queue_offset for message in store.query_message("t", "k", begin=second)] == [1, 2]
+    assert [message.queue_offset for message in store.query_message("t", "k", end=second)] == [0, 1]
+    assert [len(found) for found in store.query_messages("t", ["k"], begin=second, end=second)] == [1]
+    naive = second.replace(tzinfo=None)
+    asks: dict[str, Any] = {
+        "timestamp": lambda: store.get_offset_in_queue_by_time("t", 0, naive),
+        r"timestamps\[1\]": lambda: store.get_offsets_in_queue_by_time("t", 0, [second, naive]),
+        "begin": lambda: store.query_message("t", "k", begin=naive),
+        "end": lambda: store.query_messages("t", ["k"], end=naive),
+    }
+    for name, ask in asks.items():
+        with pytest.raises(ValueError, match=f"^{name}: expected a datetime with a time zone"):
+            ask()
 
 
 def test_what_was_put_is_found_at_once(store: mqstore.MessageStore) -> None:
@@ -115,6 +139,11 @@ def test_following_a_queue_waits_for_messages(store: mqstore.MessageStore) -> No
     assert three.wait(30)
     thread.join()
     assert seen == [0, 1, 2]
+
+
+def test_a_queue_is_followed_from_an_offset_that_it_can_have(store: mqstore.MessageStore) -> None:
+    with pytest.raises(ValueError, match="offset=-1: expected an integer from 0"):
+        next(store.topic("t").queue(0).follow(-1))
 
 
 def test_following_ends_when_nothing_comes(store: mqstore.MessageStore) -> None:

@@ -147,7 +147,7 @@ def test_what_could_never_be_committed_is_refused_at_once(
         ({"body": "text"}, TypeError, "body='text': expected bytes or what has the buffer protocol, found str"),
         ({"keys": ["k", 3]}, TypeError, "keys[1]=3: expected a string, found int"),
         ({"queue_id": "x"}, TypeError, "queue_id='x': expected an integer from 0 to 2147483647"),
-        ({"queue_id": -1}, ValueError, "queue_id is not negative, found -1"),
+        ({"queue_id": -1}, ValueError, "queue_id=-1: expected an integer from 0 to 2147483647"),
         ({"properties": 3}, TypeError, "properties=3: expected a mapping of strings, found int"),
         ({"properties": "p"}, TypeError, "properties='p': expected a mapping of strings, found str"),
         ({"properties": {"p": 3}}, TypeError, 'properties["p"]=3: expected a string, found int'),

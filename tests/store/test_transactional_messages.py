@@ -176,7 +176,7 @@ def test_the_service_decides_when_a_store_is_opened(open_store: Opener, clock: C
     clock.now_ms += 6000
     store = open_store(clock=clock, check_transactions=lambda _message: COMMIT)
     wait_until(lambda: bodies(store) == [b"a"])
-    with pytest.raises(mqstore.OptionError, match="TransactionalMessageCheckService"):
+    with pytest.raises(mqstore.OptionError, match='expected "rw", which check_transactions is for'):
         open_store(mode="r", check_transactions=lambda _message: COMMIT)
     with pytest.raises(TypeError, match="check_transactions=5: expected a function"):
         open_store("other", check_transactions=5)

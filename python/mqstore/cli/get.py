@@ -57,7 +57,7 @@ def get(
         # It is known to be a filter.
         messages = iter(selection._with({"sql": sql}, has_new_filter=False))
         shown = messages if limit is not None else itertools.islice(messages, _LIMIT)
-        call.end_if_nothing(call.show(message_rows(shown, as_json=call.as_json)))
+        call.end_if_no_message(call.show(message_rows(shown, as_json=call.as_json)), store, topic, queue_id)
         if next(messages, None) is not None:
             click.echo(f"there are more than these {_LIMIT}: --limit says how many are wanted", err=True)
 

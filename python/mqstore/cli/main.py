@@ -118,7 +118,9 @@ def _failures_told(ctx: click.Context) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise
-        where = "standard output" if error.filename is None else error.filename
+        # Nothing else than these two has no name.
+        nameless = "the current folder" if error.errno == errno.ENOENT else "standard output"
+        where = nameless if error.filename is None else error.filename
         _drop_output()
         raise click.ClickException(printable(f"{where}: {error.strerror or error}")) from error
     except KeyboardInterrupt as interrupt:

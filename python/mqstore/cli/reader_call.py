@@ -40,7 +40,7 @@ EXIT_NOTHING_FOUND = 3
 """The exit code of a search that found nothing."""
 
 _EXPECTED_TIME = (
-    "expected ISO 8601 with hyphens like 2026-11-23, milliseconds since 1970 of 10 digits or more, or an age like -1h"
+    "expected ISO 8601 with hyphens like 2026-11-23, milliseconds since 1970 of 12 digits or more, or an age like -1h"
 )
 AGE = re.compile("-([0-9]+)([smhd])")
 """A time as an age."""
@@ -50,7 +50,8 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 class _Time(click.ParamType[int]):
     """A time: ISO 8601, milliseconds since 1970, or ``-1h`` for an hour ago.
 
-    A number of fewer than ten digits is refused: 20261123 is a date to who types it, and was an hour of 1970.
+    A number of fewer than twelve digits is refused: 20261123 is a date to who types it and 1795860418 seconds, and both
+    would be times of 1970.
     """
 
     name = "TIME"
@@ -62,7 +63,7 @@ class _Time(click.ParamType[int]):
         try:
             if ago is not None:
                 found = time.time_ns() // 1_000_000 - int(ago[1]) * _UNITS[ago[2]] * 1000
-            elif re.fullmatch(r"[0-9]{10,}", value):
+            elif re.fullmatch(r"[0-9]{12,}", value):
                 found = int(value)
             else:
                 found = _moment_ms(value)
@@ -178,11 +179,25 @@ class ReaderCall:
             return print_lines(lines, each_at_once=True)
         return print_rows(rows, title)
 
-    def end_if_nothing(self, count: int) -> None:
+    def end_if_nothing(self, count: int, why: str = "") -> None:
         """Ends with the exit code for nothing found."""
         if count == 0:
-            click.echo("nothing found", err=True)
+            click.echo(f"nothing found{printable(why)}", err=True)
             sys.exit(EXIT_NOTHING_FOUND)
+
+    def end_if_no_message(
+        self, count: int, store: mqstore.MessageStore, topic: str, queue_id: int | None = None
+    ) -> None:
+        """As :meth:`end_if_nothing`, of messages of a topic: says where that or its queue has none at all."""
+        queue_ids = store.topic(topic).queue_ids if count == 0 else []
+        why = ""
+        if not queue_ids:
+            why = f": the store has no message of topic {topic}"
+        elif queue_id is not None and queue_id not in queue_ids:
+            why = (
+                f": {topic} has messages in queues from {queue_ids[0]} to {queue_ids[-1]}, and none in queue {queue_id}"
+            )
+        self.end_if_nothing(count, why)
 
 
 def reader_call(command: Callable[..., None]) -> Callable[..., None]:

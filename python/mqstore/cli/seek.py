@@ -44,4 +44,5 @@ def seek(call: ReaderCall, *, topic: str, time: int, boundary: str) -> None:
     TIME is ISO 8601 (2026-11-23T12:00Z), milliseconds since 1970, or an age: -1h.
     """
     with call.open() as store:
-        call.end_if_nothing(call.show(_rows(store, topic, time, boundary), title=time_text(time)))
+        count = call.show(_rows(store, topic, time, boundary), title=time_text(time))
+        call.end_if_no_message(count, store, topic)

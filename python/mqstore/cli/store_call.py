@@ -79,7 +79,8 @@ class StoreCall:
             OptionError: there is no such option, or the file cannot be read.
             click.BadParameter: one has no ``=``, or a switch is neither true nor false.
         """
-        options: dict[str, str | bool] = {} if conf is None else _options_of_conf(conf)
+        from_conf = {} if conf is None else _options_of_conf(conf)
+        options: dict[str, str | bool] = {}
         bench: dict[str, str] = {}
         switches = dict(switches)
         for argument in given:
@@ -97,7 +98,8 @@ class StoreCall:
                     options[broker_option] = value
             else:
                 options[name] = _option(name, value)
-        said = {snake_case(argument.partition("=")[0]) for argument in given}
+        said = set(map(snake_case, options))
+        options = {name: value for name, value in from_conf.items() if snake_case(name) not in said} | options
         if conf is not None and "store_path_commit_log" not in said:
             _check_log_of_conf(directory, conf, options)
         return cls(directory=directory, options=options, bench=bench, **switches)

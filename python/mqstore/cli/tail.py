@@ -76,7 +76,8 @@ def tail(call: ReaderCall, *, topic: str, queue_id: int | None, count: int, foll
     with call.open() as store:
         newest = _last(store, topic, queue_id, count) if count else []
         if not follow:
-            call.end_if_nothing(call.show(message_rows(newest, as_json=call.as_json)))
+            count = call.show(message_rows(newest, as_json=call.as_json))
+            call.end_if_no_message(count, store, topic, queue_id)
             return
         try:
             for message in newest:

@@ -56,9 +56,7 @@ class FileLock:
         """
         mine = (threading.get_ident(), str(path))
         if mine in _waited_for:
-            error = StoreIOError(f"lock {path}: {os.strerror(errno.EDEADLK)}")
-            error.errno, error.filename = errno.EDEADLK, str(path)
-            raise error
+            raise StoreIOError.of(f"lock {path}: {os.strerror(errno.EDEADLK)}", errno.EDEADLK, str(path))
         lock = cls._locked(path, fcntl.LOCK_EX)
         lock._path = path
         _waited_for[mine] = lock
@@ -136,9 +134,7 @@ class QueueLock:
 
 
 def _not_locked(path: Path, refused: OSError) -> StoreIOError:
-    error = StoreIOError(f"lock {path}: {refused.strerror}")
-    error.errno, error.filename = refused.errno, str(path)
-    return error
+    return StoreIOError.of(f"lock {path}: {refused.strerror}", refused.errno, str(path))
 
 
 @contextlib.contextmanager

@@ -173,18 +173,18 @@ def check_group(group: object) -> None:
         OptionError: it is none.
     """
     if not isinstance(group, str) or _LEGAL_NAME.fullmatch(group) is None:
-        raise bad_argument("group", group, "expected at most 255 of the characters % | a-z A-Z 0-9 _ -")
+        raise bad_argument("group", group, "expected 1 to 255 of the characters % | a-z A-Z 0-9 _ -")
 
 
 def _subscriptions(
     topics: str | Sequence[str] | Mapping[str, str], tags: str | None, sql: str | None, *, compat: bool
 ) -> tuple[Subscription, ...]:
     if tags is not None and sql is not None:
-        raise bad_argument("tags", tags, "tags, or a filter; not both")
+        raise bad_argument("tags", tags, "expected tags or sql, not both")
     if isinstance(topics, Mapping):
         if tags is not None or sql is not None:
             name, given = ("sql", sql) if tags is None else ("tags", tags)
-            raise bad_argument(name, given, "topics that are given with their tags have no others")
+            raise bad_argument(name, given, "it does not go with topics that are given with their tags")
         wanted = dict(topics)
     else:
         names = [topics] if isinstance(topics, str) else topics

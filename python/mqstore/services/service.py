@@ -1,12 +1,13 @@
 """What the services share: a thread that makes passes until it is told to stop."""
 
+import errno
 import logging
 import threading
 import traceback
 import weakref
 from typing import TYPE_CHECKING
 
-from mqstore.errors import StoreClosedError
+from mqstore.errors import StoreClosedError, StoreIOError
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -41,6 +42,17 @@ class ServiceThread(threading.Thread):
         """What the last failed pass raised."""
         self.failed_count = 0
         """Passes that failed in a row."""
+
+    def start(self) -> None:
+        """Begins with its passes.
+
+        Raises:
+            StoreIOError: the system has no thread for it.
+        """
+        try:
+            super().start()
+        except RuntimeError as refused:
+            raise StoreIOError.of(f"start {self.name} of {self.path}: {refused}", errno.EAGAIN) from refused
 
     def make_pass(self) -> None:
         """One pass. Blocks for a moment at most, so that the service can end."""

@@ -75,6 +75,9 @@ class ConfigManager:
                     self._is_there = True
             except FileNotFoundError:
                 continue
+            except PermissionError as error:
+                # It may be whole, and the other one older.
+                raise StoreIOError.of(f"read {candidate}: {error.strerror}", error.errno, str(candidate)) from error
             except OSError as error:
                 refused = refused or error
                 reasons.append(f"read {candidate}: {error.strerror or error}")
@@ -83,9 +86,7 @@ class ConfigManager:
             else:
                 return
         if refused is not None:
-            unread = StoreIOError("; ".join(reasons))
-            unread.errno, unread.filename = refused.errno, refused.filename
-            raise unread from refused
+            raise StoreIOError.of("; ".join(reasons), refused.errno, refused.filename) from refused
         if reasons:
             raise MQStoreError("; ".join(reasons))
 
@@ -137,9 +138,8 @@ class ConfigManager:
         except FileNotFoundError:
             pass
         except OSError as refused:
-            error = StoreIOError(f"rename {self._path}: {refused.strerror}")
-            error.errno, error.filename = refused.errno, str(self._path)
-            raise error from refused
+            text = f"rename {self._path}: {refused.strerror}"
+            raise StoreIOError.of(text, refused.errno, str(self._path)) from refused
         self._has_given_way = False
 
     def end(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mqstore._native import GetMessageResult, Message
-from mqstore.store.arguments import LONG_MIN, checked_integer
+from mqstore.store.arguments import checked_integer
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -87,11 +87,11 @@ class Follower:
 
         Raises:
             TypeError: the offset is no integer.
-            ValueError: it is no Java ``long``.
+            ValueError: it is negative, or no Java ``long``.
         """
         self._queue = queue
         if offset is not None:
-            offset = checked_integer("offset", offset, LONG_MIN)
+            offset = checked_integer("offset", offset, 0)
         end = queue.max_offset
         self._next = end if offset is None else max(offset, queue.min_offset)
         self._was_there = self._next <= end

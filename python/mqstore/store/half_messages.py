@@ -3,7 +3,7 @@
 Source: ``TransactionalMessageBridge``, ``EndTransactionProcessor``.
 """
 
-import contextlib
+import re
 from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -54,6 +54,7 @@ FIRST_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
 TRANSACTION_TYPE = 0x3 << 2
 _COMMIT_TYPE = 0x2 << 2
 _MAX_QUEUE_ID = 2**31 - 1
+_NUMBER = re.compile(r"[-+]?[0-9]{1,19}")
 _STORED = {
     PutMessageStatus.PUT_OK,
     PutMessageStatus.FLUSH_DISK_TIMEOUT,
@@ -166,7 +167,5 @@ def illegal(reason: str) -> MessageIllegalError:
 
 
 def number(text: str | None, otherwise: int) -> int:
-    """A property that is a number; what is missing or none gives the other."""
-    with contextlib.suppress(ValueError, TypeError):
-        return int(text or "")
-    return otherwise
+    """A property that is a number, as Java reads one; what is missing or none gives the other."""
+    return int(text) if text is not None and _NUMBER.fullmatch(text) else otherwise

@@ -225,9 +225,13 @@ class MessageStore(StoreOperations):
             MQStoreError: the listener, or a signal's handler, asks for it while this thread is at it.
         """
         self._check_open()
-        if self.mode != "rw":
-            raise ReadOnlyError(f"{self.options.store_path_root_dir} was opened to read")
+        self._check_writable()
         return self._transactions.check(listener)
+
+    def _check_writable(self) -> None:
+        if self.mode != "rw":
+            root = self.options.store_path_root_dir
+            raise ReadOnlyError(f'{root}: opened with mode="r", which changes nothing: open with mode="rw"')
 
     # ---- reading ----------------------------------------------------------------------------
 
@@ -337,8 +341,7 @@ class MessageStore(StoreOperations):
         self._check_open()
         root = self.options.store_path_root_dir
         StoreOptions.of(root, {"broker_role": broker_role})
-        if self.mode != "rw":
-            raise ReadOnlyError(f"{root} was opened to read")
+        self._check_writable()
         with self._holding(self._closing):
             kinds = (ScheduleMessageService,) if self.compat else (ScheduleMessageService, TimedMessageService)
             running = [service for service in self._services if isinstance(service, kinds)]

@@ -212,6 +212,5 @@ class OffsetWaiters:
 
 
 def _not_told(refused: OSError) -> StoreIOError:
-    error = StoreIOError(f"the message is stored; its loop cannot be told that it is confirmed: {refused.strerror}")
-    error.errno = refused.errno
-    return error
+    text = f"the message is stored; its loop cannot be told that it is confirmed: {refused.strerror}"
+    return StoreIOError.of(text, refused.errno)

@@ -134,6 +134,10 @@ class Queue:
         Args:
             offset: Where to begin; at the queue's end by default.
             timeout: Ends when nothing came for so many seconds; waits forever by default.
+
+        Raises:
+            TypeError: the offset is none.
+            ValueError: it is negative.
         """
         follower = Follower(self, offset)
         while wait_in_thread(self.store, self.topic, self.queue_id, follower.is_wanted, timeout):
@@ -154,7 +158,7 @@ def _absolute(name: str, offset: int | None, max_offset: int, otherwise: int) ->
 
 
 class Topic:
-    """A topic of a store, as the sequence of its queues."""
+    """A topic of a store: ``queues`` are its queues, and ``len()`` and iteration are over all their messages."""
 
     def __init__(self, store: "MessageStore", name: str) -> None:
         """A view of a topic; it need not have a message yet.

@@ -49,7 +49,7 @@ class Retention:
         """
         groups = self.keep_unread_of
         if isinstance(groups, str | bytes) or not isinstance(groups, Iterable):
-            raise bad_argument("keep_unread_of", groups, "expected several names of groups")
+            raise bad_argument("keep_unread_of", groups, "expected the names of groups, as a list")
         groups = tuple(groups)
         for group in groups:
             check_group(group)

@@ -269,8 +269,9 @@ def _one_kind_of_error(source: Path) -> Iterator[None]:
     except OSError as refused:
         if isinstance(refused, MQStoreError):
             raise
-        error = StoreIOError(f"repair {source}: {refused}")
-        error.errno, error.filename = refused.errno, refused.filename
+        error = StoreIOError.of(f"repair {source}: {refused}", refused.errno, refused.filename)
+        for note in getattr(refused, "__notes__", ()):
+            error.add_note(note)
         raise error from refused
 
 
@@ -280,10 +281,9 @@ def _named_place(out: str | os.PathLike[str] | None) -> Iterator[None]:
     try:
         yield
     except OSError as refused:
-        reason = f"{refused.strerror}: {refused.filename}"
-        error = StoreIOError(f"out={out}: no folder can be made there: {reason}")
-        error.errno, error.filename = refused.errno, refused.filename
-        raise error from refused
+        # Of a path that begins at the current folder the system names none where that is gone.
+        text = f"out={out}: no folder can be made there: {refused.strerror}: {refused.filename or 'the current folder'}"
+        raise StoreIOError.of(text, refused.errno, refused.filename) from refused
 
 
 @contextlib.contextmanager
@@ -318,13 +318,21 @@ def _whole_or_not_at_all(target: Path, fill: Callable[[Path], RepairResult]) -> 
         _sync_folder(target.parent)
     except BaseException as error:
         if made.exists() and not _is_anothers(made, error):
-            shutil.rmtree(made)
+            _remove(made, error)
         # Others may have made them, and may use them by now.
         with contextlib.suppress(OSError):
             for folder in lacking:
                 folder.rmdir()
         raise
     return result
+
+
+def _remove(made: Path, error: BaseException) -> None:
+    """Removes what was made until an error came, which is told whether that can be done or not."""
+    try:
+        shutil.rmtree(made)
+    except OSError as refused:
+        error.add_note(f"{made}: cannot be removed, and is in the way of the next repair: {refused.strerror}")
 
 
 def _is_anothers(made: Path, error: BaseException) -> bool:

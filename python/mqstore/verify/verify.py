@@ -1,15 +1,19 @@
 """Checking a store in the threads of one process."""
 
+import errno
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from typing import Any
 
+from mqstore._native import LogView
+from mqstore.errors import StoreIOError
 from mqstore.store.arguments import checked_path
 from mqstore.store.byte_ranges import resolved
 from mqstore.store.file_kinds import layout_told
 from mqstore.verify.findings import Finding, StoreAudit
 from mqstore.verify.log_ranges import log_view
-from mqstore.verify.store_check import StoreCheck, check_part
+from mqstore.verify.store_check import StoreCheck, Task, check_part
 
 __all__ = ["verify"]
 
@@ -61,7 +65,7 @@ def _checked(
     try:
         tasks = check.tasks(0, range_size)
         while tasks:
-            running = {threads.submit(check_part, view, task): task for task in tasks}
+            running = _begin(threads, view, tasks)
             for number, done in enumerate(as_completed(running), 1):
                 check.take(running[done], done.result())
                 if progress is not None:
@@ -72,3 +76,10 @@ def _checked(
         threads.shutdown(cancel_futures=True)
     findings = check.findings()
     return check.result(), findings
+
+
+def _begin(threads: ThreadPoolExecutor, view: LogView, tasks: list[Task]) -> dict[Future[Any], Task]:
+    try:
+        return {threads.submit(check_part, view, task): task for task in tasks}
+    except RuntimeError as refused:
+        raise StoreIOError.of(f"start a thread of the check: {refused}", errno.EAGAIN) from refused

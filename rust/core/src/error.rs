@@ -95,7 +95,7 @@ pub enum Error {
         flushed_to: u64,
     },
     /// Another process has the store open for writing.
-    #[error("{path}: already open for writing by {holder}", path = path.display())]
+    #[error("{path}: already open for writing by {holder}: close it there, or open with mode=\"r\"", path = path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,
@@ -113,7 +113,7 @@ pub enum Error {
         reason: String,
     },
     /// The store was opened for reading.
-    #[error("{path}: opened with mode=\"r\", which changes nothing", path = path.display())]
+    #[error("{path}: opened with mode=\"r\", which changes nothing: open with mode=\"rw\"", path = path.display())]
     ReadOnly {
         /// The store.
         path: PathBuf,

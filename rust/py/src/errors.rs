@@ -14,6 +14,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyModule;
 
 use crate::ranges::exit_of;
+use crate::status;
 
 static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
@@ -52,7 +53,7 @@ fn value<'py, T: IntoPyObject<'py>>(py: Python<'py>, value: T) -> Bound<'py, PyA
 /// The exception for an engine's error.
 pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
     let message = error.to_string();
-    let path = |path: &std::path::Path| value(py, path.to_string_lossy().into_owned());
+    let path = |path: &std::path::Path| value(py, path.as_os_str());
     match error {
         Error::Io { path: file, source, .. } => {
             if let Some(exit) = exit_of(py, source) {
@@ -153,6 +154,14 @@ pub fn illegal(py: Python<'_>, option: &'static str, value: String, reason: &str
     refusal_to_py(py, &PutRefusal { status, append: None, reason, at: None })
 }
 
+/// The exception for messages of one call of which one was refused, or the call as a whole.
+pub fn refused_of_many(py: Python<'_>, at: Option<usize>, refusal: &PutRefusal) -> PyErr {
+    match at {
+        Some(at) => refused(py, refusal, &format!("bodies[{at}]: {}", refusal.reason), &[]),
+        None => refusal_to_py(py, refusal),
+    }
+}
+
 /// The exception for a row whose put was refused.
 pub fn refused_row(py: Python<'_>, row: u64, refusal: &PutRefusal) -> PyErr {
     refused(py, refusal, &format!("row {row}: {}", refusal.reason), &[("row", value(py, row))])
@@ -178,8 +187,12 @@ fn refused(
         Status::ServiceNotAvailable => "ServiceNotAvailableError",
         _ => "PutError",
     };
-    let status = [("status", value(py, refusal.status.name()))];
+    let status = [("status", status_of(py, refusal.status))];
     build(py, class, message, &[&status, attributes].concat())
+}
+
+fn status_of(py: Python<'_>, status: PutMessageStatus) -> Bound<'_, PyAny> {
+    status::put(py, status).unwrap_or_else(|_| value(py, status.name()))
 }
 
 /// The exception for a put whose message is stored, but not confirmed where it has to be.
@@ -225,6 +238,11 @@ pub fn record_error(py: Python<'_>, message: &str) -> PyErr {
     build(py, "RecordError", message, &[])
 }
 
+/// The exception for the number of a queue that none can have.
+pub fn negative_queue_id(queue_id: i32) -> PyErr {
+    PyValueError::new_err(format!("queue_id={queue_id}: expected an integer from 0 to {}", i32::MAX))
+}
+
 /// The exception for a stream of Arrow that broke off.
 pub fn arrow_error(error: &ArrowError) -> PyErr {
     PyValueError::new_err(format!("the stream of Arrow gave an error: {error}"))
@@ -235,7 +253,7 @@ pub fn arrow_error(error: &ArrowError) -> PyErr {
 pub fn batch_error(py: Python<'_>, fault: &BatchFault) -> PyErr {
     match fault {
         BatchFault::Value { row, column, .. } => {
-            let status = value(py, PutMessageStatus::MessageIllegal.name());
+            let status = status_of(py, PutMessageStatus::MessageIllegal);
             let attributes = [("status", status), ("row", value(py, *row)), ("column", value(py, *column))];
             build(py, "MessageIllegalError", &fault.to_string(), &attributes)
         }

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyUnicodeEncodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyInt, PyString};
 
 use crate::arguments::{Body, Keys, Place, TimeMs, checked, text, wrong_type};
 
@@ -71,11 +71,29 @@ pub fn keys_to_look_up(given: &Bound<'_, PyAny>) -> PyResult<Vec<PyBackedStr>> {
     several("keys", "several keys", given, |place, key| text(key, || place.to_string()))
 }
 
+/// Times, each told by its name where it is none, or has no room.
+macro_rules! times {
+    ($($argument:ident),*) => {$(
+        pub fn $argument(given: &Bound<'_, PyAny>) -> PyResult<TimeMs> {
+            time(Place::of(stringify!($argument)), given)
+        }
+    )*};
+}
+
+times!(begin, end, timestamp);
+
+fn time(place: Place<'_>, given: &Bound<'_, PyAny>) -> PyResult<TimeMs> {
+    if given.is_instance_of::<PyInt>() {
+        return checked(&place.to_string(), given, LONG).map(TimeMs);
+    }
+    given.extract().map_err(|error| named(place, "a datetime or milliseconds", given, error))
+}
+
 /// The times that are looked up in one call.
 pub fn timestamps(given: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
-    several("timestamps", "several times in milliseconds", given, |place, time| match time.extract() {
+    several("timestamps", "several times", given, |place, given| match given.extract() {
         Ok(time) => Ok(time),
-        Err(_) => checked(&place.to_string(), time, LONG),
+        Err(_) => time(place, given).map(|time| time.0),
     })
 }
 

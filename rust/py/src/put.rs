@@ -20,7 +20,6 @@ use mqstore_core::store::{
 };
 use mqstore_core::unique_key::UniqueKey;
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use smallvec::{SmallVec, smallvec};
 
@@ -163,9 +162,7 @@ impl Round {
     pub(crate) fn queue(&self, asked: Option<i32>) -> PyResult<i32> {
         match asked {
             Some(queue_id) if queue_id >= 0 => Ok(queue_id),
-            Some(queue_id) => {
-                Err(PyValueError::new_err(format!("queue_id is not negative, found {queue_id}")))
-            }
+            Some(queue_id) => Err(errors::negative_queue_id(queue_id)),
             None => Ok(self.next()),
         }
     }

@@ -103,7 +103,7 @@ impl Store {
     ) -> PyResult<u64> {
         let (py, this) = (slf.py(), slf.get());
         if let Some(queue_id) = queue_id.filter(|queue_id| *queue_id < 0) {
-            return Err(PyValueError::new_err(format!("queue_id is not negative, found {queue_id}")));
+            return Err(errors::negative_queue_id(queue_id));
         }
         let given = properties.unwrap_or_default();
         let now_ms = this.core.now_ms();

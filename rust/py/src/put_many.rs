@@ -29,7 +29,7 @@ fn check_count(name: &str, found: Option<usize>, count: usize) -> PyResult<()> {
     match found.filter(|&found| found != count) {
         None => Ok(()),
         Some(found) => {
-            Err(PyValueError::new_err(format!("expected as many {name} as bodies, {count}, found {found}")))
+            Err(PyValueError::new_err(format!("{name}: expected {count}, one for each body, found {found}")))
         }
     }
 }
@@ -234,11 +234,17 @@ impl PutMany<'_> {
             Parts { put: self, store: this, queues, now_ms, unique_keys, none: PropertyMap::default() };
         let mut done = Vec::with_capacity(count);
         let outcome = put_all(py, this, &parts, &mut done);
-        let result = PutMessageResult::stored(PutMessageStatus::PutOk, done, this.store_host);
         match outcome {
-            PutStep::Done(appended) => Ok((result, appended.wait_for)),
+            PutStep::Done(appended) => {
+                let result = PutMessageResult::stored(PutMessageStatus::PutOk, done, this.store_host);
+                Ok((result, appended.wait_for))
+            }
             PutStep::Refused(refusal) => {
-                let error = errors::refusal_to_py(py, &refusal);
+                // What no log file has room for is found out where it is appended.
+                let is_illegal = refusal.status == PutMessageStatus::MessageIllegal;
+                let at = refusal.at.or(is_illegal.then_some(done.len()));
+                let error = errors::refused_of_many(py, at, &refusal);
+                let result = PutMessageResult::refused_behind(&refusal, done, this.store_host);
                 error.value(py).setattr("result", result.into_bound_py_any(py)?)?;
                 Err(error)
             }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyMemoryView;
 
-use crate::arguments::checked;
+use crate::arguments::{TimeMs, checked};
 use crate::errors::detached;
 use crate::filter::GivenSubscription;
 use crate::given;
@@ -25,7 +25,9 @@ pub fn boundary_of(boundary: &str) -> PyResult<Boundary> {
         "nearest" => Ok(Boundary::Nearest),
         "lower" => Ok(Boundary::Lower),
         "upper" => Ok(Boundary::Upper),
-        _ => Err(PyValueError::new_err(format!("boundary is nearest, lower or upper, not {boundary:?}"))),
+        _ => Err(PyValueError::new_err(format!(
+            "boundary={boundary:?}: expected \"nearest\", \"lower\" or \"upper\""
+        ))),
     }
 }
 
@@ -41,12 +43,9 @@ macro_rules! integers {
 integers! {
     max_msg_nums: usize, "max_msg_nums", 0..=i64::MAX;
     max_num: usize, "max_num", 0..=i64::MAX;
-    begin: i64, "begin", i64::MIN..=i64::MAX;
-    end: i64, "end", i64::MIN..=i64::MAX;
     queue_id: i32, "queue_id", i32::MIN.into()..=i32::MAX.into();
     offset: i64, "offset", i64::MIN..=i64::MAX;
     place: u64, "offset", 0..=i64::MAX;
-    timestamp: i64, "timestamp", i64::MIN..=i64::MAX;
     commit_log_offset: i64, "commit_log_offset", i64::MIN..=i64::MAX;
 }
 
@@ -121,39 +120,40 @@ impl Store {
     ///     topic: The topic.
     ///     key: One of their keys, or their unique key.
     ///     max_num: Most messages.
-    ///     begin: The earliest store time.
+    ///     begin: The earliest store time; there is none by default.
     ///     end: The latest store time; there is none by default.
     ///
     /// Raises:
     ///     TypeError: a number is no integer.
     ///     ValueError: a number is out of bounds.
-    #[pyo3(signature = (topic, key, max_num=32, begin=0, end=i64::MAX))]
+    #[pyo3(signature = (topic, key, max_num=32, begin=TimeMs(0), end=TimeMs(i64::MAX)))]
     fn query_message(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = given::topic)] topic: &str,
         #[pyo3(from_py_with = given::key)] key: &str,
         #[pyo3(from_py_with = max_num)] max_num: usize,
-        #[pyo3(from_py_with = begin)] begin: i64,
-        #[pyo3(from_py_with = end)] end: i64,
+        #[pyo3(from_py_with = given::begin)] begin: TimeMs,
+        #[pyo3(from_py_with = given::end)] end: TimeMs,
     ) -> PyResult<Vec<Message>> {
-        let query = KeyQuery { topic: topic.as_bytes(), key: key.as_bytes(), max_num, begin, end };
+        let query =
+            KeyQuery { topic: topic.as_bytes(), key: key.as_bytes(), max_num, begin: begin.0, end: end.0 };
         let records = detached(py, || self.core.query_message(&query))?;
         Ok(records.into_iter().map(|record| Message::new(record, None)).collect())
     }
 
     /// For each of several keys what :meth:`query_message` gives: far cheaper than key by key.
-    #[pyo3(signature = (topic, keys, max_num=32, begin=0, end=i64::MAX))]
+    #[pyo3(signature = (topic, keys, max_num=32, begin=TimeMs(0), end=TimeMs(i64::MAX)))]
     fn query_messages(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = given::topic)] topic: &str,
         #[pyo3(from_py_with = given::keys_to_look_up)] keys: Vec<PyBackedStr>,
         #[pyo3(from_py_with = max_num)] max_num: usize,
-        #[pyo3(from_py_with = begin)] begin: i64,
-        #[pyo3(from_py_with = end)] end: i64,
+        #[pyo3(from_py_with = given::begin)] begin: TimeMs,
+        #[pyo3(from_py_with = given::end)] end: TimeMs,
     ) -> PyResult<QueryMessagesResult> {
-        let query = KeyQuery { topic: topic.as_bytes(), key: &[], max_num, begin, end };
+        let query = KeyQuery { topic: topic.as_bytes(), key: &[], max_num, begin: begin.0, end: end.0 };
         Ok(QueryMessagesResult::new(detached(py, || self.core.query_messages(&query, &keys))?))
     }
 
@@ -172,11 +172,11 @@ impl Store {
         py: Python<'_>,
         #[pyo3(from_py_with = given::topic)] topic: &str,
         #[pyo3(from_py_with = queue_id)] queue_id: i32,
-        #[pyo3(from_py_with = timestamp)] timestamp: i64,
+        #[pyo3(from_py_with = given::timestamp)] timestamp: TimeMs,
         #[pyo3(from_py_with = given::boundary)] boundary: &str,
     ) -> PyResult<u64> {
         let boundary = boundary_of(boundary)?;
-        detached(py, || self.core.get_offset_in_queue_by_time(topic, queue_id, timestamp, boundary))
+        detached(py, || self.core.get_offset_in_queue_by_time(topic, queue_id, timestamp.0, boundary))
     }
 
     /// The message that begins at an offset of the log. Source: ``lookMessageByOffset``.

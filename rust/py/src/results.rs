@@ -41,8 +41,17 @@ impl PutMessageResult {
     }
 
     pub fn refused(refusal: &PutRefusal, store_host: Host) -> Self {
-        let reason = Some(refusal.reason.to_string());
-        Self { status: refusal.status, append: refusal.append, appended: SmallVec::new(), store_host, reason }
+        Self::refused_behind(refusal, SmallVec::new(), store_host)
+    }
+
+    /// Of several, of which the first ones may be stored.
+    pub fn refused_behind(
+        refusal: &PutRefusal,
+        appended: impl Into<SmallVec<[Appended; 1]>>,
+        store_host: Host,
+    ) -> Self {
+        let (appended, reason) = (appended.into(), Some(refusal.reason.to_string()));
+        Self { status: refusal.status, append: refusal.append, appended, store_host, reason }
     }
 
     fn first(&self) -> Option<&Appended> {

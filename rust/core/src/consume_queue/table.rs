@@ -39,11 +39,11 @@ pub struct QueueTable {
     ext_file_size: u64,
     budget: Arc<MapBudget>,
     queues: RwLock<HashMap<QueueKey, Arc<ConsumeQueue>>>,
-    /// Held while a new queue's folders are looked at, which nobody waits for who only asks for a queue.
+    /// Held while a new queue's folders are looked at; who only asks for a queue does not wait for it.
     making: Mutex<()>,
     /// Queues that may have something in memory.
     unspilled: Mutex<Vec<Arc<ConsumeQueue>>>,
-    /// Held while they are written: who asks for it next finds all of them in the files.
+    /// Held while those are written; whoever takes it next finds them all in the files.
     spilling: Mutex<()>,
     /// Queues that may have something in their files that is not on the disk.
     unflushed: Mutex<Vec<Arc<ConsumeQueue>>>,

@@ -40,10 +40,10 @@ pub const TIMED_TOPIC: &[u8] = b"MQSTORE_TIMED_TOPIC";
 /// Where prepared messages of transactions wait.
 pub const TRANS_HALF_TOPIC: &[u8] = b"RMQ_SYS_TRANS_HALF_TOPIC";
 
-/// Where those are put that nobody could decide on.
+/// Where prepared messages go that nobody could decide on.
 pub const TRANS_CHECK_MAX_TIME_TOPIC: &[u8] = b"TRANS_CHECK_MAX_TIME_TOPIC";
 
-/// Where it stands which of them have ended.
+/// Where it is noted which prepared messages have ended.
 pub const TRANS_OP_HALF_TOPIC: &[u8] = b"RMQ_SYS_TRANS_OP_HALF_TOPIC";
 
 /// Whether a topic holds messages until they are delivered: its units have the times of that where others have tags.

@@ -23,6 +23,9 @@ use crate::status::PutMessageStatus;
 /// An append that seems to take longer than this was not timed at all.
 const OS_PAGE_CACHE_BUSY_LIMIT_MS: i64 = 10_000_000;
 
+/// Of a name that [`check_topic`] refuses.
+const NO_FOLDER: &str = "it becomes a folder's name: not empty, \".\" or \"..\", and without \"/\" and NUL";
+
 /// The outcome of a check.
 pub(super) type Checked<T> = Result<T, PutRefusal>;
 
@@ -154,13 +157,8 @@ impl Admission<'_> {
             );
             return Err(PutRefusal::illegal("topic", String::from_utf8_lossy(topic), reason));
         }
-        check_topic(topic).map_err(|_| {
-            PutRefusal::illegal(
-                "topic",
-                String::from_utf8_lossy(topic),
-                "it becomes a folder's name and cannot be one",
-            )
-        })
+        check_topic(topic)
+            .map_err(|_| PutRefusal::illegal("topic", String::from_utf8_lossy(topic), NO_FOLDER))
     }
 
     /// Source: `checkMessage`.
@@ -170,7 +168,7 @@ impl Admission<'_> {
             return Ok(());
         }
         if message.queue_id < 0 {
-            let reason = "the number of a queue is not negative";
+            let reason = "expected a number of at least 0";
             return Err(PutRefusal::illegal("queue_id", message.queue_id, reason));
         }
         message.properties.check_separators()
@@ -226,8 +224,7 @@ pub(super) fn check_further_queues(names: &[&[u8]]) -> Checked<()> {
     match names.iter().find(|name| !name.is_empty() && check_topic(name).is_err()) {
         None => Ok(()),
         Some(name) => {
-            let reason = "it becomes a folder's name and cannot be one";
-            Err(PutRefusal::illegal("INNER_MULTI_DISPATCH", String::from_utf8_lossy(name), reason))
+            Err(PutRefusal::illegal("INNER_MULTI_DISPATCH", String::from_utf8_lossy(name), NO_FOLDER))
         }
     }
 }

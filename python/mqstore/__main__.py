@@ -1,0 +1,5 @@
+"""``python -m mqstore``: the command line."""
+
+from mqstore.cli.main import main
+
+main()

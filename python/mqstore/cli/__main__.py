@@ -1,5 +1,0 @@
-"""``python -m mqstore.cli``."""
-
-from mqstore.cli.main import main
-
-main()
