@@ -126,10 +126,10 @@ impl QueueTable {
     }
 
     fn insert(&self, key: QueueKey, queue: Arc<ConsumeQueue>) {
-        if queue.topic().starts_with(LMQ_PREFIX) {
+        let is_light = queue.topic().starts_with(LMQ_PREFIX);
+        if self.queues.write().insert(key, queue).is_none() && is_light {
             self.lmq_count.fetch_add(1, Ordering::Relaxed);
         }
-        self.queues.write().insert(key, queue);
     }
 
     /// A queue that there is.
@@ -439,11 +439,15 @@ impl QueueTable {
         self.all().iter().try_for_each(|queue| queue.adopt_files(&*self.fs))
     }
 
-    /// Takes a queue out of the table; its files stay.
+    /// Takes a queue out of the table, where it is in it; its files stay.
     pub(crate) fn leave_out(&self, queue: &Arc<ConsumeQueue>) {
-        self.queues.write().remove(&queue.name());
-        if queue.topic().starts_with(LMQ_PREFIX) {
-            self.lmq_count.fetch_sub(1, Ordering::Relaxed);
+        let mut queues = self.queues.write();
+        // Another one may have its name by now.
+        if queues.get(&queue.name()).is_some_and(|known| Arc::ptr_eq(known, queue)) {
+            queues.remove(&queue.name());
+            if queue.topic().starts_with(LMQ_PREFIX) {
+                self.lmq_count.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 

@@ -76,6 +76,15 @@ pub(crate) struct FoundRecord<'a> {
     pub(crate) len: usize,
 }
 
+/// What there is of a unit's record.
+enum LookedUp<'a> {
+    Found(FoundRecord<'a>),
+    /// It does not agree with the unit, or that leads nowhere: counted.
+    Rejected,
+    /// Its log file was removed.
+    Gone,
+}
+
 impl<'a> FoundRecord<'a> {
     fn bytes(&self) -> &'a [u8] {
         self.window.get(self.at..self.at + self.len).unwrap_or_default()
@@ -342,18 +351,33 @@ impl Store {
         unit: &CqUnit,
         index: u64,
     ) -> Result<Option<FoundRecord<'r>>> {
-        let Some((offset, size)) = unit.place() else { return Ok(None) };
+        match self.look_up(records, queue, unit, index)? {
+            LookedUp::Found(found) => Ok(Some(found)),
+            LookedUp::Rejected | LookedUp::Gone => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn look_up<'r>(
+        &self,
+        records: &'r mut RecordReader<'_>,
+        queue: &ConsumeQueue,
+        unit: &CqUnit,
+        index: u64,
+    ) -> Result<LookedUp<'r>> {
+        let Some((offset, size)) = unit.place() else { return Ok(LookedUp::Rejected) };
         let bodies = records.bodies();
         let trusted = self.trusts(queue, index, Some(unit));
         let Some((window, at)) = records.find(offset, size)? else {
-            if !self.config.compat && self.leads_nowhere(offset, size) {
-                self.reject(rejected(queue, unit, index, None));
+            if self.config.compat || !self.leads_nowhere(offset, size) {
+                return Ok(LookedUp::Gone);
             }
-            return Ok(None);
+            self.reject(rejected(queue, unit, index, None));
+            return Ok(LookedUp::Rejected);
         };
         let found = FoundRecord { window, at, len: size as usize };
         let is_it = trusted || self.agrees(found.bytes(), bodies, queue, unit, index);
-        Ok(is_it.then_some(found))
+        Ok(if is_it { LookedUp::Found(found) } else { LookedUp::Rejected })
     }
 
     /// Whether the record of a unit agrees with it; else that is counted.
@@ -421,12 +445,13 @@ impl Get<'_> {
                 return Ok(true);
             }
         }
-        let is_rejected = self.store.rejected_count();
-        let Some(found) = self.store.record_of(&mut self.records, self.queue, unit, index)? else {
-            if self.store.rejected_count() == is_rejected {
+        let found = match self.store.look_up(&mut self.records, self.queue, unit, index)? {
+            LookedUp::Found(found) => found,
+            LookedUp::Rejected => return Ok(true),
+            LookedUp::Gone => {
                 self.removed(offset);
+                return Ok(true);
             }
-            return Ok(true);
         };
         // 4.9.3 compares hashes of tags and leaves the tag itself to the consumer; filters it evaluates.
         if let Some(subscription) = self.subscription

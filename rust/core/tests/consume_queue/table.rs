@@ -1,5 +1,7 @@
 //! All queues of a store.
 
+use std::sync::Arc;
+
 use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::mmap::mapped_file::Access;
 
@@ -160,4 +162,20 @@ fn a_reader_removes_no_folder() {
     let reader = table_with(config(root.path()), Access::Read);
     reader.destroy(&queue_of(&reader)).unwrap();
     assert!(folder.is_dir() && reader.get(queue(b"t", 0)).is_none());
+}
+
+#[test]
+fn a_light_queue_that_is_removed_twice_counts_once() {
+    let root = tempfile::tempdir().unwrap();
+    let table = table_with(config(root.path()), Access::MapWrite);
+    let first = table.get_or_make(queue(b"%LMQ%one", 0)).unwrap();
+    table.get_or_make(queue(b"%LMQ%two", 0)).unwrap();
+    assert_eq!(table.lmq_count(), 2);
+    table.destroy(&first).unwrap();
+    table.destroy(&first).unwrap();
+    assert_eq!(table.lmq_count(), 1);
+    let anew = table.get_or_make(queue(b"%LMQ%one", 0)).unwrap();
+    table.destroy(&first).unwrap();
+    assert!(Arc::ptr_eq(&table.get(queue(b"%LMQ%one", 0)).unwrap(), &anew), "it is another one");
+    assert_eq!(table.lmq_count(), 2);
 }
