@@ -260,7 +260,8 @@ def _check_switches(**switches: object) -> None:
     """Refuses text above all: ``"false"`` would be taken as true, and a switch deletes files."""
     for name, value in switches.items():
         if not isinstance(value, bool):
-            raise bad_argument(name, value, "expected True or False")
+            others = "True, False or a mqstore.Retention" if name == "retention" else "True or False"
+            raise bad_argument(name, value, f"expected {others}")
 
 
 def _check_hosts(options: StoreOptions, born_host: str | None, store_host: str | None) -> None:

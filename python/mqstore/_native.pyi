@@ -544,7 +544,8 @@ class Store:
             keys: The keys by which it can be looked up: several, or one string in which spaces separate them.
             tags: The tag.
             queue_id: The queue; the topic's queues take turns by default.
-            properties: Properties of its own.
+                A RocketMQ broker serves those below ``readQueueNums`` of ``config/topics.json`` alone.
+            properties: Properties of its own; ``keys`` and ``tags`` come before what these have of them.
             flag: The user's flag.
             sys_flag: See :attr:`Message.sys_flag`.
             delay_time_level: The delay level after which it can be got; 0 for at once.
@@ -555,8 +556,12 @@ class Store:
             unique_key: Whether it gets a unique key, in the Java client's form, where ``properties`` has none.
 
         Raises:
+            TypeError: an argument has another type.
+            ValueError: a number is out of bounds, or a time has no time zone.
             MessageIllegalError: it cannot be stored.
             FlushDiskTimeoutError: it is stored; the disk did not confirm it in time.
+            FlushSlaveTimeoutError: it is stored; as ``SYNC_MASTER``, no slave confirmed it in time.
+            SlaveNotAvailableError: it is stored; as ``SYNC_MASTER``, there is no slave near enough.
             ServiceNotAvailableError: the store takes no messages now.
             DiskFullError: there is no space; nothing is stored.
             FlushFailedError: a flush failed before; see there.

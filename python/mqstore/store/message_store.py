@@ -271,7 +271,7 @@ class MessageStore(StoreOperations):
             sql: A SQL92 filter over the properties, as consumers have them: ``"price > 5 AND region = 'cn'"``.
             begin: The earliest store time. Halving finds where a queue has it, so that messages may be missing that
                 a broker stored right before its clock was set back, or until it had come there again.
-            end: The latest store time; the same goes for it.
+            end: The latest store time, which counts as well; the same goes for it.
             phy_offsets: The first offset of the log, and the one behind the last.
             limit: Most messages.
 
