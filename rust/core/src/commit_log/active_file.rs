@@ -78,6 +78,8 @@ impl ActiveFile {
     /// is one.
     pub(super) fn new(file: &Arc<MappedFile>, reserved: u64, buffer: Option<Arc<Region>>) -> Result<Self> {
         let (handle, region) = (file.handle()?, file.region()?);
+        // Until all of it is flushed.
+        file.keep_open(true);
         // Each page that is yet to be written comes into memory by itself. A file system that holds pages in large pieces,
         // up to 2 MiB, takes a whole piece for changed where a mapping changed a byte of it, and each flush of a record
         // would write it all.

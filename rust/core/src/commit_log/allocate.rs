@@ -14,6 +14,7 @@ use super::append::{AppendRefusal, Wait};
 use crate::error::{Error, Result};
 use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::region::Region;
+use crate::num;
 use crate::sync::{Condvar, Mutex};
 
 /// Largest step in which blocks are reserved.
@@ -153,6 +154,7 @@ impl CommitLog {
                     .into(),
             });
         }
+        self.bound_unflushed()?;
         let file = self.files.create(from_offset)?;
         let made = self.prepare_file(&file);
         if made.is_err() {
@@ -163,6 +165,16 @@ impl CommitLog {
             }
         }
         made
+    }
+
+    /// Flushes where files that hold what is not on the disk yet, and so stay open, are half of those that may be: very small ones.
+    fn bound_unflushed(&self) -> Result<()> {
+        let unflushed_size = self.wrote_offset().saturating_sub(self.flushed_offset());
+        let most = self.files.most_open().map(|most| num::offset(most / 2));
+        if most.is_some_and(|most| unflushed_size / self.files.file_size() > most) {
+            self.flush(0)?;
+        }
+        Ok(())
     }
 
     fn prepare_file(&self, file: &Arc<MappedFile>) -> Result<Arc<ActiveFile>> {

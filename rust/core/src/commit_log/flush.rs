@@ -185,6 +185,7 @@ impl CommitLog {
             let end = to.min(file.end_offset());
             self.flush_file(&file, at, end)?;
             self.positions.flushed.store(end, Ordering::Release);
+            file.keep_open(end < file.end_offset());
             at = end;
         }
         Ok(())

@@ -330,6 +330,11 @@ impl FileQueue {
         )
     }
 
+    /// How many of its files may be open, where that is bounded.
+    pub(crate) fn most_open(&self) -> Option<usize> {
+        self.options.budget.as_ref().map(|budget| budget.limit())
+    }
+
     /// Puts a new file behind the others.
     pub fn push(&self, file: Arc<MappedFile>) {
         let mut files = self.files.write();

@@ -57,6 +57,11 @@ impl MapBudget {
         self.are_short
     }
 
+    /// How many files may be open.
+    pub(crate) const fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// How many are open, or were and have been dropped since.
     #[must_use]
     pub fn open_count(&self) -> usize {
@@ -73,7 +78,8 @@ impl MapBudget {
         while open.len() > self.limit {
             let Some(next) = open.pop_front() else { return };
             let Some(candidate) = next.upgrade() else { continue };
-            if Arc::ptr_eq(&candidate, file) || (candidate.take_used() && spared < self.limit) {
+            let is_needed = Arc::ptr_eq(&candidate, file) || candidate.is_kept_open();
+            if is_needed || (candidate.take_used() && spared < self.limit) {
                 spared += 1;
                 open.push_back(next);
                 if spared > 2 * self.limit {

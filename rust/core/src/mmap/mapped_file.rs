@@ -59,6 +59,8 @@ pub struct MappedFile {
     /// Set by use while it is open, cleared by the budget's hand as it passes. Opening it does not
     /// count: what is opened for one use would push out what is used all the time.
     used: AtomicBool,
+    /// Holds what is not on the disk yet.
+    is_kept_open: AtomicBool,
     budget: Option<Arc<MapBudget>>,
 }
 
@@ -90,6 +92,7 @@ impl MappedFile {
             removed: AtomicBool::new(false),
             read_count: AtomicU32::new(0),
             used: AtomicBool::new(false),
+            is_kept_open: AtomicBool::new(false),
             budget,
         })
     }
@@ -453,6 +456,16 @@ impl MappedFile {
         drop(open);
         self.read_count.store(0, Ordering::Relaxed);
         self.used.store(false, Ordering::Relaxed);
+    }
+
+    /// Has the budget keep it open, or no longer: the system forgets a write that failed once nobody has the file.
+    pub(crate) fn keep_open(&self, is_kept_open: bool) {
+        self.is_kept_open.store(is_kept_open, Ordering::Release);
+    }
+
+    /// Whether the budget is to keep it open.
+    pub(crate) fn is_kept_open(&self) -> bool {
+        self.is_kept_open.load(Ordering::Acquire)
     }
 
     /// Whether it was used since the last time this was asked.
