@@ -217,7 +217,8 @@ def open(
         check_function("clock", clock, "a function that gives milliseconds")
     path = checked_path("path", path)
     if mode != "r" and (filesystem is not None or is_remote(path)):
-        raise bad_argument("mode", mode, f'expected "r": {path} is not local, and such a store is only read')
+        place = byte_ranges.shown(path)
+        raise bad_argument("mode", mode, f'expected "r": {place} is not local, and such a store is only read')
     ranges = byte_ranges.ranges_of(path) if filesystem is None else ByteRanges.on(filesystem, path)
     path = byte_ranges.local_path(path) if ranges is None else ranges.name
     if on_damage not in {"raise", "truncate"}:

@@ -37,6 +37,8 @@ _ALL_PERCENT = 100
 _MAX_PORT = 65_535
 _MAX_INT = 2**31 - 1
 _MAX_LONG = 2**63 - 1
+_EXPECTED = {bool: "true or false", int: "an integer", str: "a text"}
+"""How the types of options are told of."""
 _LONGS = frozenset(
     {
         "broker_id",
@@ -373,10 +375,6 @@ class StoreOptions:
             "filters": list(filters),
         }
         return EngineOptions(**shared)
-
-
-_EXPECTED = {bool: "true or false", int: "an integer", str: "a text"}
-"""How the types of options are told of."""
 
 
 def _most(name: str) -> int:

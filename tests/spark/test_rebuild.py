@@ -19,6 +19,7 @@ from tests.compat.goldens import GOLDENS, Golden
 from tests.expiring import expire
 from tests.spark.made import fill
 from tests.store_files import copy_store, forget_derived, index_contents, queue_contents
+from tests.verify.damage import QUEUE_OFFSET_AT
 
 SMALL: dict[str, Any] = {
     "mappedFileSizeCommitLog": 64 << 10,
@@ -26,8 +27,6 @@ SMALL: dict[str, Any] = {
     "maxHashSlotNum": 50,
     "maxIndexNum": 300,
 }
-_QUEUE_OFFSET_AT = 20
-"""Where a record has its offset in its queue."""
 
 
 def rebuilt_by_engine(store: Path, to: Path, options: dict[str, Any], *, compat: bool = False) -> Path:
@@ -223,9 +222,9 @@ def test_a_changed_queue_offset_costs_one_message_as_with_a_slave(
     log = path / "commitlog" / "00000000000000000000"
     changed = puts[number]
     with log.open("r+b") as file:
-        file.seek(changed + _QUEUE_OFFSET_AT)
+        file.seek(changed + QUEUE_OFFSET_AT)
         offset = int.from_bytes(file.read(8))
-        file.seek(changed + _QUEUE_OFFSET_AT)
+        file.seek(changed + QUEUE_OFFSET_AT)
         file.write((offset ^ mask).to_bytes(8))
     with mqstore.open(tmp_path / "slave", "rw", brokerRole="SLAVE", **options) as slave:
         slave.append_to_commit_log(0, log.read_bytes()[:end])

@@ -5,12 +5,22 @@ from pathlib import Path
 from tests.compat.streams import SMALL_FILES
 from tests.store_files import HEAD_SIZE
 
-__all__ = ["BODY_AT", "LOG_FILE_SIZE", "QUEUE_FILE_UNITS", "interrupted", "lose", "overwrite"]
+__all__ = [
+    "BODY_AT",
+    "LOG_FILE_SIZE",
+    "QUEUE_FILE_UNITS",
+    "QUEUE_OFFSET_AT",
+    "interrupted",
+    "lose",
+    "overwrite",
+]
 
 LOG_FILE_SIZE = int(SMALL_FILES["mappedFileSizeCommitLog"])
 QUEUE_FILE_UNITS = int(SMALL_FILES["mappedFileSizeConsumeQueue"]) // 20
 BODY_AT = HEAD_SIZE
 """Where a record has its body."""
+QUEUE_OFFSET_AT = 20
+"""Where a record has its offset in its queue."""
 
 
 def overwrite(store: Path, offset: int, content: bytes) -> None:

@@ -13,9 +13,8 @@ from mqstore.verify import verify
 from mqstore.verify.log_ranges import log_view
 from mqstore.verify.store_check import StoreCheck, check_part
 from tests.compat.streams import SMALL_FILES
-from tests.verify.damage import lose
-
-_QUEUE_OFFSET_AT = 20
+from tests.verify.damage import QUEUE_OFFSET_AT, lose
+from tests.verify.test_store_times import RANGE_SIZES
 
 
 class Result(dict[str, Any]):
@@ -92,9 +91,9 @@ def test_a_queue_that_began_anew_is_told_once_wherever_the_log_is_divided(tmp_pa
         offsets = [message.commit_log_offset for message in store.select()]
     with (path / "commitlog" / f"{0:020}").open("r+b") as log:
         for number in range(anew, count):
-            log.seek(offsets[number] + _QUEUE_OFFSET_AT)
+            log.seek(offsets[number] + QUEUE_OFFSET_AT)
             log.write(struct.pack(">q", number - anew))
-    for range_size in (200, 400, 700, 1000, 1900, 5000, None):
+    for range_size in RANGE_SIZES:
         audit, findings = verify(path, range_size=range_size, **SMALL_FILES)
         assert "offset_gap" not in audit.counts, range_size
         assert audit.counts["offset_repeated"] == 1, range_size

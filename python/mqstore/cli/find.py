@@ -25,8 +25,4 @@ def find(
     with call.open() as store:
         where = None if topic == "*" else topic
         selection = store.select(where, key=keys, begin=begin, end=end, limit=limit)
-        count = call.show(message_rows(selection, as_json=call.as_json))
-        if where is None:
-            call.end_if_nothing(count)
-        else:
-            call.end_if_no_message(count, store, where)
+        call.end_if_no_message(call.show(message_rows(selection, as_json=call.as_json)), store, where)

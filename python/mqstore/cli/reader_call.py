@@ -186,17 +186,17 @@ class ReaderCall:
             sys.exit(EXIT_NOTHING_FOUND)
 
     def end_if_no_message(
-        self, count: int, store: mqstore.MessageStore, topic: str, queue_id: int | None = None
+        self, count: int, store: mqstore.MessageStore, topic: str | None, queue_id: int | None = None
     ) -> None:
         """As :meth:`end_if_nothing`, of messages of a topic: says where that or its queue has none at all."""
-        queue_ids = store.topic(topic).queue_ids if count == 0 else []
         why = ""
-        if not queue_ids:
-            why = f": the store has no message of topic {topic}"
-        elif queue_id is not None and queue_id not in queue_ids:
-            why = (
-                f": {topic} has messages in queues from {queue_ids[0]} to {queue_ids[-1]}, and none in queue {queue_id}"
-            )
+        if count == 0 and topic is not None:
+            queue_ids = store.topic(topic).queue_ids
+            if not queue_ids:
+                why = f": the store has no message of topic {topic}"
+            elif queue_id is not None and queue_id not in queue_ids:
+                queues = f"queues from {queue_ids[0]} to {queue_ids[-1]}"
+                why = f": {topic} has messages in {queues}, and none in queue {queue_id}"
         self.end_if_nothing(count, why)
 
 

@@ -169,9 +169,8 @@ impl CommitLog {
 
     /// Flushes where files that hold what is not on the disk yet, and so stay open, are half of those that may be: very small ones.
     fn bound_unflushed(&self) -> Result<()> {
-        let unflushed_size = self.wrote_offset().saturating_sub(self.flushed_offset());
         let most = self.files.most_open().map(|most| num::offset(most / 2));
-        if most.is_some_and(|most| unflushed_size / self.files.file_size() > most) {
+        if most.is_some_and(|most| self.unflushed_size() / self.files.file_size() > most) {
             self.flush(0)?;
         }
         Ok(())
@@ -201,6 +200,11 @@ impl CommitLog {
     /// Bytes from the log's begin to its end.
     fn size_so_far(&self) -> u64 {
         self.wrote_offset().saturating_sub(self.min_offset().unwrap_or(0))
+    }
+
+    /// Bytes that were written and are not on the disk yet.
+    fn unflushed_size(&self) -> u64 {
+        self.wrote_offset().saturating_sub(self.flushed_offset())
     }
 
     /// Sees to it that blocks are reserved up to an offset, and rings for more when they run short.
@@ -324,8 +328,7 @@ impl CommitLog {
         } else if self.flushes_zeros() {
             Some(ZeroSteps::flushed(step_size))
         } else {
-            let unflushed_size = self.wrote_offset().saturating_sub(self.flushed_offset());
-            (!self.config.sync_flush).then(|| ZeroSteps::new(step_size, unflushed_size))
+            (!self.config.sync_flush).then(|| ZeroSteps::new(step_size, self.unflushed_size()))
         }
     }
 

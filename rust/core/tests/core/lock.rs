@@ -23,8 +23,9 @@ fn a_second_writer_is_told_who_has_the_store() {
     let before = tree(root.path());
     let error = try_open(config(root.path()), Mode::ReadWrite).map(|_| ()).unwrap_err();
     assert!(matches!(error, Error::Locked { .. }));
-    let expected = format!("already open for writing by mqstore in process {}", std::process::id());
-    assert!(error.to_string().contains(&expected), "{error}");
+    let holder = format!("mqstore in process {}", std::process::id());
+    let expected = format!("already open for writing by {holder}: close it there, or open with mode=\"r\"");
+    assert!(error.to_string().ends_with(&expected), "{error}");
     assert_eq!(tree(root.path()), before);
     let reader = read(root.path());
     assert!(reader.notes().writer.as_ref().unwrap().contains(&std::process::id().to_string()));
