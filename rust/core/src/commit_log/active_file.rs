@@ -17,8 +17,9 @@ static ZEROS: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; LARGE_PIECE_SIZE].i
 /// As much is written at once. The system takes memory for it in one piece, of which it knows as a whole that it has
 /// changed: more at once takes less time, and has more written anew where a flush ends in it.
 const SMALL_PIECE_SIZE: usize = 64 << 10;
-/// A page table's worth, which the system maps as one.
-const LARGE_PIECE_SIZE: usize = 2 << 20;
+/// Less than what the host of a virtual machine takes back of memory that is free, 2 MiB at a time: pieces of that size would
+/// always come from there.
+const LARGE_PIECE_SIZE: usize = 512 << 10;
 /// Pieces are large where there are this many between two flushes, so that little is written anew.
 const LARGE_PIECES_A_FLUSH: usize = 16;
 

@@ -57,7 +57,7 @@ fn pieces_are_large_where_much_is_written_between_two_flushes() {
     put_to(&store, 8 * MIB, true);
     assert_eq!(largest(), Some(64 * KIB));
     put_to(&store, 128 * MIB, false);
-    assert_eq!(largest(), Some(2 * MIB));
+    assert_eq!(largest(), Some(512 * KIB));
     put_to(&store, 250 * MIB, true);
     assert_eq!(largest(), Some(64 * KIB));
     let whole = "b".repeat(1_000_000);
@@ -75,7 +75,7 @@ fn pieces_end_where_the_system_s_do() {
     assert!(pieces.len() > 10);
     for &(offset, len) in &*pieces {
         assert_eq!((offset + len) % (64 * KIB), 0, "{len} at {offset}");
-        assert!(len <= 64 * KIB || offset / (2 * MIB) == (offset + len - 1) / (2 * MIB), "{len} at {offset}");
+        assert!(len <= 64 * KIB || offset / (512 * KIB) == (offset + len - 1) / (512 * KIB), "{len} at {offset}");
     }
 }
 
