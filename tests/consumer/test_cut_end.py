@@ -11,6 +11,7 @@ import mqstore
 from mqstore.store import config_json
 from mqstore.store import group_offsets as module
 from mqstore.store.follower import Follower
+from tests.permissions import refuse_listing
 from tests.store.conftest import SMALL, Opener
 from tests.store_files import copy_store
 
@@ -331,3 +332,19 @@ def test_a_writer_that_comes_just_before_a_look_has_nothing_given_twice(
                 found += [bytes(message.body) for _ in range(3) for message in consumer]
         assert found == bodies
         assert len(found) == 6
+
+
+def test_a_group_whose_folder_may_not_be_listed_is_not_passed_over(
+    open_store: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store()
+    old = put(store, "old", 10)
+    assert read(open_store(mode="r")) == old
+    cut(store)
+    group = store.path / "mqstore" / "consumers" / "g"
+    refuse_listing(monkeypatch, group)
+    with pytest.raises(mqstore.StoreIOError, match=f"^list the folder {group}: Permission denied$"):
+        reopened(open_store)
+    monkeypatch.undo()
+    new = put(reopened(open_store), "new", 10)
+    assert read(open_store(mode="r")) == new

@@ -12,6 +12,7 @@ from mqstore.cli.main import main
 from mqstore.verify import repair, verify
 from mqstore.verify.meanings import MEANINGS
 from tests.compat.streams import SMALL_FILES
+from tests.permissions import refuse_listing
 
 TOPICS = "config/topics.json"
 OFFSETS = "config/consumerOffset.json"
@@ -135,3 +136,21 @@ def test_what_a_repair_leaves_is_told_of_the_new_store(store: Path, tmp_path: Pa
     done = repair(store, None if in_place else tmp_path / "whole", **SMALL_FILES)
     assert done.topics_anew == ("t",)
     assert found(done.path) == [("config_damaged", str(done.path / OFFSETS))]
+
+
+@pytest.mark.parametrize("folder", ["mqstore/consumers", "mqstore/consumers/shared", "mqstore/consumers/all/broadcast"])
+def test_a_group_s_folder_that_the_system_refuses_to_list_is_no_missing_group(
+    store: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """Another user's consumer may have made it for himself alone: the group would begin anew, or pass over messages."""
+    refuse_listing(monkeypatch, store / folder)
+    expected = f"^list the folder {store / folder}: Permission denied$"
+    with pytest.raises(mqstore.StoreIOError, match=expected):
+        verify(store, **SMALL_FILES)
+    for target in (store.with_name("whole"), None):
+        with pytest.raises(mqstore.StoreIOError, match=expected):
+            repair(store, target, **SMALL_FILES)
+    assert [path.name for path in store.parent.iterdir()] == ["store"]
+    if "broadcast" not in folder:
+        with mqstore.open(store, **SMALL_FILES) as opened, pytest.raises(mqstore.StoreIOError, match=expected):
+            opened.consumers.consume_stats_of_groups()

@@ -120,12 +120,12 @@ class Consumer:
                 return
             self._is_closed = True
             self._handed.clear()
-            try:
+            # Each whatever comes of the others: who has not left keeps queues that nobody reads.
+            with contextlib.ExitStack() as leaving:
+                leaving.callback(self._wake_all)
+                leaving.callback(self._manager.remove, self)
+                leaving.callback(self._membership.leave)
                 self._rebalance.release_all()
-            finally:
-                self._membership.leave()
-                self._manager.remove(self)
-                self._wake_all()
 
     def abandon(self) -> None:
         """In a forked process: it goes on in the other one, and here it can neither be used nor closed."""

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from mqstore.consumer.membership import nobody_joins
 from mqstore.consumer.offsets import (
+    BROADCAST,
+    SHARED_OFFSETS,
     BrokerOffsetStore,
     FileOffsetStore,
     LocalOffsetStore,
     OffsetStore,
     Write,
+    shared_offset_files,
     shared_offsets,
 )
 from mqstore.consumer.settings import ConsumerSettings, check_group, retry_topic
@@ -195,9 +198,9 @@ class ConsumerManager:
         """Where a consumer's offsets are kept."""
         write, folder = self._write_offsets, self.folder(settings.group)
         if not settings.is_clustering:
-            path = folder / "broadcast" / f"{settings.consumer_id}.json"
+            path = folder / BROADCAST / f"{settings.consumer_id}.json"
             return LocalOffsetStore(path, settings.group, write, self._store)
-        shared = folder / "consumerOffset.json"
+        shared = folder / SHARED_OFFSETS
         if self._mode == "rw":
             return BrokerOffsetStore(self.offsets, settings.group, shared, write)
         return FileOffsetStore(shared, settings.group, write, self._config("consumerOffset.json"), self._store)
@@ -371,8 +374,7 @@ class ConsumerManager:
     def _offset_files(self) -> list[ConsumerOffsetManager]:
         broker = self.offsets if self._mode == "rw" else None
         files = [broker or ConsumerOffsetManager(self._config("consumerOffset.json"), self._write)]
-        shared = sorted((self._path / "mqstore" / "consumers").glob("*/consumerOffset.json"))
-        return files + [ConsumerOffsetManager(path, self._write) for path in shared]
+        return files + [ConsumerOffsetManager(path, self._write) for path in shared_offset_files(self._path)]
 
     def group_names(self) -> list[str]:
         """The groups that have offsets."""
@@ -438,7 +440,7 @@ class ConsumerManager:
         wanted = {
             queue: ReadOffset(offset, log_end_behind(self._store, *queue, offset)) for queue, offset in offsets.items()
         }
-        path = self.folder(group) / "consumerOffset.json"
+        path = self.folder(group) / SHARED_OFFSETS
         if self._mode == "r":
             self._check_not_behind_writer(group, wanted)
             with shared_offsets(path, self._write_offsets) as shared:

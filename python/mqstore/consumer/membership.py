@@ -21,6 +21,7 @@ from typing import Self
 from mqstore._native import LockFile
 from mqstore.errors import StoreIOError
 from mqstore.option_error import bad_argument
+from mqstore.store.listing import listed
 
 __all__ = ["FileLock", "Membership", "QueueLock", "nobody_is", "nobody_joins"]
 
@@ -141,7 +142,7 @@ def _not_locked(path: Path, refused: OSError) -> StoreIOError:
 def nobody_joins(folder: Path) -> Iterator[bool]:
     """Keeps consumers from joining a group meanwhile; gives whether it has members, of this process or another."""
     members = folder / "members"
-    if not members.is_dir():
+    if members not in listed(folder):
         yield False
         return
     with FileLock.wait_for(folder / "members.lock"):
@@ -157,21 +158,27 @@ def nobody_is(folder: Path, consumer_id: str) -> Iterator[bool]:
             yield False
             return
         with lock:
-            (folder / "members" / consumer_id).unlink(missing_ok=True)
+            _remove_own(folder / "members" / consumer_id)
             yield True
 
 
 def _alive(members: Path) -> set[str]:
     """The members whose locks are held; what the others left behind is removed. Nobody joins meanwhile."""
     alive = set()
-    for path in members.iterdir():
+    for path in listed(members):
         lock = FileLock.take(path)
         if lock is None:
             alive.add(path.name)
             continue
         with lock:
-            path.unlink(missing_ok=True)
+            _remove_own(path)
     return alive
+
+
+def _remove_own(path: Path) -> None:
+    """Removes a member's file whose lock is held; one that stays is that of a member that died, for who looks next."""
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 class Membership:
@@ -223,7 +230,7 @@ class Membership:
         """Leaves the group, and lets go of its queues."""
         if self._queues is not None:
             self._queues.close()
-        self._own.unlink(missing_ok=True)
+        _remove_own(self._own)
         self._lock.release()
 
 

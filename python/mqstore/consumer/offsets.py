@@ -13,21 +13,31 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from mqstore.consumer.membership import FileLock
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager
+from mqstore.store.listing import listed
 from mqstore.store.read_offset import NO_OFFSET, ReadOffset, log_end_behind, offset_in_queue
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
 
 __all__ = [
+    "BROADCAST",
+    "SHARED_OFFSETS",
     "BrokerOffsetStore",
     "FileOffsetStore",
     "LocalOffsetStore",
     "OffsetStore",
     "Queue",
     "Write",
+    "broadcast_offset_files",
     "nobody_else_writes",
+    "shared_offset_files",
     "shared_offsets",
 ]
+
+SHARED_OFFSETS = "consumerOffset.json"
+"""The file in a group's folder that its consumers beside a writer share."""
+BROADCAST = "broadcast"
+"""The folder in a group's with a file of each consumer that gets all messages."""
 
 Write = Callable[[Path, bytes], None]
 Queue: TypeAlias = tuple[str, int]
@@ -60,6 +70,28 @@ def shared_offsets(path: Path, write: Write) -> Iterator[ConsumerOffsetManager]:
     """A file of offsets that processes share, as it is now: nobody else writes it meanwhile."""
     with nobody_else_writes(path):
         yield ConsumerOffsetManager(path, write)
+
+
+def shared_offset_files(store: Path) -> list[Path]:
+    """The files of offsets that a store has of groups whose consumers share them beside its writer.
+
+    Raises:
+        StoreIOError: a folder of theirs cannot be listed.
+    """
+    return [path for group in _groups(store) for path in listed(group) if path.name == SHARED_OFFSETS]
+
+
+def broadcast_offset_files(store: Path) -> list[Path]:
+    """The same of consumers that each get all messages.
+
+    Raises:
+        StoreIOError: a folder of theirs cannot be listed.
+    """
+    return [path for group in _groups(store) for path in listed(group / BROADCAST) if path.suffix == ".json"]
+
+
+def _groups(store: Path) -> list[Path]:
+    return listed(store / "mqstore" / "consumers")
 
 
 def _lock_of(path: Path) -> Path:

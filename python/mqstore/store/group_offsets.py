@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mqstore.consumer.membership import nobody_is
-from mqstore.consumer.offsets import Write, nobody_else_writes
+from mqstore.consumer.offsets import Write, broadcast_offset_files, nobody_else_writes, shared_offset_files
 from mqstore.store.arguments import INT_MAX
 from mqstore.store.config_consumer_filter import ConsumerFilterManager
 from mqstore.store.config_consumer_offset import ConsumerOffsetManager, LmqConsumerOffsetManager
@@ -186,13 +186,13 @@ _NobodyWrites: TypeAlias = Callable[[Path], AbstractContextManager[bool]]
 
 
 def _files(store: Path) -> Iterator[tuple[Path, type[_Offsets], _NobodyWrites]]:
-    config, consumers = store / "config", store / "mqstore" / "consumers"
+    config = store / "config"
     yield config / "consumerOffset.json", ConsumerOffsetManager, _of_writer
     yield config / "lmqConsumerOffset.json", LmqConsumerOffsetManager, _of_writer
     yield config / "delayOffset.json", DelayOffsetManager, _of_writer
-    for path in sorted(consumers.glob("*/consumerOffset.json")):
+    for path in shared_offset_files(store):
         yield path, ConsumerOffsetManager, _of_members
-    for path in sorted(consumers.glob("*/broadcast/*.json")):
+    for path in broadcast_offset_files(store):
         yield path, ConsumerOffsetManager, _of_one_consumer
 
 

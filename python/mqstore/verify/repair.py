@@ -17,6 +17,7 @@ from mqstore.store.arguments import checked_path
 from mqstore.store.byte_ranges import folder_to_write, refuse_remote, resolved
 from mqstore.store.file_kinds import wrong_kind, wrong_kinds
 from mqstore.store.group_offsets import keep, read_up_to, unread
+from mqstore.store.listing import listed_below
 from mqstore.verify import unfinished
 from mqstore.verify.cut_end import cut_end
 from mqstore.verify.expired_queues import ExpiredQueue, expired_queues, put_back
@@ -220,7 +221,7 @@ def _refuse_dangling(source: Path) -> None:
     Raises:
         StoreLayoutError: a link leads nowhere.
     """
-    for path in (path for kept in _KEPT for path in (source / kept, *(source / kept).rglob("*"))):
+    for path in (path for kept in _KEPT for path in (source / kept, *listed_below(source / kept))):
         if path.is_symlink() and not path.exists():
             raise wrong_kind(str(path), "a file", "a link that leads nowhere")
 
@@ -377,7 +378,7 @@ def _copy(view: _native.LogView, source: Path, made: Path, cut: _Cut) -> _Copied
 
 def _copy_files(source: Path, target: Path) -> None:
     """A file, or all that a folder has, on the disk then; what is empty is locked by somebody and says nothing."""
-    for file in [source] if source.is_file() else source.rglob("*"):
+    for file in [source] if source.is_file() else listed_below(source):
         if not file.is_dir() and file.stat().st_size:
             to = target / file.relative_to(source)
             to.parent.mkdir(parents=True, exist_ok=True)
