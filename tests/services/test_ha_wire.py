@@ -54,6 +54,23 @@ def test_a_slave_that_needs_what_is_gone_is_told(pair: Pair, caplog: pytest.LogC
     wait_until(lambda: "the master's begins at" in caplog.text)
 
 
+def test_a_slave_whose_master_no_longer_has_what_it_asks_for_says_so(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = pair.open("first")
+    put_some(first, 1)
+    late = pair.slave_of(first, "late")
+    wait_equal(first, late)
+    late.close()
+    put_some(first, 1000)
+    second = pair.slave_of(first, "second")
+    wait_equal(first, second)
+    # By its address: nobody waits for a connection that lasts.
+    pair.slave_of(str(second.replication.listen_address), "late")
+    wait_until(lambda: "sent nothing of the log from 1 on; its own log says why" in caplog.text)
+    wait_until(lambda: "the slave needs the log from 1, the master's begins at" in caplog.text)
+
+
 def test_a_silent_slave_is_let_go(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
     master = pair.open("master", haHousekeepingInterval=100)
     assert pair.raw_slave(master).is_closed()

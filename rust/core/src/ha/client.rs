@@ -75,6 +75,8 @@ struct Link {
     known_to: u64,
     /// From where it was asked for the log.
     asked_from: u64,
+    /// Whether the master has sent anything.
+    is_answered: bool,
     /// Whether the master had nothing more when the slave was told so last.
     is_at_end: bool,
     /// Where the log's records begin.
@@ -205,6 +207,7 @@ impl Following {
 
     fn lose(&mut self, reason: Ended, events: &mut Vec<Event>) {
         if let Some(link) = self.link.take() {
+            let reason = link.why(reason);
             self.pause(link.address, reason, events);
         }
     }
@@ -242,6 +245,7 @@ impl Link {
             filled: 0,
             known_to: asked_from,
             asked_from,
+            is_answered: false,
             is_at_end: false,
             boundaries,
             report: ([0; REPORT_SIZE], REPORT_SIZE),
@@ -249,6 +253,16 @@ impl Link {
             last_report: now,
             last_read: now,
         })
+    }
+
+    /// Why it ended. A master tells its slave nothing, but whether it has sent anything says something.
+    fn why(&self, reason: Ended) -> Ended {
+        let is_by_peer = match &reason {
+            Ended::ByPeer => true,
+            Ended::Io(error) => matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
+            _ => false,
+        };
+        if is_by_peer && !self.is_answered { Ended::Unanswered { asked: self.asked_from } } else { reason }
     }
 
     fn interest(&self) -> PollFlags {
@@ -266,6 +280,7 @@ impl Link {
             let free = self.buffer.get_mut(self.filled..).unwrap_or_default();
             let Some(count) = read_some(&self.stream, free)? else { break };
             self.filled += count;
+            self.is_answered = true;
             self.last_read = Instant::now();
             has_appended |= self.take_frames(log)?;
             self.send_report(log, options)?;

@@ -36,6 +36,15 @@ pub enum Ended {
     /// The network did.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// A master did before it sent anything.
+    #[error(
+        "it closed the connection and sent nothing of the log from {asked} on; its own log says why. Where it no longer has that \
+         part, a copy of its log makes this one a slave again"
+    )]
+    Unanswered {
+        /// From where it was asked for the log.
+        asked: u64,
+    },
     /// The other side said nothing for too long.
     #[error("nothing came for {} ms, haHousekeepingInterval allows {}", .silent.as_millis(), .allowed.as_millis())]
     Silent {

@@ -75,7 +75,10 @@ fn pieces_end_where_the_system_s_do() {
     assert!(pieces.len() > 10);
     for &(offset, len) in &*pieces {
         assert_eq!((offset + len) % (64 * KIB), 0, "{len} at {offset}");
-        assert!(len <= 64 * KIB || offset / (512 * KIB) == (offset + len - 1) / (512 * KIB), "{len} at {offset}");
+        assert!(
+            len <= 64 * KIB || offset / (512 * KIB) == (offset + len - 1) / (512 * KIB),
+            "{len} at {offset}"
+        );
     }
 }
 
