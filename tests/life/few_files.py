@@ -14,6 +14,7 @@ from mqstore.verify import repair, verify
 OPTIONS: dict[str, Any] = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20 * 100}
 _QUEUE_COUNT = 300
 _LOG_FILE_COUNT = 300
+_INDEX_FILE_COUNT = 200
 _FEW = 100
 
 
@@ -59,5 +60,31 @@ def a_long_log(folder: Path) -> None:
     assert (repaired.message_count, repaired.lost) == (len(numbers), ())
 
 
+def a_long_index(folder: Path) -> None:
+    """An index of more files than the process may have open is written, asked in all ways, checked and repaired."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_FEW, _FEW))
+    path, options = folder / "index", OPTIONS | {"maxHashSlotNum": 5, "maxIndexNum": 10}
+    numbers = range(9 * _INDEX_FILE_COUNT)
+    some = numbers[::20]
+    with mqstore.open(path, "rw", **options) as store:
+        for number in numbers:
+            store.put("t", b"%d" % number, queue_id=0, keys=f"k{number}")
+        assert [store.select("t", key=f"k{number}").count() for number in some] == [1] * len(some)
+    assert len(list((path / "index").iterdir())) >= _INDEX_FILE_COUNT
+    with mqstore.open(path, "rw", **options) as store:
+        store.put("t", b"last", queue_id=0, keys="last")
+    for pread in (False, True):
+        with mqstore.open(path, pread=pread, **options) as reader:
+            assert [reader.select("t", key=f"k{number}").count() for number in some] == [1] * len(some)
+            assert reader.select("t", key="last").count() == 1
+            assert len(list(Path("/proc/self/fd").iterdir())) < _FEW
+    audit, findings = verify(path, **options)
+    assert (audit.record_count, findings) == (len(numbers) + 1, [])
+    repaired = repair(path, folder / "whole", **options)
+    assert (repaired.message_count, repaired.lost) == (len(numbers) + 1, ())
+
+
+_SCENARIOS = (several_stores, a_long_log, a_long_index)
+
 if __name__ == "__main__":
-    {scenario.__name__: scenario for scenario in (several_stores, a_long_log)}[sys.argv[1]](Path(sys.argv[2]))
+    {scenario.__name__: scenario for scenario in _SCENARIOS}[sys.argv[1]](Path(sys.argv[2]))

@@ -11,3 +11,7 @@ def test_several_stores_share_few_open_files(tmp_path: Path) -> None:
 
 def test_a_log_has_more_files_than_may_be_open(tmp_path: Path) -> None:
     assert_runs("few_files", "a_long_log", tmp_path)
+
+
+def test_an_index_has_more_files_than_may_be_open(tmp_path: Path) -> None:
+    assert_runs("few_files", "a_long_index", tmp_path)

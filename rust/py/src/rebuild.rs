@@ -1,9 +1,10 @@
 //! The steps of a rebuild: each one call without the GIL.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 
 use mqstore_core::config::StoreConfig;
-use mqstore_core::fs::OsFileSystem;
+use mqstore_core::fs::{FileSystem, OsFileSystem};
 use mqstore_core::rebuild;
 use mqstore_core::rebuild::segment::WorkFiles;
 use mqstore_core::rebuild::{Folded, RangeSummary, StageOptions};
@@ -19,8 +20,10 @@ type StagedRow = (u64, u64, u64, u64, u64, Vec<(u64, u64)>);
 /// index entries, names of index files, parts that were passed over.
 type FoldedRow = (Vec<(u64, u64)>, u64, u64, u64, u64, Vec<String>, Vec<(u64, u64)>);
 
+static FS: LazyLock<Arc<dyn FileSystem>> = LazyLock::new(|| Arc::new(OsFileSystem));
+
 fn work(folder: &Path) -> WorkFiles<'_> {
-    WorkFiles { fs: &OsFileSystem, folder }
+    WorkFiles { fs: &FS, folder }
 }
 
 fn staged_row(summary: &RangeSummary) -> StagedRow {

@@ -1,13 +1,14 @@
 //! The index: messages by their keys, in files that follow each other in time.
 //! Source: `IndexService`.
 
+mod building;
 mod content;
 pub mod file;
 pub mod infer;
 mod pace;
 mod query;
+mod reading;
 
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,19 +16,20 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::format::file_name;
 use crate::format::index::IndexShape;
-use crate::fs::{FileSystem, make_folder};
+use crate::fs::FileSystem;
 use crate::mmap::file_queue::Stray;
+use crate::mmap::map_budget::MapBudget;
 use crate::mmap::mapped_file::Access;
 use crate::num;
-use crate::sync::{AtomicBool, Mutex, Ordering, RwLock};
+use crate::sync::{AtomicBool, Mutex, RwLock};
 
+pub use building::KeysOfMessage;
+pub(crate) use building::name_behind;
 pub use pace::Pace;
 pub use query::{KeyFinder, KeyQuery, QueryOffsetResult};
+pub use reading::Reading;
 
-use file::{IndexFile, PutKey};
-
-/// Entries of an index file in memory, for what a read-only store's index is missing.
-const IN_MEMORY_SHAPE: IndexShape = IndexShape { hash_slot_num: 1 << 18, index_num: 1 << 20 };
+use file::IndexFile;
 
 /// The index files of a store.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub struct IndexService {
     shape: IndexShape,
     /// How its files are reached. Where they are not written to new ones are kept in memory.
     access: Access,
+    /// How many of them are open at once.
+    budget: Arc<MapBudget>,
     files: RwLock<Arc<Vec<Arc<IndexFile>>>>,
     half_made: Mutex<HalfMade>,
     /// Files that have become full and are not on the disk yet.
@@ -62,19 +66,6 @@ pub struct IndexLoad {
     pub faults: Vec<Stray>,
 }
 
-/// The keys of one of several messages that are put at once.
-#[derive(Debug, Clone, Copy)]
-pub struct KeysOfMessage<'a> {
-    /// Their hashes.
-    pub hashes: &'a [u32],
-    /// A hash that will be put soon: its slot is fetched meanwhile.
-    pub ahead: Option<u32>,
-    /// Where the message stands.
-    pub phy_offset: u64,
-    /// When it was stored, in milliseconds.
-    pub store_timestamp: i64,
-}
-
 impl IndexService {
     /// The service over a folder, without any file yet.
     #[must_use]
@@ -91,12 +82,19 @@ impl IndexService {
             folder,
             shape,
             access,
+            budget: MapBudget::of_index(),
             files: RwLock::default(),
             half_made: Mutex::default(),
             filled: Mutex::default(),
             begins_file: AtomicBool::new(false),
             pace: Pace::default(),
         }
+    }
+
+    /// With another bound on the files that are open at once.
+    #[must_use]
+    pub fn within(self, budget: Arc<MapBudget>) -> Self {
+        Self { budget, ..self }
     }
 
     fn is_memory_only(&self) -> bool {
@@ -138,7 +136,8 @@ impl IndexService {
                 found.is_some_and(|found| found.len == num::offset(shape.file_size())).then_some(shape)
             };
             let shape = files.last().filter(|_| is_live).and_then(as_before).unwrap_or(self.shape);
-            match IndexFile::open(&*self.fs, &path, shape, self.access, is_live) {
+            let budget = Some(Arc::clone(&self.budget));
+            match IndexFile::open(&self.fs, &path, shape, self.access, is_live, budget) {
                 Ok(file) => files.push(Arc::new(file)),
                 Err(Error::Layout { path, expected, found }) => {
                     load.faults.push(Stray { path, expected, found });
@@ -148,9 +147,25 @@ impl IndexService {
                 Err(error) => return Err(error),
             }
         }
+        self.keep_newest_open(&files);
         *self.files.write() = Arc::new(files);
         *self.half_made.lock() = half_made;
         Ok(load)
+    }
+
+    /// For a store that is only read: a writer that comes after one that was killed removes the newest files, of which it does
+    /// not know that they were flushed. Until it has made them again their keys are in those that are open.
+    fn keep_newest_open(&self, files: &[Arc<IndexFile>]) {
+        if self.is_memory_only() {
+            // Those that a flush has taken, as many again that follow, and the last one.
+            let first = files.len().saturating_sub(2 * self.most_unflushed() + 1);
+            files.iter().enumerate().for_each(|(at, file)| file.keep_open(at >= first));
+        }
+    }
+
+    /// How many full files may wait for a flush, open as they have to be: there are to be some for others too.
+    fn most_unflushed(&self) -> usize {
+        self.budget.limit() / 4
     }
 
     /// For a store that is only read: from here on another process may put keys into the files.
@@ -182,6 +197,11 @@ impl IndexService {
         self.fs.sync_dir(&self.folder).map_err(Error::io("sync the folder", &self.folder))
     }
 
+    /// Whether keys may go into a file: in a store that is only read, into those in memory alone.
+    fn takes_keys(&self, file: &IndexFile) -> bool {
+        !self.is_memory_only() || file.path().as_os_str().is_empty()
+    }
+
     /// The files, oldest first.
     #[must_use]
     pub fn files(&self) -> Arc<Vec<Arc<IndexFile>>> {
@@ -194,162 +214,18 @@ impl IndexService {
         self.files.read().last().and_then(|last| num::from_java_long(last.header().end_phy_offset))
     }
 
-    /// Puts a message's keys, given as their hashes. Those that are there already because the
-    /// message is the last one in the index are skipped. Source: `buildIndex`.
-    ///
-    /// # Errors
-    /// Where a file can't be made or has no space.
-    pub fn build_index(
-        &self,
-        hashes: impl Iterator<Item = u32>,
-        phy_offset: u64,
-        store_timestamp: i64,
-    ) -> Result<()> {
-        let last = self.files.read().last().cloned();
-        self.build_behind(last, hashes, phy_offset, store_timestamp).map(drop)
-    }
-
-    /// As [`IndexService::build_index`] for messages that follow each other in the log.
-    ///
-    /// # Errors
-    /// As there; those behind the one that failed have no keys put.
-    pub fn build_all<'a>(&self, messages: impl Iterator<Item = KeysOfMessage<'a>>) -> Result<()> {
-        let mut last = self.files.read().last().cloned();
-        for KeysOfMessage { hashes, ahead, phy_offset, store_timestamp } in messages {
-            if let Some((ahead, last)) = ahead.zip(last.as_ref()) {
-                last.prefetch_slot(last.shape().slot_of(ahead));
-            }
-            last = self.build_behind(last, hashes.iter().copied(), phy_offset, store_timestamp)?;
-        }
-        Ok(())
-    }
-
-    /// Puts a message's keys behind what the last file has; gives what is the last one then.
-    fn build_behind(
-        &self,
-        last: Option<Arc<IndexFile>>,
-        hashes: impl Iterator<Item = u32>,
-        phy_offset: u64,
-        store_timestamp: i64,
-    ) -> Result<Option<Arc<IndexFile>>> {
-        let end =
-            last.as_ref().and_then(|last| num::from_java_long(last.header().end_phy_offset)).unwrap_or(0);
-        if phy_offset < end {
-            return Ok(last);
-        }
-        let known = if phy_offset == end { self.keys_known_of(phy_offset)? } else { 0 };
-        let mut hashes = hashes.skip(known).peekable();
-        if known > 0 && hashes.peek().is_none() {
-            // The file that follows a full one is for the next message to make.
-            return Ok(last);
-        }
-        let mut file = self.writable_file(last)?;
-        for hash in hashes {
-            if file.put_key(hash, phy_offset, store_timestamp)? == PutKey::Full {
-                file = self.writable_file(Some(file))?;
-                file.put_key(hash, phy_offset, store_timestamp)?;
-            }
-        }
-        Ok(Some(file))
-    }
-
-    /// Lets the next key begin a file: what files say of the messages between their ends holds for each by itself, so
-    /// that what none has between two of them is told.
-    pub fn begin_file(&self) {
-        self.begins_file.store(true, Ordering::Relaxed);
-    }
-
-    /// The files that have become full since the last call, which have to be brought to the disk.
+    /// In a store that is only read: lets go of files with keys of messages at an offset of the log or behind it, and of
+    /// those from one on that the next writer has removed, though the log, from its first offset on, has its last message.
+    /// Gives from where on messages are to be put again, at most that offset.
     #[must_use]
-    pub fn take_filled(&self) -> Vec<Arc<IndexFile>> {
-        std::mem::take(&mut *self.filled.lock())
-    }
-
-    /// How many keys of the last message are in the index, over as many files as they take.
-    fn keys_known_of(&self, phy_offset: u64) -> Result<usize> {
-        let offset = num::java_long(phy_offset);
-        let ends_with = |file: &&Arc<IndexFile>| file.header().end_phy_offset == offset;
-        let mut known = 0;
-        for file in self.files().iter().rev().take_while(ends_with) {
-            known += file.keys_of_last_message()?;
-        }
-        Ok(known)
-    }
-
-    /// The last file, or a new one where it is full. Source: `getAndCreateLastIndexFile`.
-    fn writable_file(&self, last: Option<Arc<IndexFile>>) -> Result<Arc<IndexFile>> {
-        let takes = |last: &Arc<IndexFile>| {
-            !last.is_write_full() && self.takes_keys(last) && !self.begins_file.load(Ordering::Relaxed)
-        };
-        let last = match last {
-            Some(last) if takes(&last) => return Ok(last),
-            last => last,
-        };
-        let previous_end = last.as_ref().map(|last| {
-            let header = last.header();
-            (header.end_phy_offset, header.end_timestamp)
-        });
-        if let Some(full) = last.as_ref().filter(|last| self.takes_keys(last)) {
-            // Who sees the next file takes this one's header for what it holds.
-            full.write_header();
-        }
-        let file = Arc::new(self.create(previous_end)?);
-        let mut files = self.files.write();
-        let mut next = Vec::clone(&files);
-        next.push(Arc::clone(&file));
-        *files = Arc::new(next);
-        self.begins_file.store(false, Ordering::Relaxed);
-        self.filled.lock().extend(last.filter(|last| last.is_write_full()));
-        Ok(file)
-    }
-
-    /// Whether keys may go into a file: in a store that is only read, into those in memory alone.
-    fn takes_keys(&self, file: &IndexFile) -> bool {
-        !self.is_memory_only() || file.path().as_os_str().is_empty()
-    }
-
-    fn create(&self, previous_end: Option<(i64, i64)>) -> Result<IndexFile> {
-        if self.is_memory_only() {
-            return IndexFile::in_memory(IN_MEMORY_SHAPE, previous_end);
-        }
-        make_folder(&*self.fs, &self.folder)?;
-        let (path, file) = self.create_file(self.next_name(), previous_end)?;
-        if let Err(error) = self.fs.sync_dir(&self.folder) {
-            // Left there it would have the name of the next attempt.
-            let _already_failing = self.fs.remove_file(&path);
-            return Err(Error::io("sync the folder", &self.folder)(error));
-        }
-        Ok(file)
-    }
-
-    /// A name behind all names that there are: files are put in order by them when they are loaded,
-    /// and a clock can stand still or be set back.
-    fn create_file(&self, first: String, previous_end: Option<(i64, i64)>) -> Result<(PathBuf, IndexFile)> {
-        let mut name = first;
-        loop {
-            let path = self.folder.join(&name);
-            match IndexFile::create(&*self.fs, &path, self.shape, previous_end) {
-                // A file that cannot be used is left where it is, and its name with it.
-                Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
-                    name = next_millisecond(&name);
-                }
-                outcome => return outcome.map(|file| (path, file)),
-            }
-        }
-    }
-
-    fn next_name(&self) -> String {
-        let files = self.files.read();
-        let last = files.last().and_then(|last| last.path().file_name()).and_then(|name| name.to_str());
-        name_behind(last, self.clock.now_ms())
-    }
-
-    /// In a store that is only read: lets go of files with keys of messages at an offset of the log or behind it. Gives
-    /// from where on messages are to be put again, at most that offset.
-    #[must_use]
-    pub fn forget_behind(&self, phy_offset: u64) -> u64 {
+    pub fn forget_behind(&self, phy_offset: u64, min_offset: u64) -> u64 {
         let files = self.files();
-        let is_behind = |file: &Arc<IndexFile>| file.header().end_phy_offset >= num::java_long(phy_offset);
+        let is_lost =
+            |file: &IndexFile, end: i64| end >= num::java_long(min_offset) && matches!(file.read(), Ok(None));
+        let is_behind = |file: &Arc<IndexFile>| {
+            let end = file.header().end_phy_offset;
+            end >= num::java_long(phy_offset) || is_lost(file, end)
+        };
         let (kept, gone) = files.split_at(files.iter().position(is_behind).unwrap_or(files.len()));
         self.forget(gone);
         // A message whose keys did not all fit into the last kept file has the rest of them behind it.
@@ -370,7 +246,8 @@ impl IndexService {
             return Ok(());
         }
         let (fs, clock) = (Arc::clone(&self.fs), Arc::clone(&self.clock));
-        let listed = Self::new(fs, clock, self.folder.clone(), self.shape, self.access);
+        let listed = Self::new(fs, clock, self.folder.clone(), self.shape, self.access)
+            .within(Arc::clone(&self.budget));
         listed.load(true)?;
         let mut files: Vec<_> = listed.files().iter().cloned().collect();
         for file in &mut files {
@@ -378,6 +255,7 @@ impl IndexService {
                 *file = Arc::clone(open);
             }
         }
+        self.keep_newest_open(&files);
         let reached = files.last().map_or(0, |last| last.header().end_phy_offset);
         files.extend(in_memory.into_iter().filter(|file| file.header().end_phy_offset > reached));
         *self.files.write() = Arc::new(files);
@@ -391,10 +269,7 @@ impl IndexService {
     pub fn delete(&self, gone: &[Arc<IndexFile>]) -> Result<()> {
         self.forget(gone);
         // Nobody would remove the others once they are forgotten.
-        let on_disk = gone.iter().filter(|file| !file.path().as_os_str().is_empty());
-        let removed = on_disk
-            .map(|file| self.fs.remove_file(file.path()).map_err(Error::io("remove", file.path())))
-            .collect::<Vec<_>>();
+        let removed = gone.iter().map(|file| file.delete()).collect::<Vec<_>>();
         removed.into_iter().collect()
     }
 
@@ -453,26 +328,4 @@ impl IndexService {
     fn written_file(&self) -> Option<Arc<IndexFile>> {
         self.files.read().last().filter(|last| self.takes_keys(last)).cloned()
     }
-}
-
-/// The name of a file made at a time: behind the last name, whatever the clock does.
-pub(crate) fn name_behind(last: Option<&str>, now_ms: i64) -> String {
-    let now = local_time_name(now_ms);
-    match last {
-        Some(last) if last >= now.as_str() => next_millisecond(last),
-        _ => now,
-    }
-}
-
-/// A time as an index file's name, in the machine's time zone as Java has it.
-fn local_time_name(now_ms: i64) -> String {
-    let zone = jiff::tz::TimeZone::system();
-    let timestamp = jiff::Timestamp::from_millisecond(now_ms).unwrap_or_default();
-    timestamp.to_zoned(zone).strftime("%Y%m%d%H%M%S%3f").to_string()
-}
-
-/// The next name in order. Names compare as numbers, so it need not be a time that exists.
-fn next_millisecond(name: &str) -> String {
-    let next = name.parse::<u64>().unwrap_or(0) + 1;
-    format!("{next:017}")
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use hashbrown::HashSet;
 
 use super::file::IndexFile;
-use super::{IndexService, Pace};
+use super::{IndexService, Pace, Reading};
 use crate::error::Result;
 use crate::format::index::{IndexEntry, IndexHeader, TopicHash, key_hash};
 use crate::{interrupt, num};
@@ -96,7 +96,7 @@ impl<'a> KeyFinder<'a> {
         let is_slow = self.is_slow();
         let (mut known, mut pauses) = (KnownOffsets::default(), Pauses::default());
         for file in self.files.iter().rev() {
-            let mut chain = Chain::of(file, hash, is_slow)?;
+            let Some(mut chain) = Chain::of(file, hash, is_slow)? else { continue };
             while let Some((number, entry)) = chain.next()? {
                 pauses.check()?;
                 if found.len() >= query.max_num {
@@ -111,7 +111,7 @@ impl<'a> KeyFinder<'a> {
                 let says_its_time = number > 1;
                 chain.prefetch();
                 // A message stands more than once where it has a key twice, or was indexed twice.
-                if (!says_its_time || may_match_time(file, entry.time_diff, query))
+                if (!says_its_time || may_match_time(&chain.file, entry.time_diff, query))
                     && !known.contains(found, offset)
                     && let Some(taken) = take(offset)?
                 {
@@ -129,8 +129,11 @@ impl<'a> KeyFinder<'a> {
     /// # Errors
     /// Where a file can't be read.
     pub fn prefetch(&self, hashes: &[u32]) -> Result<Vec<u64>> {
-        let Some(file) = self.files.last() else { return Ok(Vec::new()) };
-        let slots = hashes.iter().map(|&hash| file.shape().slot_of(hash));
+        let Some(file) = self.files.last().map_or(Ok(None), |last| last.read())? else {
+            return Ok(Vec::new());
+        };
+        let shape = file.file().shape();
+        let slots = hashes.iter().map(|&hash| shape.slot_of(hash));
         let is_slow = self.is_slow();
         if is_slow {
             slots.clone().for_each(|slot| file.will_need_slot(slot));
@@ -200,7 +203,7 @@ impl IndexService {
 /// Whether an entry's message can have been stored in the range. An entry holds whole seconds since
 /// the file's begin; one that lies before the begin holds 0, and one too far behind the largest
 /// number, so that both say little.
-fn may_match_time(file: &IndexFile, time_diff: i32, query: &KeyQuery<'_>) -> bool {
+fn may_match_time(file: &Reading<'_>, time_diff: i32, query: &KeyQuery<'_>) -> bool {
     if time_diff <= 0 || time_diff == i32::MAX {
         return true;
     }
@@ -228,7 +231,7 @@ fn select_phy_offset(
     if header.index_count <= 1 {
         return Ok(());
     }
-    let mut chain = Chain::of(file, hash, false)?;
+    let Some(mut chain) = Chain::of(file, hash, false)? else { return Ok(()) };
     while found.len() < max_num
         && let Some((_, entry)) = chain.next()?.filter(|(_, entry)| entry.time_diff >= 0)
     {
@@ -280,19 +283,22 @@ impl Pauses {
 
 /// The entries of a slot, newest first. A damaged chain ends where it does not lead to an older one.
 struct Chain<'a> {
-    file: &'a IndexFile,
+    file: Reading<'a>,
     next: u32,
     /// Whether what is read is asked for first.
     is_slow: bool,
 }
 
 impl<'a> Chain<'a> {
-    fn of(file: &'a IndexFile, key_hash: u32, is_slow: bool) -> Result<Self> {
+    /// `None` where the file was removed since it was looked up.
+    fn of(file: &'a IndexFile, key_hash: u32, is_slow: bool) -> Result<Option<Self>> {
         let slot = file.shape().slot_of(key_hash);
+        let Some(file) = file.read()? else { return Ok(None) };
         if is_slow {
             file.will_need_slot(slot);
         }
-        Ok(Self { file, next: file.slot(slot)?, is_slow })
+        let next = file.slot(slot)?;
+        Ok(Some(Self { file, next, is_slow }))
     }
 
     /// Has the processor fetch the next entry while the message of this one is looked at.

@@ -18,8 +18,10 @@ use crate::sync::Mutex;
 const PART_OF_PROCESS: u64 = 4;
 /// The same for a log's files, of which fewer are used at once.
 const LOG_PART_OF_PROCESS: u64 = 8;
-/// Most files of a log that are open.
-const MOST_OF_LOG: usize = 1024;
+/// The same for an index's files, of which a store has few.
+const INDEX_PART_OF_PROCESS: u64 = 16;
+/// Most files of a log that are open, and most of an index.
+const MOST_LONG: usize = 1024;
 
 /// A bound on open files.
 #[derive(Debug)]
@@ -49,7 +51,13 @@ impl MapBudget {
     /// For the files of a log, which are long and read from end to end: as many as the process may well have open.
     #[must_use]
     pub fn of_log() -> Arc<Self> {
-        Self::of(MOST_OF_LOG.min(part_of_process(LOG_PART_OF_PROCESS)), false)
+        Self::of(MOST_LONG.min(part_of_process(LOG_PART_OF_PROCESS)), false)
+    }
+
+    /// For the files of an index.
+    #[must_use]
+    pub fn of_index() -> Arc<Self> {
+        Self::of(MOST_LONG.min(part_of_process(INDEX_PART_OF_PROCESS)), false)
     }
 
     /// Whether most of the files are short, and opened for a read or two.
@@ -87,7 +95,7 @@ impl MapBudget {
                 }
                 continue;
             }
-            candidate.close();
+            candidate.close_unless_kept_open();
         }
     }
 }

@@ -124,9 +124,14 @@ impl MappedFile {
         }
         let sizes = FileSizes { file: file_size, present: file_size };
         let file = Self::new(fs, path, file_from_offset, sizes, access, budget);
-        file.open.write().handle = Some(handle);
-        file.register();
+        file.is_opened_by(handle);
         Ok(file)
+    }
+
+    /// Takes over an open file of it, by which it was made or looked at.
+    pub(crate) fn is_opened_by(self: &Arc<Self>, handle: Arc<dyn FileHandle>) {
+        self.open.write().handle = Some(handle);
+        self.register();
     }
 
     /// Where it is.
@@ -448,8 +453,17 @@ impl MappedFile {
 
     /// Closes it until it is used again, unless it could not be. Slices of it stay valid.
     pub fn close(&self) {
+        self.close_unless(|| false);
+    }
+
+    /// As [`MappedFile::close`], unless it is to be kept open: whoever says so and opens it then finds it open from then on.
+    pub(crate) fn close_unless_kept_open(&self) {
+        self.close_unless(|| self.is_kept_open());
+    }
+
+    fn close_unless(&self, is_needed: impl FnOnce() -> bool) {
         let mut open = self.open.write();
-        if self.removed.load(Ordering::Acquire) {
+        if self.removed.load(Ordering::Acquire) || is_needed() {
             return;
         }
         *open = Opened::default();

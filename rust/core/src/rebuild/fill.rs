@@ -194,7 +194,7 @@ fn fill_file(config: &StoreConfig, work: WorkFiles<'_>, number: u64, path: &Path
     if work.fs.metadata(path).map_err(Error::io("look at", path))?.is_some() {
         work.fs.remove_file(path).map_err(Error::io("remove", path))?;
     }
-    let file = IndexFile::create(work.fs, path, config.index_shape, previous_end)?;
+    let file = IndexFile::create(work.fs, path, config.index_shape, previous_end, None)?;
     let mut count = 0;
     plan.for_each(work, first, first + in_file, |entry| {
         file.put_key(entry.hash, entry.phy_offset, entry.store_timestamp)?;

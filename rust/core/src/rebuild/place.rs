@@ -28,7 +28,7 @@ const WRITE_SIZE: usize = 1 << 20;
 pub fn place(config: &StoreConfig, work: WorkFiles<'_>, from: u64) -> Result<u64> {
     let (summary, units) = work.units(from)?;
     let mut count = 0;
-    let mut open = OpenFile::new(work.fs, config);
+    let mut open = OpenFile::new(&**work.fs, config);
     for place in work.places(from)? {
         let Some(queue) = summary.queues.get(place.queue as usize) else { continue };
         open.place(queue, &place, &units)?;

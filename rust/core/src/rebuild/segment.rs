@@ -60,6 +60,7 @@
 //! and 4 bytes CRC-32 at the end.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::be::FieldReader;
@@ -254,7 +255,7 @@ fn without_sum(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
 #[derive(Debug, Clone, Copy)]
 pub struct WorkFiles<'a> {
     /// Through which they go.
-    pub fs: &'a dyn FileSystem,
+    pub fs: &'a Arc<dyn FileSystem>,
     /// Where they lie.
     pub folder: &'a Path,
 }

@@ -323,7 +323,8 @@ impl Store {
                 return Ok(());
             }
             let log_end = end.min(wrote.max(min_offset));
-            let from = self.index.as_ref().map_or(log_end, |index| index.forget_behind(unchanged.log));
+            let from =
+                self.index.as_ref().map_or(log_end, |index| index.forget_behind(unchanged.log, min_offset));
             self.gaps.lock().retain(|gap| gap.from < unchanged.log);
             self.dispatcher.forget_strangers(unchanged.log);
             self.dispatcher.go_back(offset.min(from));

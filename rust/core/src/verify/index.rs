@@ -8,6 +8,7 @@ use crate::consume_queue::NewUnit;
 use crate::dispatch::{Derived, derive};
 use crate::error::Result;
 use crate::format::index::{INVALID_INDEX, IndexEntry, IndexHeader};
+use crate::index::Reading;
 use crate::index::file::IndexFile;
 use crate::log_view::{LogView, Stop};
 use crate::num;
@@ -33,11 +34,14 @@ pub fn check_index_file(
     files: &[std::sync::Arc<IndexFile>],
     number: usize,
 ) -> Result<IndexChecked> {
-    let Some(file) = files.get(number) else { return Ok(IndexChecked::default()) };
+    // Of one that was removed meanwhile the messages are gone.
+    let Some(file) = files.get(number).map_or(Ok(None), |file| file.read())? else {
+        return Ok(IndexChecked::default());
+    };
     let mut done = IndexChecked::default();
     let is_last = number + 1 == files.len();
     if !view.is_live() || !is_last {
-        check_chains(file, &mut done)?;
+        check_chains(&file, &mut done)?;
     }
     // The last file's header and chains change while a writer adds to it, who may have come since.
     if is_last && view.is_written()? {
@@ -50,7 +54,11 @@ pub fn check_index_file(
     for later in files.get(number + 1..).unwrap_or_default() {
         next = next.map_or_else(|| first_of(later), |next| Ok(Some(next)))?;
     }
-    let from = if number == 0 { Some(view.min_offset()) } else { first_of(file)? };
+    let from = if number == 0 {
+        Some(view.min_offset())
+    } else {
+        file.entry(1)?.and_then(|entry| super::place(entry.phy_offset))
+    };
     let Some(from) = from else { return Ok(done) };
     let mut checker = KeyChecker {
         file,
@@ -116,13 +124,14 @@ fn tell(
 }
 
 /// Header and chains say the same as the entries, put one after another, give.
-fn check_chains(file: &IndexFile, done: &mut IndexChecked) -> Result<()> {
+fn check_chains(read: &Reading<'_>, done: &mut IndexChecked) -> Result<()> {
+    let file = read.file();
     let shape = file.shape();
     let mut newest = vec![INVALID_INDEX; shape.hash_slot_num as usize];
     let mut slot_count = 0;
     let mut last: Option<IndexEntry> = None;
     for number in 1..file.index_count() {
-        let Some(entry) = file.entry(number)? else { break };
+        let Some(entry) = read.entry(number)? else { break };
         let place = super::place(entry.phy_offset);
         let slot = shape.slot_of(num::int_as_bits(entry.key_hash));
         if entry.key_hash < 0 {
@@ -146,14 +155,14 @@ fn check_chains(file: &IndexFile, done: &mut IndexChecked) -> Result<()> {
         last = Some(entry);
     }
     for (slot, &expected) in (0..).zip(&newest) {
-        let found = file.slot(slot)?;
+        let found = read.slot(slot)?;
         if found != expected {
             let detail = format!("slot {slot}: expected entry {expected}, found {found}");
             tell(done, file, FindingKind::IndexChain, None, detail);
         }
     }
-    let header = file.header();
-    let (Some(first), Some(last)) = (file.entry(1)?, last) else { return Ok(()) };
+    let header = read.header();
+    let (Some(first), Some(last)) = (read.entry(1)?, last) else { return Ok(()) };
     let expected = (first.phy_offset, last.phy_offset, slot_count);
     let IndexHeader { begin_phy_offset, end_phy_offset, hash_slot_count, .. } = header;
     if (begin_phy_offset, end_phy_offset, hash_slot_count) != expected {
@@ -169,7 +178,7 @@ fn check_chains(file: &IndexFile, done: &mut IndexChecked) -> Result<()> {
 
 /// Goes through entries and messages side by side.
 struct KeyChecker<'a> {
-    file: &'a IndexFile,
+    file: Reading<'a>,
     /// The entry that is looked at next.
     number: u32,
     carried: Vec<(i64, i32)>,
@@ -222,7 +231,7 @@ impl KeyChecker<'_> {
         self.number += 1;
         let place = super::place(entry.phy_offset);
         let detail = format!("entry {number} with hash {}: {detail}", entry.key_hash);
-        tell(&mut self.done, self.file, FindingKind::EntryWrong, place, detail);
+        tell(&mut self.done, self.file.file(), FindingKind::EntryWrong, place, detail);
     }
 
     fn message(
@@ -274,7 +283,7 @@ impl KeyChecker<'_> {
         elsewhere(&mut keys, &mut self.extra);
         if !keys.is_empty() && view.is_dispatched(offset) && !view.is_expired(offset)? {
             let detail = format!("{} of the message's keys have no entry", keys.len());
-            tell(&mut self.done, self.file, FindingKind::KeyMissing, Some(offset), detail);
+            tell(&mut self.done, self.file.file(), FindingKind::KeyMissing, Some(offset), detail);
         }
         Ok(())
     }

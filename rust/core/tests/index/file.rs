@@ -9,7 +9,7 @@ use crate::SHAPE;
 use crate::stores::{fs, patch};
 
 fn file(root: &std::path::Path) -> IndexFile {
-    IndexFile::create(&*fs(), &root.join("20260101000000000"), SHAPE, None).unwrap()
+    IndexFile::create(&fs(), &root.join("20260101000000000"), SHAPE, None, None).unwrap()
 }
 
 #[test]
@@ -58,14 +58,14 @@ fn a_full_file_takes_no_more() {
 fn a_file_takes_over_the_end_of_the_one_before() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("20260101000000000");
-    let file = IndexFile::create(&*fs(), &path, SHAPE, Some((500, 7000))).unwrap();
+    let file = IndexFile::create(&fs(), &path, SHAPE, Some((500, 7000)), None).unwrap();
     let header = file.header();
     assert_eq!((header.begin_phy_offset, header.end_phy_offset), (500, 500));
     assert_eq!((header.begin_timestamp, header.end_timestamp, header.index_count), (7000, 7000, 1));
     file.put_key(1, 600, 9000).unwrap();
     assert_eq!(file.entry(1).unwrap().unwrap().time_diff, 2, "the first key counts from the end before it");
     assert_eq!((file.header().begin_phy_offset, file.header().begin_timestamp), (600, 9000));
-    assert!(IndexFile::create(&*fs(), &path, SHAPE, None).is_err(), "it is there already");
+    assert!(IndexFile::create(&fs(), &path, SHAPE, None, None).is_err(), "it is there already");
 }
 
 #[test]
@@ -76,11 +76,11 @@ fn a_file_is_found_again_as_it_was() {
     made.flush().unwrap();
     let path = made.path().to_path_buf();
     for access in [Access::Read, Access::MapRead, Access::MapWrite] {
-        let again = IndexFile::open(&*fs(), &path, SHAPE, access, false).unwrap();
+        let again = IndexFile::open(&fs(), &path, SHAPE, access, false, None).unwrap();
         assert_eq!((again.header(), again.shape()), (made.header(), SHAPE));
         assert_eq!(again.entry(5).unwrap(), made.entry(5).unwrap());
     }
-    let again = IndexFile::open(&*fs(), &path, SHAPE, Access::MapWrite, false).unwrap();
+    let again = IndexFile::open(&fs(), &path, SHAPE, Access::MapWrite, false, None).unwrap();
     assert_eq!(again.put_key(9, 99, 2000).unwrap(), PutKey::Put);
     assert_eq!(again.index_count(), 7);
 }
@@ -95,11 +95,11 @@ fn garbage_in_slots_counts_and_chains_leads_nowhere() {
     drop(made);
     patch(&path, SHAPE.slot_at(1) as u64, |at| at[..4].fill(0xff));
     patch(&path, SHAPE.slot_at(2) as u64, |at| at[..4].copy_from_slice(&[0, 0, 1, 0]));
-    let damaged = IndexFile::open(&*fs(), &path, SHAPE, Access::MapRead, false).unwrap();
+    let damaged = IndexFile::open(&fs(), &path, SHAPE, Access::MapRead, false, None).unwrap();
     assert_eq!((damaged.slot(1).unwrap(), damaged.slot(2).unwrap(), damaged.slot(3).unwrap()), (0, 0, 3));
     for count in [i32::MAX, i32::MIN, -1, 0] {
         patch(&path, 36, |at| at[..4].copy_from_slice(&count.to_be_bytes()));
-        let damaged = IndexFile::open(&*fs(), &path, SHAPE, Access::MapWrite, false).unwrap();
+        let damaged = IndexFile::open(&fs(), &path, SHAPE, Access::MapWrite, false, None).unwrap();
         assert!(damaged.entry(20).unwrap().is_none() && damaged.entry(u32::MAX).unwrap().is_none());
         assert_eq!(damaged.is_write_full(), count == i32::MAX);
         assert_eq!(damaged.keys_of_last_message().unwrap(), 0);
@@ -113,7 +113,7 @@ fn a_file_of_another_size_that_says_nothing_is_refused_with_its_size() {
         let path = root.path().join("20260101000000000");
         std::fs::write(&path, vec![0; len]).unwrap();
         for access in [Access::Read, Access::MapRead, Access::MapWrite] {
-            let error = IndexFile::open(&*fs(), &path, SHAPE, access, false).unwrap_err();
+            let error = IndexFile::open(&fs(), &path, SHAPE, access, false, None).unwrap_err();
             assert!(matches!(&error, Error::Layout { .. }), "{error}");
             let text = error.to_string();
             assert!(text.contains(&format!("{len} bytes")) && text.contains("maxHashSlotNum=7"), "{text}");
@@ -150,7 +150,7 @@ fn a_live_file_is_read_as_it_is_now() {
         let root = tempfile::tempdir().unwrap();
         let made = file(root.path());
         made.write_header();
-        let read = IndexFile::open(&*fs(), made.path(), SHAPE, access, true).unwrap();
+        let read = IndexFile::open(&fs(), made.path(), SHAPE, access, true, None).unwrap();
         for number in 1..6 {
             made.put_key(number, number.into(), 1000 * i64::from(number)).unwrap();
             made.write_header();

@@ -86,7 +86,11 @@ fn keys_of_what_changed_are_put_again_from_where_the_kept_files_end() {
     ] {
         let (reader, _) = service(root.path(), Access::MapRead);
         assert_eq!(ends(&reader), [180, 370, 390]);
-        assert_eq!((reader.forget_behind(changed), reader.files().len()), (from, kept), "from {changed} on");
+        assert_eq!(
+            (reader.forget_behind(changed, 0), reader.files().len()),
+            (from, kept),
+            "from {changed} on"
+        );
     }
     assert_eq!(crate::stores::tree(root.path()), before);
 }

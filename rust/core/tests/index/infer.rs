@@ -11,7 +11,7 @@ use crate::stores::fs;
 
 fn file_of(shape: IndexShape, hashes: impl IntoIterator<Item = u32>) -> (tempfile::TempDir, IndexFile) {
     let root = tempfile::tempdir().unwrap();
-    let file = IndexFile::create(&*fs(), &root.path().join("20260101000000000"), shape, None).unwrap();
+    let file = IndexFile::create(&fs(), &root.path().join("20260101000000000"), shape, None, None).unwrap();
     for (offset, hash) in (0..).zip(hashes) {
         assert_eq!(file.put_key(hash, offset * 100, 1000).unwrap(), PutKey::Put);
     }
@@ -23,7 +23,7 @@ fn file_of(shape: IndexShape, hashes: impl IntoIterator<Item = u32>) -> (tempfil
 fn files_of_other_options_are_read_and_take_no_keys() {
     let shape = IndexShape { hash_slot_num: 101, index_num: 300 };
     let (_root, file) = file_of(shape, (0..200_u32).map(|number| number.wrapping_mul(2_654_435_761) >> 1));
-    let found = IndexFile::open(&*fs(), file.path(), SHAPE, Access::MapWrite, false).unwrap();
+    let found = IndexFile::open(&fs(), file.path(), SHAPE, Access::MapWrite, false, None).unwrap();
     assert_eq!(found.shape(), shape);
     assert!(found.is_write_full());
     assert_eq!(found.put_key(1, 1, 1).unwrap(), PutKey::Full);

@@ -12,6 +12,7 @@ mod hooked;
 mod file;
 mod in_memory;
 mod infer;
+mod open_files;
 mod query;
 mod service;
 
