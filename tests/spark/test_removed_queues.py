@@ -163,7 +163,7 @@ def test_queues_that_were_removed_before_a_query_began_are_no_loss_to_it(path: P
         found += bodies(reader, reader.partitions(at, to))
         at = json.loads(json.dumps(to))
     assert found == [b"new"] * 3
-    assert list(at) == [str(path)], "nothing is noted of what lies behind"
+    assert not [key for key in at if key.startswith("removed")], "nothing is noted of what lies behind"
 
 
 def begin_anew(path: Path, new_count: int) -> int:

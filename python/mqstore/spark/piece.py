@@ -1,14 +1,16 @@
 """A piece of a store: what one of Spark's tasks reads."""
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 from pyspark.sql.types import StructType
 
-from mqstore.errors import MQStoreError, RecordError
+from mqstore.errors import MQStoreError, RecordError, StoreIOError
 from mqstore.spark.columns import BAD_RANGE, BAD_RANGE_TYPE, STORE
 from mqstore.spark.opened import forget_part, part_of
 from mqstore.spark.read_options import ReadOptions
@@ -27,6 +29,7 @@ _CHEAPEST = "queue_id"
 """What is read where no column of messages is wanted, only how many there are."""
 _PLACE = "commit_log_offset"
 """By it a queue's message is known that came later than what was planned."""
+_WITH_FILE = "it is gone with its log file"
 
 
 class DataLossError(MQStoreError):
@@ -72,9 +75,29 @@ def read_piece(piece: Piece, schema: StructType, options: ReadOptions) -> Iterat
         StoreChangedError: a writer opens the store just now and makes units anew that are to be read.
         StoreIOError: something can't be read.
     """
+    store, spec = _open(piece, options)
+    left: SelectionSpec | None = spec
+    while left is not None:
+        spec, left = left, None
+        try:
+            yield from _read(store, spec, piece, schema, options)
+        except StoreIOError as error:
+            left = _left_of_walk(store, spec, piece, options, error)
+            store = _opened_again(piece, options)
+    # A queue may have been removed since it was looked at, and with it what was still to be read. What is open does not
+    # tell: it may have some of the old files and some of the new ones.
+    if piece._queues and options.fail_on_data_loss and not is_remote(piece.path):
+        store = _opened_again(piece, options)
+        if _queues_left(store, piece) != piece._queues:
+            _tell_lost(store, piece, options)
+
+
+def _read(
+    store: "_native.Store", spec: SelectionSpec, piece: Piece, schema: StructType, options: ReadOptions
+) -> Iterator["pa.RecordBatch"]:
+    """The messages of a selection of a piece's store."""
     import pyarrow as pa  # noqa: PLC0415 - the module is imported where no message is read
 
-    store, spec = _open(piece, options)
     names = [name for name in schema.fieldNames() if name not in {STORE, BAD_RANGE}]
     asked = [*names, _PLACE] if piece._queues and _PLACE not in names else names
     capsule, bad_ranges = store._spark_stream(
@@ -85,14 +108,42 @@ def read_piece(piece: Piece, schema: StructType, options: ReadOptions) -> Iterat
     # A function of the pieces' own rows: what a part of the log could not give comes behind what it could.
     while (batch := _next_batch(batches, bad_ranges)) is not None:
         yield _with_own_columns(_planned(batch, piece), piece.store, arrow_schema)
-        yield from _bad_rows(bad_ranges, piece, arrow_schema, options)
-    yield from _bad_rows(bad_ranges, piece, arrow_schema, options)
-    # A queue may have been removed since it was looked at, and with it what was still to be read. What is open does not
-    # tell: it may have some of the old files and some of the new ones.
-    if piece._queues and options.fail_on_data_loss and not is_remote(piece.path):
-        store = _opened_again(piece, options)
-        if _queues_left(store, piece) != piece._queues:
-            _tell_lost(store, piece, options)
+        yield from _bad_rows(store, bad_ranges, piece, arrow_schema, options)
+    yield from _bad_rows(store, bad_ranges, piece, arrow_schema, options)
+
+
+def _left_of_walk(
+    store: "_native.Store", spec: SelectionSpec, piece: Piece, options: ReadOptions, error: StoreIOError
+) -> SelectionSpec:
+    """What is left of a walk over the log that came to a file which retention has removed meanwhile.
+
+    A walk goes by the log's order, so it has given nothing behind that file yet.
+
+    Raises:
+        DataLossError: there is such a file, and ``failOnDataLoss`` is on.
+        StoreIOError: it is another error, or there is no telling what was given already.
+    """
+    first = _first_now(store, piece)
+    if error.errno != errno.ENOENT or first <= store.get_min_phy_offset():
+        raise error
+    begin = spec.from_phy_offset or 0
+    if options.fail_on_data_loss:
+        raise _gone(_told_gone(piece.store, begin, first, first, _WITH_FILE)) from error
+    if piece._queues or spec.places is not None or first <= begin:
+        raise error
+    return replace(spec, from_phy_offset=first, to_phy_offset=max(first, spec.to_phy_offset or first))
+
+
+def _gone(what: str) -> DataLossError:
+    return DataLossError(f"{what} (failOnDataLoss=false reads what is left)")
+
+
+def _first_now(store: "_native.Store", piece: Piece) -> int:
+    """Where a store's log begins by now, which an open part does not tell: retention removes its first files."""
+    if is_remote(piece.path):
+        # It is as it was when it was opened.
+        return max(0, store.get_min_phy_offset())
+    return next((first for path, first in store._log_files() if Path(path).exists()), piece.log_end)
 
 
 def _planned(batch: "pa.RecordBatch", piece: Piece) -> "pa.RecordBatch":
@@ -108,9 +159,8 @@ def _planned(batch: "pa.RecordBatch", piece: Piece) -> "pa.RecordBatch":
 def _tell_lost(store: "_native.Store", piece: Piece, options: ReadOptions) -> None:
     store._check_not_made_anew()
     if options.fail_on_data_loss:
-        raise DataLossError(
-            f"option path={piece.store}: its queue files are shorter than when the read was planned, or were removed "
-            "(failOnDataLoss=false reads what is left)"
+        raise _gone(
+            f"option path={piece.store}: its queue files are shorter than when the read was planned, or were removed"
         )
 
 
@@ -183,20 +233,31 @@ def _with_own_columns(batch: "pa.RecordBatch", store: str, schema: "pa.Schema") 
 
 
 def _bad_rows(
-    bad_ranges: "_native.BadRanges", piece: Piece, schema: "pa.Schema", options: ReadOptions
+    store: "_native.Store",
+    bad_ranges: "_native.BadRanges",
+    piece: Piece,
+    schema: "pa.Schema",
+    options: ReadOptions,
 ) -> Iterator["pa.RecordBatch"]:
     import pyarrow as pa  # noqa: PLC0415 - as above
 
     damaged = []
-    for begin, end, is_gone, reason in bad_ranges.take():
-        where = f"{piece.store}: the log from {begin} to {end}: {reason}"
-        if is_gone:
+    given = bad_ranges.take()
+    first = _first_now(store, piece) if given else 0
+    for begin, end, is_gone, reason in given:
+        if is_gone or begin < first:
+            # What a task finds no record at may have been removed since it opened the store.
             if options.fail_on_data_loss:
-                raise DataLossError(f"{where} (failOnDataLoss=false reads what is left)")
-        elif options.mode == "FAILFAST":
-            raise RecordError(f"{where} (mode=PERMISSIVE or DROPMALFORMED reads the rest)")
-        else:
-            damaged.append({"begin": begin, "end": end, "reason": reason})
+                raise _gone(_told_gone(piece.store, begin, end, first, reason if is_gone else _WITH_FILE))
+            if is_gone or end <= first:
+                continue
+            begin = first  # noqa: PLW2901 - the rest of it
+        if options.mode == "FAILFAST":
+            place = f"from {begin} to {end}" if begin < end else f"at {begin}"
+            raise RecordError(
+                f"{piece.store}: the log {place}: {reason} (mode=PERMISSIVE or DROPMALFORMED reads the rest)"
+            )
+        damaged.append({"begin": begin, "end": end, "reason": reason})
     if options.mode != "PERMISSIVE" or BAD_RANGE not in schema.names or not damaged:
         return
     columns = {
@@ -205,3 +266,11 @@ def _bad_rows(
     }
     rows = [columns.get(field.name, pa.nulls(len(damaged), field.type)) for field in schema]
     yield pa.RecordBatch.from_arrays(rows, schema=schema)
+
+
+def _told_gone(store: str, begin: int, end: int, first: int, reason: str) -> str:
+    """What is gone, by where: of a place that has no end of its own all is gone up to where the log begins by now."""
+    end = max(begin, first) if begin == end else end
+    if begin < end:
+        return f"{store}: the log from {begin} to {end}: {reason}"
+    return f"{store}: the log before {begin}: {reason}" if begin else f"{store}: {reason}"

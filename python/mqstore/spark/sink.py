@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -30,9 +30,11 @@ from pyspark.sql.types import StructType
 
 import mqstore
 from mqstore import _native
+from mqstore.spark.put_rows import count_put, staged_rows
 from mqstore.spark.staging import remove, remove_folder, rows_behind, stage, sync
 from mqstore.spark.write_options import WriteOptions, check_columns
-from mqstore.store.delayed import SCHEDULE_TOPIC, TIMED_TOPIC
+from mqstore.store.config_manager import checked_int, checked_object
+from mqstore.verify.filler import is_filler
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,6 +62,23 @@ class _Batch:
     """Where the log stood before the batch's first message."""
     files: tuple[str, ...]
     """The names of the staged files, in the order in which they are put: the store may be moved meanwhile."""
+
+    @classmethod
+    def of(cls, content: bytes) -> Self:
+        """What a file says.
+
+        Raises:
+            KeyError: it lacks something.
+            ValueError: it is not what a sink writes.
+        """
+        known = checked_object("batch", json.loads(content))
+        is_done, files = known["is_done"], known["files"]
+        if not isinstance(is_done, bool):
+            raise ValueError(f"is_done: expected true or false, found {is_done!r}")
+        if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
+            raise ValueError(f"files: expected a list of names, found {files!r}")
+        batch, begin = (checked_int(name, known[name]) for name in ("batch", "from_phy_offset"))
+        return cls(batch=batch, is_done=is_done, from_phy_offset=begin, files=tuple(files))
 
 
 def _stage(
@@ -151,6 +170,7 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
         self._folder = options.folder / options.sink_id()
         self._staging = self._folder / "staged"
+        self._file = self._folder / "batch.json"
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> Staged:
         """Stages a task's rows."""
@@ -216,7 +236,7 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         except mqstore.PutError as error:
             error.add_note(
                 f"{put_count} rows of the batch are in the store since an earlier attempt, so the rest comes from what "
-                f"that one staged; with is_done true in {self._folder / 'batch.json'} it is left out"
+                f"that one staged; with is_done true in {self._file} it is left out"
             )
             raise
 
@@ -236,50 +256,51 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
 
     def _begun(self) -> _Batch | None:
         try:
-            known = json.loads((self._folder / "batch.json").read_text(encoding="utf-8"))
+            return _Batch.of(self._file.read_bytes())
         except FileNotFoundError:
             return None
-        return _Batch(**(known | {"files": tuple(known["files"])}))
+        except (ValueError, KeyError) as error:
+            raise mqstore.MQStoreError(
+                f"{self._file} is damaged ({type(error).__name__}: {error}), so that nobody can tell whether the batch "
+                "was put. Nothing is put. Restore it, or remove it to put all of the query's next batch: rows of that "
+                "which are there already are there a second time then"
+            ) from error
 
     def _write(self, store: mqstore.MessageStore, batch: _Batch) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        store._replace_config(self._folder / "batch.json", json.dumps(asdict(batch)).encode())
+        store._replace_config(self._file, json.dumps(asdict(batch)).encode())
 
     def _count_put(self, store: mqstore.MessageStore, begun: _Batch) -> int:
         """How many of a batch's messages were put.
 
         Raises:
-            MQStoreError: the log does not say so any more, since it begins behind where the batch was begun.
+            MQStoreError: the log does not say so any more: it begins behind where the batch was begun, or has a hole.
         """
-        name = self._name(begun.batch)
         since = store.select(phy_offsets=(begun.from_phy_offset, None))
-        count = _row_count(message for message in since if message.properties.get(BATCH_PROPERTY) == name)
+        name, holes = self._name(begun.batch), []
+
+        def of_batch() -> Iterator[mqstore.Message]:
+            for message in since:
+                if is_filler(message):
+                    holes.append(message.commit_log_offset)
+                elif message.properties.get(BATCH_PROPERTY) == name:
+                    yield message
+
+        count = count_put(of_batch(), staged_rows(self._staged(begun), self._options.topic))
         # Asked for when all was counted: retention may be at work meanwhile.
         first = store.get_min_phy_offset()
         if first > begun.from_phy_offset:
-            raise mqstore.MQStoreError(
-                f"the batch {name} was begun at {begun.from_phy_offset} of the log, which begins at {first} by now: "
-                "retention may have removed rows of it, so that nobody can tell how many were put. Nothing is put. "
-                f"Remove {self._folder / 'batch.json'} to put all of the batch, those that are there a second time, "
-                "or set is_done to true in it to leave out what is missing"
-            )
+            raise self._untold(begun, f"which begins at {first} by now: retention may have removed rows of it")
+        # What the walk passed over, and what a repair has put in place of such.
+        holes += [begin for begin, end, _ in store._gaps() if end > begun.from_phy_offset]
+        if holes:
+            raise self._untold(begun, f"which has a hole at {min(holes)}, where rows of it may have been")
         return count
 
-
-def _row_count(messages: Iterable[mqstore.Message]) -> int:
-    """How many of a batch's messages were put, in the log's order.
-
-    Of others a store made copies, with their properties: when they were due, or were to come again. A put sends what
-    has a delay or a time to wait in a topic of its own, and a sink's rows have not been consumed.
-    """
-    count = 0
-    timed: set[str | None] = set()
-    for message in messages:
-        level = message.properties.get("DELAY", "")
-        is_delivered = level.isdecimal() and int(level) > 0 and message.topic != SCHEDULE_TOPIC
-        if message.topic == TIMED_TOPIC:
-            timed.add(message.unique_key)
-        elif is_delivered or message.unique_key in timed or message.reconsume_times > 0:
-            continue
-        count += 1
-    return count
+    def _untold(self, begun: _Batch, why: str) -> mqstore.MQStoreError:
+        """The error where nobody can tell how many rows of a batch were put."""
+        return mqstore.MQStoreError(
+            f"the batch {self._name(begun.batch)} was begun at {begun.from_phy_offset} of the log, {why}, so that "
+            f"nobody can tell how many were put. Nothing is put. Remove {self._file} to put all of the batch, those "
+            "that are there a second time, or set is_done to true in it to leave out what is missing"
+        )

@@ -5,7 +5,7 @@ everything that is put, so a batch is a range of it, and the same range gives th
 What else is in it `stream_offset` says.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,16 @@ from mqstore.spark.opened import expand, log_of
 from mqstore.spark.piece import DataLossError, Piece, read_piece
 from mqstore.spark.planning import LogRange, check_start, counted, first_position, plan
 from mqstore.spark.read_options import ReadOptions
-from mqstore.spark.stream_offset import Offset, begun, check_not_removed, end_at_start, gone_on, stores_of
+from mqstore.spark.stream_offset import (
+    Offset,
+    begun,
+    check_not_removed,
+    end_at_start,
+    gone_on,
+    is_of_log,
+    is_same_place,
+    stores_of,
+)
 from mqstore.store.byte_ranges import shown
 
 if TYPE_CHECKING:
@@ -70,6 +79,47 @@ def _shares(behind: dict[str, int], limit: ReadLimit, max_bytes: int | None) -> 
             yield path, _Share(share, None if max_bytes is None else max(1, max_bytes // len(paths)))
 
 
+def _reached(log: "_native.Store", start: int, end: int) -> int:
+    """How far a store goes: an availableNow may end before where a query begins that begins with the latest."""
+    return end if start <= end else log.get_max_phy_offset()
+
+
+def _begin(log: "_native.Store", path: str, options: ReadOptions, start: Offset, end: int) -> int:
+    """Where a batch begins in a store; one that came after the query began is read from its begin.
+
+    Raises:
+        DataLossError: it is not what the last batch was of, or goes less far, and ``failOnDataLoss`` is on.
+    """
+    known = start.get(path)
+    if known is not None and known <= end and is_of_log(start, path, log):
+        return known
+    if known is not None and options.fail_on_data_loss:
+        if known <= end:
+            raise _other_log(path, known)
+        raise DataLossError(
+            f"{path}: the last batch ended at {known} and the log ends at {end}: it is another one, was cut, or is "
+            "being copied (failOnDataLoss=false reads it from its begin)"
+        )
+    return max(0, log.get_min_phy_offset())
+
+
+def _check_still_there(log: "_native.Store", path: str, options: ReadOptions, end: Offset) -> None:
+    """Refuses to read a batch that was planned of another log.
+
+    Raises:
+        DataLossError: it was, and ``failOnDataLoss`` is on.
+    """
+    if options.fail_on_data_loss and end[path] <= log.get_max_phy_offset() and not is_of_log(end, path, log):
+        raise _other_log(path, end[path])
+
+
+def _other_log(path: str, known: int) -> DataLossError:
+    return DataLossError(
+        f"{path}: the log goes on behind {known}, but before it is another record than a batch found there: it is "
+        "another one, or was cut and has grown since (failOnDataLoss=false reads it from its begin)"
+    )
+
+
 class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what comes into stores."""
 
@@ -94,15 +144,19 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
         """How far the next batch goes: what a limit leaves is shared among the stores that have something."""
         ends = self._last if self._last is not None else self._ends()
-        begins = {path: self._begin(path, start, self._reached(path, start, ends[path])) for path in ends}
+        logs = {path: self._log(path) for path in ends}
+        begins = {
+            path: _begin(log, path, self._options, start, _reached(log, start.get(path, 0), ends[path]))
+            for path, log in logs.items()
+        }
         behind = {path: ends[path] - begins[path] for path in ends if ends[path] > begins[path]}
         found = {**stores_of(start), **begins}
         for path, share in _shares(behind, limit, self._options.max_bytes_per_trigger):
-            found[path] = share.end(self._log(path), self._options, begins[path], ends[path])
+            found[path] = share.end(logs[path], self._options, begins[path], ends[path])
         noted: Offset = {}
         for store, position in found.items():
             begin = begins.get(store, position)
-            noted |= gone_on(self._log, store, self._options, start, begin=begin, position=position)
+            noted |= gone_on(logs.__getitem__, store, self._options, start, begin=begin, position=position)
         return noted
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -125,11 +179,13 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The pieces of a batch."""
         ranges = {}
         for path, behind in stores_of(end).items():
-            if start.get(path) == behind or not self._is_there(path, start.get(path, 0), behind):
+            if is_same_place(start, end, path) or not self._is_there(path, start.get(path, 0), behind):
                 continue
-            begin = self._begin(path, start, behind)
+            log = self._log(path)
+            begin = _begin(log, path, self._options, start, behind)
             if begin < behind:
-                check_not_removed(self._log(path), path, self._options, start, begin)
+                _check_still_there(log, path, self._options, end)
+                check_not_removed(log, path, self._options, start, begin)
                 first = self._first_there(path, begin, behind)
                 ranges[self._path(path)] = LogRange(first, behind, end_at_start(start, path, begin))
         return list(plan(self._options, Narrowing(), ranges, has_bodies=has_bodies(self._schema)))
@@ -166,26 +222,6 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _log(self, store: str) -> "_native.Store":
         return log_of(self._path(store), pread=self._options.pread)
-
-    def _reached(self, path: str, start: Mapping[str, int], end: int) -> int:
-        """How far a store goes: an availableNow may end before where a query begins that begins with the latest."""
-        return end if start.get(path, 0) <= end else self._log(path).get_max_phy_offset()
-
-    def _begin(self, path: str, start: Mapping[str, int], end: int) -> int:
-        """Where a batch begins in a store; one that came after the query began is read from its begin.
-
-        Raises:
-            DataLossError: it does not go as far as the last batch did, and ``failOnDataLoss`` is on.
-        """
-        known = start.get(path)
-        if known is not None and known <= end:
-            return known
-        if known is not None and self._options.fail_on_data_loss:
-            raise DataLossError(
-                f"{path}: the last batch ended at {known} and the log ends at {end}: it is another one, was cut, or is "
-                "being copied (failOnDataLoss=false reads it from its begin)"
-            )
-        return max(0, self._log(path).get_min_phy_offset())
 
     def _is_there(self, path: str, begin: int, behind: int) -> bool:
         """Whether there is a store that a batch is of: a glob may no longer find one.

@@ -4,10 +4,14 @@ A queue that is removed begins with number 0 again, while the log has its messag
 
 * where the logs ended when a query began that begins at numbers of queues: these mean messages that there were then;
 * which queues had been removed whose messages are further on in the log: what is removed later is lost to the query.
+
+And another log may have that place too, so it says what the last record before it is: see `log_mark`. An offset of a
+version that did not say this is taken as it is.
 """
 
 from typing import TYPE_CHECKING
 
+from mqstore.spark.log_mark import LogMark, is_still_there, mark_before
 from mqstore.spark.piece import DataLossError
 from mqstore.spark.read_options import ReadOptions
 
@@ -16,18 +20,30 @@ if TYPE_CHECKING:
 
     from mqstore import _native
 
-__all__ = ["Offset", "begun", "check_not_removed", "end_at_start", "gone_on", "stores_of"]
+__all__ = ["Offset", "begun", "check_not_removed", "end_at_start", "gone_on", "is_of_log", "is_same_place", "stores_of"]
 
 Offset = dict[str, int]
 
 # A store is called by an absolute path, or by a URI: neither begins like this.
 _START = "startingOffsets of "
 _REMOVED = "removed of "
+_LAST = "last record of "
 
 
 def stores_of(offset: Offset) -> Offset:
     """How far each store's log was read."""
-    return {key: position for key, position in offset.items() if not key.startswith((_START, _REMOVED))}
+    return {key: position for key, position in offset.items() if not key.startswith((_START, _REMOVED, _LAST))}
+
+
+def is_same_place(offset: Offset, other: Offset, store: str) -> bool:
+    """Whether two offsets say that a store's log was read equally far, and that it was the same log."""
+    return offset.get(store) == other.get(store) and _mark_of(offset, store) == _mark_of(other, store)
+
+
+def is_of_log(offset: Offset, store: str, log: "_native.Store") -> bool:
+    """Whether the log of a store that an offset names is the one that was read, as far as can be told."""
+    mark = _mark_of(offset, store)
+    return mark is None or is_still_there(log, mark)
 
 
 def end_at_start(start: Offset, store: str, begin: int) -> int | None:
@@ -42,6 +58,7 @@ def begun(log: "_native.Store", store: str, options: ReadOptions, position: int)
     """The part of a query's first offset that says of a store that it begins at a place of its log."""
     return {
         store: position,
+        **_marked(log, store, position),
         **_started(store, options, log.get_max_phy_offset()),
         **_removed_ahead(log, store, options, position),
     }
@@ -66,12 +83,15 @@ def gone_on(
         begin: Where the batch begins.
         position: Where it ends.
     """
-    if position == start.get(store):
+    if position == begin == start.get(store):
         # No batch is planned for it then: what was removed since is for the next one to tell.
-        return {key: value for key, value in start.items() if key in {store, _START + store} or _is_removed(key, store)}
+        prefixes = (_removed_of(store), _last_of(store))
+        return {key: at for key, at in start.items() if key in {store, _START + store} or key.startswith(prefixes)}
     noted = end_at_start(start, store, begin)
     started = {} if noted is None else _started(store, options, noted)
-    return {store: position, **started, **_removed_ahead(log_of(store), store, options, position)}
+    log = log_of(store)
+    marked, removed = _marked(log, store, position), _removed_ahead(log, store, options, position)
+    return {store: position, **marked, **started, **removed}
 
 
 def _started(store: str, options: ReadOptions, end: int) -> Offset:
@@ -79,8 +99,21 @@ def _started(store: str, options: ReadOptions, end: int) -> Offset:
     return {_START + store: end} if has_numbers else {}
 
 
-def _is_removed(key: str, store: str) -> bool:
-    return key.startswith(_removed_of(store))
+def _marked(log: "_native.Store", store: str, position: int) -> Offset:
+    mark = mark_before(log, position)
+    return {} if mark is None else {f"{_last_of(store)}{mark.store_timestamp} {mark.body_crc}": mark.begin}
+
+
+def _mark_of(offset: Offset, store: str) -> LogMark | None:
+    for key, begin in offset.items():
+        if key.startswith(_last_of(store)):
+            store_timestamp, body_crc = key.removeprefix(_last_of(store)).split(" ")
+            return LogMark(begin, int(store_timestamp), int(body_crc))
+    return None
+
+
+def _last_of(store: str) -> str:
+    return f"{_LAST}{store}: "
 
 
 def _removed_of(store: str) -> str:
