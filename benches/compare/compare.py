@@ -208,7 +208,7 @@ def plot(found: Mapping[str, list[float]], wanted: Mapping[str, float | None], p
         if (goal := wanted.get(name)) is not None:
             axes.plot(goal, row, "|", color="tab:red", markersize=14)
     axes.axvline(1, color="gray", linewidth=1)
-    axes.set(xscale="log", xlabel="mqstore over Java; red: to reach", yticks=range(len(names)), yticklabels=names)
+    axes.set(xscale="log", xlabel="mqstore over Java; red: the goal", yticks=range(len(names)), yticklabels=names)
     figure.savefig(path)
 
 

@@ -80,6 +80,15 @@ impl<'a> KeyFinder<'a> {
         self.topic.key(key)
     }
 
+    /// The newest file, which stays open for many look-ups: to open it for each costs more than what is looked up there, where
+    /// threads do so side by side.
+    ///
+    /// # Errors
+    /// Where it can't be opened.
+    pub fn newest(&self) -> Result<Option<Reading<'_>>> {
+        self.files.last().map_or(Ok(None), |last| last.read())
+    }
+
     /// Adds the offsets of messages with a key, whose hash is given too, and what `take` makes of each,
     /// newest first. Index entries are only hints, 32 bits of a hash and a time in whole seconds: `take`
     /// gives `None` for a message that has another key or time.
@@ -88,6 +97,7 @@ impl<'a> KeyFinder<'a> {
     /// Where a file can't be read, or `take` fails to read a message.
     pub fn find<T>(
         &self,
+        newest: Option<&Reading<'_>>,
         query: &KeyQuery<'_>,
         hash: u32,
         found: &mut Vec<(u64, T)>,
@@ -96,7 +106,19 @@ impl<'a> KeyFinder<'a> {
         let is_slow = self.is_slow();
         let (mut known, mut pauses) = (KnownOffsets::default(), Pauses::default());
         for file in self.files.iter().rev() {
-            let Some(mut chain) = Chain::of(file, hash, is_slow)? else { continue };
+            let opened;
+            let read = match newest.filter(|newest| std::ptr::eq(newest.file(), &**file)) {
+                Some(newest) => newest,
+                None => match file.read()? {
+                    Some(read) => {
+                        opened = read;
+                        &opened
+                    }
+                    // It was removed since it was looked up.
+                    None => continue,
+                },
+            };
+            let mut chain = Chain::of(read, hash, is_slow)?;
             while let Some((number, entry)) = chain.next()? {
                 pauses.check()?;
                 if found.len() >= query.max_num {
@@ -111,7 +133,7 @@ impl<'a> KeyFinder<'a> {
                 let says_its_time = number > 1;
                 chain.prefetch();
                 // A message stands more than once where it has a key twice, or was indexed twice.
-                if (!says_its_time || may_match_time(&chain.file, entry.time_diff, query))
+                if (!says_its_time || may_match_time(read, entry.time_diff, query))
                     && !known.contains(found, offset)
                     && let Some(taken) = take(offset)?
                 {
@@ -128,10 +150,8 @@ impl<'a> KeyFinder<'a> {
     ///
     /// # Errors
     /// Where a file can't be read.
-    pub fn prefetch(&self, hashes: &[u32]) -> Result<Vec<u64>> {
-        let Some(file) = self.files.last().map_or(Ok(None), |last| last.read())? else {
-            return Ok(Vec::new());
-        };
+    pub fn prefetch(&self, newest: Option<&Reading<'_>>, hashes: &[u32]) -> Result<Vec<u64>> {
+        let Some(file) = newest else { return Ok(Vec::new()) };
         let shape = file.file().shape();
         let slots = hashes.iter().map(|&hash| shape.slot_of(hash));
         let is_slow = self.is_slow();
@@ -164,7 +184,7 @@ impl IndexService {
     ) -> Result<Vec<(u64, T)>> {
         let finder = KeyFinder::new(self, query.topic);
         let mut found = Vec::new();
-        finder.find(query, finder.hash(query.key), &mut found, take)?;
+        finder.find(None, query, finder.hash(query.key), &mut found, take)?;
         Ok(found)
     }
 
@@ -231,7 +251,8 @@ fn select_phy_offset(
     if header.index_count <= 1 {
         return Ok(());
     }
-    let Some(mut chain) = Chain::of(file, hash, false)? else { return Ok(()) };
+    let Some(read) = file.read()? else { return Ok(()) };
+    let mut chain = Chain::of(&read, hash, false)?;
     while found.len() < max_num
         && let Some((_, entry)) = chain.next()?.filter(|(_, entry)| entry.time_diff >= 0)
     {
@@ -283,22 +304,20 @@ impl Pauses {
 
 /// The entries of a slot, newest first. A damaged chain ends where it does not lead to an older one.
 struct Chain<'a> {
-    file: Reading<'a>,
+    file: &'a Reading<'a>,
     next: u32,
     /// Whether what is read is asked for first.
     is_slow: bool,
 }
 
 impl<'a> Chain<'a> {
-    /// `None` where the file was removed since it was looked up.
-    fn of(file: &'a IndexFile, key_hash: u32, is_slow: bool) -> Result<Option<Self>> {
-        let slot = file.shape().slot_of(key_hash);
-        let Some(file) = file.read()? else { return Ok(None) };
+    fn of(file: &'a Reading<'a>, key_hash: u32, is_slow: bool) -> Result<Self> {
+        let slot = file.file().shape().slot_of(key_hash);
         if is_slow {
             file.will_need_slot(slot);
         }
         let next = file.slot(slot)?;
-        Ok(Some(Self { file, next, is_slow }))
+        Ok(Self { file, next, is_slow })
     }
 
     /// Has the processor fetch the next entry while the message of this one is looked at.

@@ -39,7 +39,7 @@ impl Store {
         let finder = KeyFinder::new(index, query.topic);
         let begin = finder.begin();
         records.set_slow(finder.is_slow());
-        finder.find(query, finder.hash(query.key), &mut found, |offset| {
+        finder.find(None, query, finder.hash(query.key), &mut found, |offset| {
             self.record_with_key(&mut records, offset, query)
         })?;
         if let Some(begin) = begin {

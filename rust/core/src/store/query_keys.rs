@@ -99,19 +99,20 @@ impl Store {
         part.messages.reserve(keys.len());
         part.ends.reserve_exact(keys.len());
         let mut records = self.log.records();
+        let newest = finder.newest()?;
         let mut found = Vec::new();
         for some in keys.chunks(KEYS_AT_ONCE) {
             let hashes: Vec<u32> = some.iter().map(|key| finder.hash(key.as_ref().as_bytes())).collect();
             let begin = finder.begin();
             records.set_slow(finder.is_slow());
-            records.prefetch_records(&finder.prefetch(&hashes)?)?;
+            records.prefetch_records(&finder.prefetch(newest.as_ref(), &hashes)?)?;
             for (key, hash) in some.iter().zip(hashes) {
                 let query = KeyQuery { key: key.as_ref().as_bytes(), ..*query };
                 if self.config.compat {
                     let messages = self.query_message_compat(&query)?;
                     messages.iter().for_each(|record| part.messages.push(record, 0, record.len(), 0));
                 } else {
-                    finder.find(&query, hash, &mut found, |offset| {
+                    finder.find(newest.as_ref(), &query, hash, &mut found, |offset| {
                         self.record_with_key(&mut records, offset, &query)
                     })?;
                     take_found(&mut found, &mut records, &mut part.messages)?;

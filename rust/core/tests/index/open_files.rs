@@ -156,7 +156,7 @@ fn a_closed_file_that_is_removed_has_nothing() {
     let is_found = |finder: &KeyFinder<'_>, number: u64| {
         let (key, mut found) = (format!("k{number}"), Vec::new());
         let query = KeyQuery { topic: b"t", key: key.as_bytes(), max_num: 9, begin: 0, end: i64::MAX };
-        finder.find(&query, finder.hash(key.as_bytes()), &mut found, |_| Ok(Some(()))).unwrap();
+        finder.find(None, &query, finder.hash(key.as_bytes()), &mut found, |_| Ok(Some(()))).unwrap();
         !found.is_empty()
     };
     assert_eq!([10 * KEYS - 1, 10 * KEYS].map(|number| is_found(&finder, number)), [false, true]);
