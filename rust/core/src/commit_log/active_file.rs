@@ -63,8 +63,10 @@ pub(super) struct ActiveFile {
     pub(super) region: Arc<Region>,
     /// Where records are written to: the mapping, or a buffer of the transient store pool.
     target: Arc<Region>,
-    /// Up to which offset of the log blocks are reserved.
+    /// Up to which offset of the log blocks are reserved, and may be appended to.
     reserved: AtomicU64,
+    /// Up to where blocks are there; behind `reserved` nobody knows it yet. Changed while `reserving` is held.
+    allocated: AtomicU64,
     /// Held while blocks are reserved: where the file system can't, that writes back what was read, and nothing may
     /// have been appended in between.
     reserving: Mutex<()>,
@@ -91,6 +93,7 @@ impl ActiveFile {
             target: buffer.unwrap_or_else(|| Arc::clone(&region)),
             region,
             reserved: AtomicU64::new(reserved),
+            allocated: AtomicU64::new(reserved),
             reserving: Mutex::default(),
             zeros_handle: OnceLock::new(),
             is_by_call: AtomicBool::new(false),
@@ -172,14 +175,51 @@ impl ActiveFile {
 
     /// Gets the blocks up to an offset, or to the file's end, without saying so. Gives where that is.
     fn allocate(&self, _reserving: &MutexGuard<'_, ()>, up_to: u64) -> Result<u64> {
-        let reserved = self.reserved_offset();
-        let up_to = up_to.min(self.end_offset());
-        if up_to > reserved {
+        let (allocated, up_to) = (self.allocated_offset(), up_to.min(self.end_offset()));
+        if up_to > allocated {
             self.handle
-                .allocate(reserved - self.file_from_offset(), up_to - reserved)
+                .allocate(allocated - self.file_from_offset(), up_to - allocated)
                 .map_err(Error::io("reserve space in", self.file.path()))?;
+            self.allocated.store(up_to, Ordering::Release);
         }
         Ok(up_to)
+    }
+
+    /// Up to where blocks are there.
+    pub(super) fn allocated_offset(&self) -> u64 {
+        self.allocated.load(Ordering::Acquire)
+    }
+
+    /// Gets the next blocks long before they are needed. Gives whether it did: none may be left to get, the file system may have
+    /// to write for it, or have no room for all of them, and is given back then what it has of them.
+    pub(super) fn allocate_early(&self, step_size: u64) -> Result<bool> {
+        let _reserving = self.reserving.lock();
+        let (allocated, path) = (self.allocated_offset(), self.file.path());
+        let (position, size) =
+            (allocated - self.file_from_offset(), step_size.min(self.end_offset() - allocated));
+        if size == 0 {
+            return Ok(false);
+        }
+        match self.handle.allocate_unwritten(position, size).map_err(Error::io("reserve space in", path)) {
+            Ok(is_done) => {
+                self.allocated.fetch_add(if is_done { size } else { 0 }, Ordering::AcqRel);
+                Ok(is_done)
+            }
+            Err(error) => {
+                self.handle.give_back(position, size).map_err(Error::io("give space back of", path))?;
+                if error.is_disk_full() { Ok(false) } else { Err(error) }
+            }
+        }
+    }
+
+    /// Gives back the blocks behind the log's end, to which nothing is appended any more. The pages there that
+    /// hold zeros need not be written then.
+    pub(super) fn give_back(&self, end: u64) -> Result<()> {
+        let _reserving = self.reserving.lock();
+        let (position, allocated) = (end.max(self.file_from_offset()), self.allocated_offset());
+        self.handle
+            .give_back(position - self.file_from_offset(), allocated.saturating_sub(position))
+            .map_err(Error::io("give space back of", self.file.path()))
     }
 
     /// Reserves blocks up to an offset, and has their pages in memory and mapped before anything can be appended there:

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::CommitLog;
 use super::active_file::{ActiveFile, ZeroSteps};
 use super::append::{AppendRefusal, Wait};
+use super::blocks_ahead::EARLY_PART;
 use crate::error::{Error, Result};
 use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::region::Region;
@@ -21,8 +22,6 @@ use crate::sync::{Condvar, Mutex};
 const MAX_STEP: u64 = 64 << 20;
 /// The same where what is reserved is flushed, beside the records that somebody waits for.
 const MAX_FLUSHED_STEP: u64 = 4 << 20;
-/// The next file is made once the log has this part of one.
-const EARLY_PART: u64 = 4;
 
 /// The file that is appended to, the next one, and what the background passes are asked for.
 #[derive(Debug, Default)]
@@ -74,6 +73,12 @@ impl Request {
 
     fn is_woken(&self) -> bool {
         self.state.lock().is_woken
+    }
+
+    /// Whether a pass that waited would not wait any more.
+    fn is_wanted(&self) -> bool {
+        let state = self.state.lock();
+        state.is_made || state.is_woken
     }
 
     /// Waits at most `max_wait` for it, and gives whether it was made. Each is told once.
@@ -198,7 +203,7 @@ impl CommitLog {
     }
 
     /// Bytes from the log's begin to its end.
-    fn size_so_far(&self) -> u64 {
+    pub(super) fn size_so_far(&self) -> u64 {
         self.wrote_offset().saturating_sub(self.min_offset().unwrap_or(0))
     }
 
@@ -251,6 +256,7 @@ impl CommitLog {
         let (reserved, wrote, step) = (current.reserved_offset(), self.wrote_offset(), self.step());
         if wrote + 2 * step > reserved {
             self.reserve_ahead(&current, reserved + step)?;
+            self.allocate_early(&current, || self.allocator.reserve.is_wanted())?;
         }
         let next = self.allocator.state.lock().next.clone();
         match next {
@@ -291,12 +297,12 @@ impl CommitLog {
         if !current.is_by_call() {
             next.populate(next.file_from_offset(), next.reserved_offset());
         }
-        self.allocator.state.lock().next = Some(next);
+        self.allocator.state.lock().next = Some(Arc::clone(&next));
         if current.is_reserved() {
             // What is written next is about to come to it.
             self.allocator.reserve.make();
         }
-        Ok(())
+        self.allocate_early(&next, || self.allocator.make_next.is_wanted())
     }
 
     /// Reserves blocks up to an offset, with their pages in memory where what is appended is likely to need them.
@@ -342,6 +348,11 @@ impl CommitLog {
     pub fn wake_allocator(&self) {
         self.allocator.reserve.wake();
         self.allocator.make_next.wake();
+    }
+
+    /// The file that is appended to, once one is.
+    pub(super) fn current_file(&self) -> Option<Arc<ActiveFile>> {
+        self.allocator.state.lock().current.clone()
     }
 
     /// Lets go of the files that are appended to or were: those of a log that is sealed. A background pass makes no next

@@ -8,6 +8,7 @@ mod allocate;
 mod append;
 mod append_data;
 mod append_many;
+mod blocks_ahead;
 pub mod boundary;
 mod commit;
 mod flush;

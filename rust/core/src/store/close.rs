@@ -37,6 +37,7 @@ impl Store {
         self.flush_all(&self.flushing())?;
         dispatched?;
         self.touch_mapped()?;
+        self.log.give_back_blocks();
         self.log.discard_prepared_file()?;
         let is_whole = !self.log.is_poisoned() && !self.derived_poison.is_set();
         if is_whole && self.flags.is_writeable() && self.dispatch_behind_bytes() == 0 {

@@ -398,6 +398,16 @@ impl<T: Clone + Send + std::fmt::Debug> FileHandle for RecordedFile<T> {
         self.file.allocate(offset, len)
     }
 
+    fn allocate_unwritten(&self, offset: u64, len: u64) -> io::Result<bool> {
+        let _state = self.before();
+        self.file.allocate_unwritten(offset, len)
+    }
+
+    fn give_back(&self, offset: u64, len: u64) -> io::Result<()> {
+        let _state = self.before();
+        self.file.give_back(offset, len)
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.file.read_at(buffer, offset)
     }

@@ -227,6 +227,16 @@ impl FileHandle for FaultyFile {
         self.file.allocate(offset, len)
     }
 
+    fn allocate_unwritten(&self, offset: u64, len: u64) -> io::Result<bool> {
+        self.fault.check(Call::Allocate)?;
+        self.file.allocate_unwritten(offset, len)
+    }
+
+    fn give_back(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.fault.check(Call::Allocate)?;
+        self.file.give_back(offset, len)
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.fault.check(Call::Read)?;
         self.file.read_at(buffer, offset)

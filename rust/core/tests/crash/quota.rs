@@ -68,6 +68,18 @@ impl Quota {
         state.used -= gone.map_or(0, |gone| gone.len());
     }
 
+    /// Gives back all blocks of a file that lie in a range of whole pages.
+    fn give_back(&self, path: &Path, offset: u64, len: u64) {
+        const PAGE_SIZE: u64 = 4096;
+        let pages = offset.next_multiple_of(PAGE_SIZE)..(offset + len) / PAGE_SIZE * PAGE_SIZE;
+        let mut state = self.state.lock();
+        let Blocks { used, of_files, .. } = &mut *state;
+        let Some(own) = of_files.get_mut(path) else { return };
+        let before = own.len();
+        own.retain(|block| !pages.contains(&(block * BLOCK_SIZE)));
+        *used -= before - own.len();
+    }
+
     fn rename(&self, from: &Path, to: &Path) {
         self.cut(to, 0);
         let mut state = self.state.lock();
@@ -151,6 +163,17 @@ impl FileHandle for FileOnIt {
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
         self.quota.take(&self.path, offset, len)?;
         self.file.allocate(offset, len)
+    }
+
+    fn allocate_unwritten(&self, offset: u64, len: u64) -> io::Result<bool> {
+        self.quota.take(&self.path, offset, len)?;
+        self.file.allocate_unwritten(offset, len)
+    }
+
+    fn give_back(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.give_back(offset, len)?;
+        self.quota.give_back(&self.path, offset, len);
+        Ok(())
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

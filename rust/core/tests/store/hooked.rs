@@ -21,6 +21,13 @@ pub enum Call {
     Allocate {
         offset: u64,
     },
+    /// Where nothing has to be written for it.
+    AllocateEarly {
+        offset: u64,
+    },
+    GiveBack {
+        offset: u64,
+    },
     /// Where the other one was refused as unsupported: between the reading of a part and its writing.
     WriteBack,
     #[allow(dead_code)] // not every test looks at where
@@ -37,7 +44,11 @@ pub enum Call {
 
 pub type Hook = Box<dyn Fn(Call, &Path) -> io::Result<()> + Send + Sync>;
 
-pub struct HookedFileSystem(Arc<Hook>);
+pub struct HookedFileSystem {
+    hook: Arc<Hook>,
+    /// As many bytes are free, where it is said.
+    room: Option<u64>,
+}
 
 struct HookedFile {
     file: Arc<dyn FileHandle>,
@@ -54,7 +65,12 @@ pub fn open_hooked(config: StoreConfig, mode: Mode, hook: Hook) -> (Arc<Store>, 
 
 impl HookedFileSystem {
     pub fn new(hook: Hook) -> Self {
-        Self(Arc::new(hook))
+        Self { hook: Arc::new(hook), room: None }
+    }
+
+    /// One that says that so many bytes are free.
+    pub fn with_room(hook: Hook, room: u64) -> Self {
+        Self { hook: Arc::new(hook), room: Some(room) }
     }
 }
 
@@ -72,18 +88,18 @@ impl std::fmt::Debug for HookedFile {
 
 impl FileSystem for HookedFileSystem {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn FileHandle>> {
-        (self.0)(Call::Open, path)?;
+        (self.hook)(Call::Open, path)?;
         let file = OsFileSystem.open(path, mode)?;
-        Ok(Arc::new(HookedFile { file, hook: Arc::clone(&self.0), path: path.into() }))
+        Ok(Arc::new(HookedFile { file, hook: Arc::clone(&self.hook), path: path.into() }))
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
-        (self.0)(Call::Metadata, path)?;
+        (self.hook)(Call::Metadata, path)?;
         OsFileSystem.metadata(path)
     }
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
-        (self.0)(Call::List, path)?;
+        (self.hook)(Call::List, path)?;
         OsFileSystem.read_dir(path)
     }
 
@@ -104,17 +120,18 @@ impl FileSystem for HookedFileSystem {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        (self.0)(Call::SyncDir, path)?;
+        (self.hook)(Call::SyncDir, path)?;
         OsFileSystem.sync_dir(path)
     }
 
     fn sync_all(&self, path: &Path) -> io::Result<()> {
-        (self.0)(Call::SyncAll, path)?;
+        (self.hook)(Call::SyncAll, path)?;
         OsFileSystem.sync_all(path)
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {
-        OsFileSystem.space(path)
+        let found = OsFileSystem.space(path)?;
+        Ok(self.room.map_or(found, |available| Space { available, ..found }))
     }
 }
 
@@ -143,6 +160,19 @@ impl FileHandle for HookedFile {
             Err(error) => Err(error),
             Ok(()) => self.file.allocate(offset, len),
         }
+    }
+
+    fn allocate_unwritten(&self, offset: u64, len: u64) -> io::Result<bool> {
+        match self.call(Call::AllocateEarly { offset }) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(false),
+            Err(error) => Err(error),
+            Ok(()) => self.file.allocate_unwritten(offset, len),
+        }
+    }
+
+    fn give_back(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.call(Call::GiveBack { offset })?;
+        self.file.give_back(offset, len)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

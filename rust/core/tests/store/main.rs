@@ -6,6 +6,7 @@
 mod stores;
 
 mod between;
+mod blocks_ahead;
 mod ended;
 mod finished;
 mod follow;

@@ -3,6 +3,8 @@
 //! [`OsFileSystem`] is the operating system's. A test puts its own in front of it: to fail the nth
 //! call, or to record what a crash would leave.
 
+mod blocks;
+
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,14 +15,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use nix::sys::stat::futimens;
 use nix::sys::time::TimeSpec;
 use nix::unistd::{Whence, lseek};
 
 use crate::error::{Error, Result};
-use crate::mmap::region::{OS_PAGE_SIZE, Region};
+use crate::mmap::region::Region;
 use crate::num;
 
 /// What a file is opened for.
@@ -122,6 +124,15 @@ pub trait FileHandle: Send + Sync + fmt::Debug {
     /// Reserves blocks for a range, and for all of the pages that it touches, so that writing there cannot fail for want of
     /// space, nor end the process where it is mapped.
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()>;
+    /// Reserves blocks for a range as `allocate` does, where nothing has to be written for it; gives whether it could. Where it
+    /// fails, a part may be reserved.
+    fn allocate_unwritten(&self, _offset: u64, _len: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+    /// Gives back the blocks of all pages that lie in a range, where the file system can. They read as zeros.
+    fn give_back(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
     /// Fills the buffer from an offset; fewer bytes than asked for only at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes all bytes at an offset.
@@ -321,22 +332,15 @@ impl FileHandle for OsFile {
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
-        // A page that is written to needs all of its blocks, which can be smaller.
-        let page_size = page_size();
-        let from = offset - offset % page_size;
-        let end = offset + len;
-        let end = end.next_multiple_of(page_size).min(self.0.metadata()?.len().max(end));
-        let size = num::java_long(end - from);
-        loop {
-            match fallocate(&self.0, FallocateFlags::empty(), num::java_long(from), size) {
-                Ok(()) => return Ok(()),
-                // A signal came, which is no matter of the disk's.
-                Err(Errno::EINTR) => {}
-                // Others may write before the range.
-                Err(Errno::EOPNOTSUPP) => return write_allocate(&self.0, offset, end - offset),
-                Err(error) => return Err(error.into()),
-            }
-        }
+        blocks::allocate(&self.0, offset, len)
+    }
+
+    fn allocate_unwritten(&self, offset: u64, len: u64) -> io::Result<bool> {
+        blocks::allocate_unwritten(&self.0, offset, len)
+    }
+
+    fn give_back(&self, offset: u64, len: u64) -> io::Result<()> {
+        blocks::give_back(&self.0, offset, len)
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -431,29 +435,6 @@ impl FileHandle for OsFile {
         // Locks of an open file description name no process.
         Ok(Some(LockOutcome::Held((lock.l_pid > 0).then_some(lock.l_pid))))
     }
-}
-
-/// Bytes of a page of this machine's memory.
-fn page_size() -> u64 {
-    let found = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten();
-    found.and_then(|size| u64::try_from(size).ok()).unwrap_or(OS_PAGE_SIZE)
-}
-
-/// Reserves by writing where the file system can't: what is there, or zeros where nothing is.
-fn write_allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
-    const STEP: usize = 1 << 16;
-    let end = offset + len;
-    let size = file.metadata()?.len();
-    let mut at = offset;
-    while at < end {
-        let step = num::index((end - at).min(num::offset(STEP)));
-        let mut present = vec![0u8; step];
-        let known = num::index(size.saturating_sub(at)).min(step);
-        file.read_exact_at(present.get_mut(..known).unwrap_or_default(), at)?;
-        file.write_all_at(&present, at)?;
-        at += num::offset(step);
-    }
-    Ok(())
 }
 
 #[allow(clippy::cast_possible_truncation)] // a constant of the platform that fits its field

@@ -1,0 +1,123 @@
+//! Blocks that the log gets before it needs them.
+
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mqstore_core::clock::ManualClock;
+use mqstore_core::config::StoreConfig;
+use mqstore_core::store::{Mode, Store};
+
+use crate::hooked::{Call, HookedFileSystem};
+use crate::stores::{bodies, log_file, put};
+
+const FILE_SIZE: u64 = 16 << 20;
+static BODY: [u8; 100_000] = [7; 100_000];
+
+fn open(root: &Path, room: u64, hook: impl Fn(Call) -> io::Result<()> + Send + Sync + 'static) -> Arc<Store> {
+    let config = StoreConfig { mapped_file_size_commit_log: FILE_SIZE, ..StoreConfig::new(root) };
+    let fs = HookedFileSystem::with_room(Box::new(move |call, _| hook(call)), room);
+    Store::open(config, Arc::new(fs), Arc::new(ManualClock::at(1_000_000)), Mode::ReadWrite).unwrap()
+}
+
+/// Puts messages until the log has a size, and gives how many there are.
+fn fill(store: &Store, size: u64) -> u64 {
+    loop {
+        let offset = put(store, "t", 0, &BODY, "").logics_offset;
+        if store.max_phy_offset() >= size {
+            return offset.cast_unsigned() + 1;
+        }
+    }
+}
+
+/// How many messages a store has that is opened again.
+fn count(root: &Path) -> u64 {
+    bodies(&open(root, u64::MAX, |_| Ok(())), "t", 0).len() as u64
+}
+
+/// Bytes of a log file that have blocks.
+fn block_size(root: &Path, file_from_offset: u64) -> u64 {
+    std::fs::metadata(log_file(root, file_from_offset)).unwrap().blocks() * 512
+}
+
+#[test]
+fn a_log_that_grows_has_all_blocks_of_its_file_until_it_is_closed() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path(), u64::MAX, |_| Ok(()));
+    fill(&store, FILE_SIZE / 8);
+    store.log().reserve_pass(Duration::ZERO).unwrap();
+    assert!(block_size(root.path(), 0) < FILE_SIZE / 2, "a small log is small");
+    let put_count = fill(&store, FILE_SIZE / 4);
+    store.log().reserve_pass(Duration::ZERO).unwrap();
+    assert!(block_size(root.path(), 0) >= FILE_SIZE);
+    store.close().unwrap();
+    let end = store.max_phy_offset();
+    assert!(block_size(root.path(), 0) <= end.next_multiple_of(4096) + 4096, "blocks of a closed store");
+    assert_eq!(count(root.path()), put_count);
+    let written = usize::try_from(end).unwrap();
+    assert!(std::fs::read(log_file(root.path(), 0)).unwrap()[written..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn the_next_file_has_all_its_blocks_before_the_log_comes_to_it() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path(), u64::MAX, |_| Ok(()));
+    fill(&store, FILE_SIZE / 2);
+    store.log().reserve_pass(Duration::ZERO).unwrap();
+    store.log().make_next_pass(Duration::ZERO).unwrap();
+    assert!(block_size(root.path(), FILE_SIZE) >= FILE_SIZE);
+    let put_count = fill(&store, FILE_SIZE + FILE_SIZE / 2);
+    store.close().unwrap();
+    assert!(block_size(root.path(), 0) >= FILE_SIZE, "all of it is the log's");
+    assert!(block_size(root.path(), FILE_SIZE) < FILE_SIZE * 3 / 4);
+    assert_eq!(count(root.path()), put_count);
+}
+
+#[test]
+fn blocks_are_not_got_early_where_room_is_scarce() {
+    for (room, is_early) in [(FILE_SIZE, false), (16 * FILE_SIZE, true)] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path(), room, |_| Ok(()));
+        fill(&store, FILE_SIZE / 4);
+        store.log().reserve_pass(Duration::ZERO).unwrap();
+        assert_eq!(block_size(root.path(), 0) >= FILE_SIZE, is_early, "{room}");
+    }
+}
+
+/// No append needs them yet; and what there is of them could be all that others have left.
+#[test]
+fn blocks_that_cannot_be_had_early_are_no_failure_and_are_given_back() {
+    for refusal in
+        [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::Unsupported, ErrorKind::Other]
+    {
+        let root = tempfile::tempdir().unwrap();
+        let (early, given_back) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Vec::new())));
+        let (asked, backs) = (Arc::clone(&early), Arc::clone(&given_back));
+        let store = open(root.path(), u64::MAX, move |call| match call {
+            Call::AllocateEarly { offset } => {
+                asked.store(offset, Ordering::Relaxed);
+                Err(refusal.into())
+            }
+            Call::GiveBack { offset } => {
+                backs.lock().unwrap().push(offset);
+                Ok(())
+            }
+            _ => Ok(()),
+        });
+        fill(&store, FILE_SIZE / 4);
+        let outcome = store.log().reserve_pass(Duration::ZERO);
+        assert_eq!(outcome.is_err(), refusal == ErrorKind::Other, "{refusal}");
+        let from = early.load(Ordering::Relaxed);
+        assert!(from > FILE_SIZE / 4, "{from}");
+        let expected = if refusal == ErrorKind::Unsupported { vec![] } else { vec![from] };
+        assert_eq!(*given_back.lock().unwrap(), expected, "{refusal}");
+        assert!(block_size(root.path(), 0) < FILE_SIZE);
+        // It goes on as a log does that gets none early.
+        let put_count = fill(&store, 2 * FILE_SIZE);
+        store.close().unwrap();
+        assert_eq!(count(root.path()), put_count);
+    }
+}
