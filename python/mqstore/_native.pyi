@@ -957,8 +957,8 @@ class Store:
         """Where slaves connect."""
     def _ha_connections(self) -> list[tuple[str, int | None, int, int]]:
         """Each slave's address, request, its log's end, what it was sent."""
-    def _ha_client(self) -> tuple[str | None, bool, int] | None:
-        """The master's address, whether there is a connection, what the master last heard."""
+    def _ha_client(self) -> tuple[str | None, bool, int, str | None] | None:
+        """The master's address, whether there is a connection, what the master last heard, why it is not followed."""
     def _delete_expired_log_file(self, reserved_ms: int, at_once: bool, keep_from: int | None) -> str | None:
         """Deletes the log's first file where it may go; gives its path, ``None`` where it stays.
 

@@ -115,13 +115,18 @@ def test_restarts_on_either_side_change_nothing(pair: Pair) -> None:
         put_some(master, 200)
         slave = pair.slave_of(master, haMasterAddress=wire.address)
         wait_equal(master, slave)
+        assert master.replication.failure is None
+        wait_until(lambda: slave.replication.failure is None)
         wire.lead_to(NOBODY)
         master.close()
         wait_until(lambda: not slave.replication.is_connected)
+        assert wire.address in str(slave.replication.failure)
+        assert slave.report().failing
         master = pair.open("master")
         wire.lead_to(str(master.replication.listen_address))
         put_some(master, 200)
         wait_equal(master, slave)
+        wait_until(lambda: slave.report().is_whole)
         pair.check_equal("master", "slave")
 
 

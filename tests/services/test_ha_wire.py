@@ -66,9 +66,13 @@ def test_a_slave_whose_master_no_longer_has_what_it_asks_for_says_so(
     second = pair.slave_of(first, "second")
     wait_equal(first, second)
     # By its address: nobody waits for a connection that lasts.
-    pair.slave_of(str(second.replication.listen_address), "late")
+    late = pair.slave_of(str(second.replication.listen_address), "late")
     wait_until(lambda: "sent nothing of the log from 1 on; its own log says why" in caplog.text)
     wait_until(lambda: "the slave needs the log from 1, the master's begins at" in caplog.text)
+    report = late.report()
+    assert not report.is_whole
+    assert report.failing == [f"HAClient: {late.replication.failure}"]
+    assert "sent nothing of the log from 1 on" in str(report)
 
 
 def test_a_silent_slave_is_let_go(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:

@@ -87,6 +87,12 @@ class HAClient(_Telling):
             housekeeping_interval_ms=options.ha_housekeeping_interval,
         )
 
+    @property
+    def failure(self) -> object:
+        """Why the master is not followed, or a pass failed."""
+        store = self.store()
+        return super().failure or (store.replication.failure if store is not None else None)
+
     def make_pass(self) -> None:
         """Appends what the master has sent."""
         self._tell(self.engine.receive_log(_MAX_WAIT_MS))

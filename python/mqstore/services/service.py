@@ -54,6 +54,11 @@ class ServiceThread(threading.Thread):
         except RuntimeError as refused:
             raise StoreIOError.of(f"start {self.name} of {self.path}: {refused}", errno.EAGAIN) from refused
 
+    @property
+    def failure(self) -> object:
+        """What it tries again and again, and why that failed last; ``None`` where it does its work."""
+        return self.error if self.failed_count else None
+
     def make_pass(self) -> None:
         """One pass. Blocks for a moment at most, so that the service can end."""
         raise NotImplementedError

@@ -74,6 +74,12 @@ class Replication:
         client = self._store._ha_client()
         return client[2] if client else 0
 
+    @property
+    def failure(self) -> str | None:
+        """Why the last connection to the master ended or was not made; ``None`` once its log goes on from this one."""
+        client = self._store._ha_client()
+        return client[3] if client else None
+
     def wait_for_slave(self, offset: int | None = None, *, timeout: float | None = 3.0) -> bool:
         """Waits until a slave has confirmed the log up to an offset; up to its end by default.
 

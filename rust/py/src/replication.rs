@@ -17,6 +17,8 @@ use crate::store::Store;
 type Told = Vec<(bool, String, String)>;
 /// A slave's connection: address, what it asked for, its log's end, what it was sent.
 type Connection = (String, Option<u64>, u64, u64);
+/// The master that is followed, whether there is a connection, what it last heard, and why it is not followed.
+type Followed = (Option<String>, bool, u64, Option<String>);
 
 fn start_offset(given: &Bound<'_, PyAny>) -> PyResult<u64> {
     checked("start_offset", given, 0..=i64::MAX)
@@ -114,10 +116,10 @@ impl Store {
             .collect())
     }
 
-    /// The master's address, whether there is a connection, what the master last heard.
-    fn _ha_client(&self, py: Python<'_>) -> PyResult<Option<(Option<String>, bool, u64)>> {
+    /// The master's address, whether there is a connection, what the master last heard, why it is not followed.
+    fn _ha_client(&self, py: Python<'_>) -> PyResult<Option<Followed>> {
         let status = self.open_core(py)?.ha_client().map(Client::status);
-        Ok(status.map(|it| (it.master_address, it.is_connected, it.reported_offset)))
+        Ok(status.map(|it| (it.master_address, it.is_connected, it.reported_offset, it.failure)))
     }
 
     /// Appends bytes of the master's log as they are. Source: ``appendToCommitLog``.

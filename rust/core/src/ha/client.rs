@@ -43,6 +43,8 @@ pub struct ClientStatus {
     pub is_connected: bool,
     /// How far its log is the master's, as that last heard it.
     pub reported_offset: u64,
+    /// Why the last connection ended or could not be made; `None` once the master's log goes on from the slave's.
+    pub failure: Option<String>,
 }
 
 /// A slave.
@@ -161,12 +163,21 @@ impl Client {
             },
         };
         waited.map_err(Error::socket("wait for", "the master"))?;
+        self.note(following.link.as_ref(), log, &events);
+        Ok(events)
+    }
+
+    fn note(&self, link: Option<&Link>, log: &CommitLog, events: &[Event]) {
         let mut status = self.status.lock();
-        status.is_connected = following.link.is_some();
-        if let Some(reported) = following.link.as_ref().and_then(|link| link.reported_offset) {
+        status.is_connected = link.is_some();
+        if let Some(reported) = link.and_then(|link| link.reported_offset) {
             status.reported_offset = reported;
         }
-        Ok(events)
+        if let Some(ended) = events.iter().rfind(|event| matches!(event, Event::MasterEnded { .. })) {
+            status.failure = Some(ended.to_string());
+        } else if link.is_some_and(|link| link.is_answered && link.known_to >= own_end(log)) {
+            status.failure = None;
+        }
     }
 
     /// Ends the connection and makes no other.

@@ -162,6 +162,29 @@ fn nothing_is_reported_before_all_is_compared() {
     }
 }
 
+/// It connects again and again, and each time there is a connection.
+#[test]
+fn why_a_master_is_not_followed_is_told_until_all_is_compared() {
+    let mut following = follow();
+    let failure = |following: &Following| following.slave.ha_client().unwrap().status().failure;
+    let (from, end) = (following.asked, following.own_end);
+    assert_eq!(failure(&following), None);
+    let right = following.own_log.clone();
+    following.own_log[end as usize - 1] ^= 1;
+    following.send_own(from, end);
+    let ended = following.ended();
+    assert_eq!(failure(&following), Some(ended.clone()));
+    following.own_log = right;
+    following.reconnect();
+    assert_eq!(failure(&following), Some(ended.clone()));
+    following.send_own(from, end - 1);
+    assert_eq!((following.pass(), failure(&following)), (None, Some(ended)));
+    following.send_own(end - 1, end);
+    while failure(&following).is_some() {
+        assert_eq!(following.pass(), None);
+    }
+}
+
 /// What was put twice, by a producer that tried again, is the same behind the head, which alone has when it was stored.
 #[test]
 fn the_head_of_a_large_record_is_compared_too() {
