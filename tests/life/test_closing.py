@@ -4,7 +4,8 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,23 +97,29 @@ def test_a_listener_that_waits_for_a_slave_is_told_of_a_close(tmp_path: Path) ->
 def test_a_check_by_hand_may_close_the_store_beside_the_service(tmp_path: Path) -> None:
     prepare(tmp_path / "s")
     store = open_rw(tmp_path / "s", check_transactions=lambda _: UNKNOWN, **CHECKED)
-    waits = threading.Event()
+    comes, waits = threading.Event(), threading.Event()
     holding = store._holding
 
-    def told(lock: Any) -> Any:
-        if threading.current_thread() in store._services:
-            waits.set()
-        return holding(lock)
+    @contextmanager
+    def told(lock: Any) -> Iterator[None]:
+        if not threading.current_thread().name.startswith("Transactional"):
+            with holding(lock):
+                yield
+            return
+        waits.set()
+        with holding(lock):
+            waits.clear()
+            comes.set()
+            yield
 
     def decide(_: mqstore.Message) -> mqstore.LocalTransactionState:
-        waits.clear()
-        store._holding = told  # type: ignore[method-assign]
-        # The service is about to wait for the lock that is held here.
+        # The service waits for the lock that is held here, or is about to.
         assert waits.wait(60)
         store.close()
         return UNKNOWN
 
-    wait_until(lambda: any(service.name.startswith("Transactional") for service in store._services))
+    store._holding = told  # type: ignore[method-assign]
+    assert comes.wait(60)
     with pytest.raises(mqstore.StoreClosedError):
         # The service may have put the half back in the moment in which a check begins, which leaves it alone then.
         wait_until(lambda: store.check_transactions(decide) > 0)
