@@ -212,11 +212,11 @@ impl ActiveFile {
         }
     }
 
-    /// Gives back the blocks behind the log's end, to which nothing is appended any more. The pages there that
+    /// Gives back the blocks that were got from an offset on, where nothing is appended any more. The pages there that
     /// hold zeros need not be written then.
-    pub(super) fn give_back(&self, end: u64) -> Result<()> {
+    pub(super) fn give_back(&self, from: u64) -> Result<()> {
         let _reserving = self.reserving.lock();
-        let (position, allocated) = (end.max(self.file_from_offset()), self.allocated_offset());
+        let (position, allocated) = (from.max(self.file_from_offset()), self.allocated_offset());
         self.handle
             .give_back(position - self.file_from_offset(), allocated.saturating_sub(position))
             .map_err(Error::io("give space back of", self.file.path()))

@@ -4,14 +4,26 @@
 //! 128 MiB of ext4. Whoever writes to the same file waits for it meanwhile, the flush as well as who makes pages ready. So a log that
 //! grows gets all blocks of its file before it comes to them, and those of the next one while nobody writes there.
 
+use std::io;
+
 use super::CommitLog;
 use super::active_file::ActiveFile;
 use crate::error::{Error, Result};
+use crate::format::message::MAGIC_CODE_AT;
+use crate::fs::FileHandle;
+use crate::num;
+use crate::zeros::is_zero;
 
 /// A log gets blocks early, and its next file, once it has this part of a file.
 pub(super) const EARLY_PART: u64 = 4;
 /// What is got at a time, before which it is looked whether there is something else to do.
 const STEP: u64 = 64 << 20;
+/// A next opening looks behind the end for a record's size and magic code. On a full tmpfs a hole there would end the process.
+const KEPT_SIZE: u64 = MAGIC_CODE_AT as u64 + 4;
+/// What is held against zeros at a time.
+const LOOKED_AT_SIZE: usize = 1 << 20;
+/// Less is left where it is.
+const LEAST_GIVEN_BACK: u64 = 64 << 10;
 /// Blocks are got early where they are at most this part of the room that is left.
 const PART_OF_ROOM: u64 = 16;
 
@@ -33,11 +45,46 @@ impl CommitLog {
         Ok(size <= space.available / PART_OF_ROOM)
     }
 
-    /// Gives the blocks behind its end back, of a log that is sealed and flushed: a store that is closed takes the room of what it
-    /// has. Where that fails it takes more, and nothing else.
+    /// Gives the blocks behind its end back, of a log that is sealed: a store that is closed takes the room of what it has. Where
+    /// that fails it takes more, and nothing else.
     pub fn give_back_blocks(&self) {
-        if let Some(current) = self.current_file() {
-            let _best_effort = current.give_back(self.wrote_offset());
-        }
+        let _best_effort = self.give_back_from(self.wrote_offset() + KEPT_SIZE);
     }
+
+    fn give_back_from(&self, from: u64) -> Result<()> {
+        if let Some(current) = self.current_file() {
+            current.give_back(from)?;
+        }
+        let Some(file) = self.files.find(from) else { return Ok(()) };
+        let (handle, begin) = (file.handle()?, from - file.file_from_offset());
+        let rest_size =
+            handle.metadata().map_err(Error::io("look at", file.path()))?.allocated.saturating_sub(begin);
+        // To give back changes the file's time.
+        if rest_size < LEAST_GIVEN_BACK {
+            return Ok(());
+        }
+        give_back_zeros(&*handle, begin, file.file_size())
+            .map_err(Error::io("give space back of", file.path()))
+    }
+}
+
+/// Gives back what a writer that was killed had got, and what it had made ready. Of other bytes nobody knows here whose they are.
+fn give_back_zeros(handle: &dyn FileHandle, begin: u64, end: u64) -> io::Result<()> {
+    let mut window = vec![0; LOOKED_AT_SIZE];
+    let mut at = begin;
+    while at < end {
+        let data = handle.next_data(at)?.map_or(end, |data| data.min(end));
+        handle.give_back(at, data - at)?;
+        let len = num::index((data + 1).next_multiple_of(num::offset(LOOKED_AT_SIZE)).min(end) - data);
+        let found = window.get_mut(..len).unwrap_or_default();
+        let count = handle.read_at(found, data)?;
+        if count == 0 {
+            break;
+        }
+        if is_zero(found) {
+            handle.give_back(data, num::offset(count))?;
+        }
+        at = data + num::offset(count);
+    }
+    Ok(())
 }

@@ -6,21 +6,30 @@ use std::os::unix::fs::FileExt;
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
+use nix::sys::statfs::{BTRFS_SUPER_MAGIC, fstatfs};
 
 use crate::mmap::region::OS_PAGE_SIZE;
 use crate::num;
 
 /// Reserves those of a range.
 pub(super) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
-    if allocate_unwritten(file, offset, len)? {
+    if reserve(file, offset, len)? {
         return Ok(());
     }
     // Others may write before the range.
     write_allocate(file, offset, end_of_pages(file, offset + len)? - offset)
 }
 
-/// Reserves those of a range; gives whether the file system can without writing there.
+/// Reserves those of a range long before they are needed; gives whether it could without writing there. Where a file system copies
+/// what is written again, more would be in use of a quota that its free room says nothing of.
 pub(super) fn allocate_unwritten(file: &File, offset: u64, len: u64) -> io::Result<bool> {
+    if fstatfs(file)?.filesystem_type() == BTRFS_SUPER_MAGIC {
+        return Ok(false);
+    }
+    reserve(file, offset, len)
+}
+
+fn reserve(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     let from = offset - offset % page_size();
     change(file, FallocateFlags::empty(), from, end_of_pages(file, offset + len)? - from)
 }

@@ -32,13 +32,15 @@ impl Store {
         // A put that found the store open a moment ago is in the log now, or never will be.
         self.log.seal();
         self.log.commit(0)?;
+        // What is to be written yet may need the room.
+        self.log.give_back_blocks();
+        let discarded = self.log.discard_prepared_file();
         // Where queues cannot be written the log still gets to the disk.
         let dispatched = self.reput();
         self.flush_all(&self.flushing())?;
         dispatched?;
+        discarded?;
         self.touch_mapped()?;
-        self.log.give_back_blocks();
-        self.log.discard_prepared_file()?;
         let is_whole = !self.log.is_poisoned() && !self.derived_poison.is_set();
         if is_whole && self.flags.is_writeable() && self.dispatch_behind_bytes() == 0 {
             self.leave_closed()?;

@@ -1,7 +1,7 @@
 //! Blocks that the log gets before it needs them.
 
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,6 +10,7 @@ use std::time::Duration;
 use mqstore_core::clock::ManualClock;
 use mqstore_core::config::StoreConfig;
 use mqstore_core::store::{Mode, Store};
+use nix::fcntl::{FallocateFlags, fallocate};
 
 use crate::hooked::{Call, HookedFileSystem};
 use crate::stores::{bodies, log_file, put};
@@ -74,6 +75,83 @@ fn the_next_file_has_all_its_blocks_before_the_log_comes_to_it() {
     assert!(block_size(root.path(), 0) >= FILE_SIZE, "all of it is the log's");
     assert!(block_size(root.path(), FILE_SIZE) < FILE_SIZE * 3 / 4);
     assert_eq!(count(root.path()), put_count);
+}
+
+/// What a writer that was killed had got is nobody's any more. The file's time stays where nothing is given back.
+#[test]
+fn blocks_of_a_killed_writer_are_given_back_by_the_next_close() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path(), u64::MAX, |_| Ok(()));
+    let put_count = fill(&store, FILE_SIZE / 4);
+    let end = store.max_phy_offset();
+    store.close().unwrap();
+    let file = std::fs::File::options().write(true).open(log_file(root.path(), 0)).unwrap();
+    fallocate(&file, FallocateFlags::empty(), 0, FILE_SIZE.cast_signed()).unwrap();
+    file.write_all_at(&[0; 100_000], FILE_SIZE / 4 + 100_000).unwrap();
+    file.sync_all().unwrap();
+    assert!(block_size(root.path(), 0) >= FILE_SIZE);
+    let store = open(root.path(), u64::MAX, |_| Ok(()));
+    file.write_all_at(b"whose?", FILE_SIZE / 2).unwrap();
+    store.close().unwrap();
+    assert!(block_size(root.path(), 0) < end + (3 << 19), "{}", block_size(root.path(), 0));
+    let bytes = std::fs::read(log_file(root.path(), 0)).unwrap();
+    let at = usize::try_from(FILE_SIZE / 2).unwrap();
+    assert_eq!(&bytes[at..at + 6], b"whose?");
+    file.write_all_at(&[0; 6], FILE_SIZE / 2).unwrap();
+    open(root.path(), u64::MAX, |_| Ok(())).close().unwrap();
+    assert!(block_size(root.path(), 0) <= end + 32_768, "{}", block_size(root.path(), 0));
+    let modified = file.metadata().unwrap().modified().unwrap();
+    open(root.path(), u64::MAX, |_| Ok(())).close().unwrap();
+    assert_eq!(file.metadata().unwrap().modified().unwrap(), modified);
+    assert_eq!(count(root.path()), put_count);
+}
+
+/// A next opening looks there for a record: on a full tmpfs a hole would end the process.
+#[test]
+fn the_page_of_the_next_record_keeps_its_blocks() {
+    for (behind_page, kept) in [(0, 4096), (3, 4096), (7, 4096), (8, 0)] {
+        let root = tempfile::tempdir().unwrap();
+        let store = open(root.path(), u64::MAX, |_| Ok(()));
+        fill(&store, FILE_SIZE / 4);
+        let before = store.max_phy_offset();
+        put(&store, "t", 0, b"", "");
+        let end = store.max_phy_offset();
+        let record_size = end - before;
+        let body_size = (2 * 4096 - (end + record_size + behind_page) % 4096) % 4096;
+        put(&store, "t", 0, &BODY[..usize::try_from(body_size).unwrap()], "");
+        let end = store.max_phy_offset();
+        assert_eq!((end + behind_page) % 4096, 0);
+        store.log().reserve_pass(Duration::ZERO).unwrap();
+        store.close().unwrap();
+        let blocks = block_size(root.path(), 0);
+        assert_eq!(blocks - blocks.min(end.next_multiple_of(4096)), kept, "{behind_page}");
+    }
+}
+
+/// Queues and index are written behind that, and may need the room.
+#[test]
+fn a_close_gives_blocks_back_before_it_writes_anything_else() {
+    let root = tempfile::tempdir().unwrap();
+    let is_closing = Arc::new(AtomicU64::new(0));
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let (closing, seen) = (Arc::clone(&is_closing), Arc::clone(&calls));
+    let store = open(root.path(), u64::MAX, move |call| {
+        if closing.load(Ordering::Relaxed) > 0 {
+            seen.lock().unwrap().push(call);
+        }
+        Ok(())
+    });
+    fill(&store, FILE_SIZE / 4);
+    store.log().reserve_pass(Duration::ZERO).unwrap();
+    store.log().make_next_pass(Duration::ZERO).unwrap();
+    is_closing.store(1, Ordering::Relaxed);
+    store.close().unwrap();
+    let calls = calls.lock().unwrap();
+    let first_write =
+        calls.iter().position(|call| matches!(call, Call::Write { .. } | Call::Allocate { .. })).unwrap();
+    let given_back = calls.iter().position(|call| matches!(call, Call::GiveBack { .. })).unwrap();
+    assert!(given_back < first_write, "{calls:?}");
+    assert!(!log_file(root.path(), FILE_SIZE).exists());
 }
 
 #[test]
