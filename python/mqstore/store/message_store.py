@@ -327,7 +327,7 @@ class MessageStore(StoreOperations):
             rejected_count=self.rejected_count,
             halted=self._engine.takes_no_messages,
             derived_failure=self._engine.derived_failure,
-            failing=[f"{one.name}: {one.failure}" for one in self._services if one.failure is not None],
+            failing=[f"{one.name}: {why}" for one in self._services if (why := one.failure) is not None],
         )
 
     def handle_schedule_message_service(self, broker_role: str) -> None:

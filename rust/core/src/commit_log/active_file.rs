@@ -201,10 +201,11 @@ impl ActiveFile {
             return Ok(false);
         }
         match self.handle.allocate_unwritten(position, size).map_err(Error::io("reserve space in", path)) {
-            Ok(is_done) => {
-                self.allocated.fetch_add(if is_done { size } else { 0 }, Ordering::AcqRel);
-                Ok(is_done)
+            Ok(true) => {
+                self.allocated.store(allocated + size, Ordering::Release);
+                Ok(true)
             }
+            Ok(false) => Ok(false),
             Err(error) => {
                 self.handle.give_back(position, size).map_err(Error::io("give space back of", path))?;
                 if error.is_disk_full() { Ok(false) } else { Err(error) }

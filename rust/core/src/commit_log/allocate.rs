@@ -11,7 +11,6 @@ use std::time::Duration;
 use super::CommitLog;
 use super::active_file::{ActiveFile, ZeroSteps};
 use super::append::{AppendRefusal, Wait};
-use super::blocks_ahead::EARLY_PART;
 use crate::error::{Error, Result};
 use crate::mmap::mapped_file::MappedFile;
 use crate::mmap::region::Region;
@@ -22,6 +21,8 @@ use crate::sync::{Condvar, Mutex};
 const MAX_STEP: u64 = 64 << 20;
 /// The same where what is reserved is flushed, beside the records that somebody waits for.
 const MAX_FLUSHED_STEP: u64 = 4 << 20;
+/// A log gets blocks early, and its next file, once it has this part of a file.
+const EARLY_PART: u64 = 4;
 
 /// The file that is appended to, the next one, and what the background passes are asked for.
 #[derive(Debug, Default)]
@@ -203,8 +204,13 @@ impl CommitLog {
     }
 
     /// Bytes from the log's begin to its end.
-    pub(super) fn size_so_far(&self) -> u64 {
+    fn size_so_far(&self) -> u64 {
         self.wrote_offset().saturating_sub(self.min_offset().unwrap_or(0))
+    }
+
+    /// Whether it has so much, with files of this size, that blocks and files are got early.
+    pub(super) fn is_growing(&self, file_size: u64) -> bool {
+        self.size_so_far() >= file_size / EARLY_PART
     }
 
     /// Bytes that were written and are not on the disk yet.
@@ -275,7 +281,7 @@ impl CommitLog {
     fn is_time_for_next(&self, current: &ActiveFile) -> bool {
         let file_size = current.file.file_size();
         let has_buffer = || self.transient.as_ref().is_none_or(|pool| pool.available_buffer_count() > 0);
-        let is_early = || self.size_so_far() >= file_size / EARLY_PART && has_buffer();
+        let is_early = || self.is_growing(file_size) && has_buffer();
         file_size >= 2 * self.config.reserve_step_size && (current.is_reserved() || is_early())
     }
 

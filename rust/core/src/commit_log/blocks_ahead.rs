@@ -14,8 +14,6 @@ use crate::fs::FileHandle;
 use crate::num;
 use crate::zeros::is_zero;
 
-/// A log gets blocks early, and its next file, once it has this part of a file.
-pub(super) const EARLY_PART: u64 = 4;
 /// What is got at a time, before which it is looked whether there is something else to do.
 const STEP: u64 = 64 << 20;
 /// A next opening looks behind the end for a record's size and magic code. On a full tmpfs a hole there would end the process.
@@ -31,8 +29,8 @@ impl CommitLog {
     /// Gets all blocks of a file, where the log is no small one; unless there is something else to do.
     pub(super) fn allocate_early(&self, active: &ActiveFile, is_to_end: impl Fn() -> bool) -> Result<()> {
         let rest_size = active.end_offset() - active.allocated_offset();
-        let is_small = self.size_so_far() < active.file.file_size() / EARLY_PART;
-        if rest_size == 0 || is_small || !self.has_room_for(active, rest_size)? {
+        let is_growing = self.is_growing(active.file.file_size());
+        if rest_size == 0 || !is_growing || !self.has_room_for(active, rest_size)? {
             return Ok(());
         }
         while !is_to_end() && active.allocate_early(STEP)? {}

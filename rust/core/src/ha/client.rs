@@ -167,6 +167,7 @@ impl Client {
         Ok(events)
     }
 
+    /// Keeps how the connection is behind a pass.
     fn note(&self, link: Option<&Link>, log: &CommitLog, events: &[Event]) {
         let mut status = self.status.lock();
         status.is_connected = link.is_some();

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -130,11 +130,11 @@ fn the_page_of_the_next_record_keeps_its_blocks() {
 #[test]
 fn a_close_gives_blocks_back_before_it_writes_anything_else() {
     let root = tempfile::tempdir().unwrap();
-    let is_closing = Arc::new(AtomicU64::new(0));
+    let is_closing = Arc::new(AtomicBool::new(false));
     let calls = Arc::new(Mutex::new(Vec::new()));
     let (closing, seen) = (Arc::clone(&is_closing), Arc::clone(&calls));
     let store = open(root.path(), u64::MAX, move |call| {
-        if closing.load(Ordering::Relaxed) > 0 {
+        if closing.load(Ordering::Relaxed) {
             seen.lock().unwrap().push(call);
         }
         Ok(())
@@ -142,7 +142,7 @@ fn a_close_gives_blocks_back_before_it_writes_anything_else() {
     fill(&store, FILE_SIZE / 4);
     store.log().reserve_pass(Duration::ZERO).unwrap();
     store.log().make_next_pass(Duration::ZERO).unwrap();
-    is_closing.store(1, Ordering::Relaxed);
+    is_closing.store(true, Ordering::Relaxed);
     store.close().unwrap();
     let calls = calls.lock().unwrap();
     let first_write =
