@@ -85,7 +85,7 @@ def _one_by_one(put: Callable[..., object], size: int, count: int) -> float:
 
     def load() -> None:
         for number in range(count):
-            put("bench", body, keys=f"key{number}", tags="TagA", queue_id=number % QUEUES, unique_key=False)
+            put("bench", body, keys=f"key{number:07}", tags="TagA", queue_id=number % QUEUES, unique_key=False)
 
     return _each(count, load)
 
@@ -95,7 +95,7 @@ def _in_calls(put_many: Callable[..., object], size: int, count: int) -> float:
 
     def load() -> None:
         for start in range(0, count, BATCH):
-            keys = [f"key{number}" for number in range(start, start + BATCH)]
+            keys = [f"key{number:07}" for number in range(start, start + BATCH)]
             put_many("bench", [body] * BATCH, keys=keys, tags="TagA", queue_id=start % QUEUES, unique_key=False)
 
     return _each(count, load)
@@ -128,7 +128,7 @@ def _with_memory_in_hand(stores: "Stores", way: Callable[[], float]) -> Callable
 
 def _keys(count: int, seed: int) -> list[str]:
     rnd = random.Random(seed)
-    return [f"key{rnd.randrange(count)}" for _ in range(count // 5)]
+    return [f"key{rnd.randrange(count):07}" for _ in range(count // 5)]
 
 
 class Stores:
@@ -164,6 +164,12 @@ class Stores:
         taken = time.perf_counter() - begin
         self._opened.append(self._crashed)
         return taken
+
+    def records(self) -> Any:
+        """The records of the first log file of the store that is there to be read."""
+        first, second = (self.read.get_message("bench", queue_id, 0, 1).messages[0] for queue_id in (0, 1))
+        at = first.commit_log_offset
+        return self.limits.Records(self.read.path / "commitlog" / f"{0:020}", at, second.commit_log_offset - at)
 
     def remove(self, store: mqstore.MessageStore) -> None:
         """Closes one, and removes it."""
@@ -254,58 +260,56 @@ def look_ups(stores: Stores) -> Iterator[Limit]:
 
 def reading(stores: Stores) -> Iterator[Limit]:
     """Limits of what touches each byte: copying the bodies, and putting all that records hold into columns."""
-    memory, store, count = stores.memory, stores.read, stores.count
+    store, count = stores.read, stores.count
 
     def to_arrow() -> float:
         return _each(count, lambda: sum(batch.num_rows for batch in store.select("bench").to_arrow()))
 
-    yield Limit(
-        "get to Arrow: copying the bodies",
-        lambda: _each(count, lambda: memory.copy_bodies(RECORD_SIZE, 1024, CORES)),
-        to_arrow,
-    )
-    records = stores.limits.Memory(count * (1024 + _BESIDE_BODY))
-    body = _body(1024)
-    first, second, *_ = (records.put("bench", body, keys=f"key{n:07}", tags="TagA").wrote_offset for n in range(count))
+    records = stores.records()
 
-    def columns() -> None:
-        found = records.read_columns(second - first, QUEUES, CORES)
-        if found != count:
-            raise SystemExit(f"{found} records were taken apart, of {count}")
+    def copied() -> int:
+        return int(records.copy_bodies(1024, CORES))
 
-    yield Limit("get to Arrow: all columns", lambda: _each(count, columns), to_arrow)
+    def columns() -> int:
+        return int(records.read_columns(QUEUES, CORES))
 
-    def objects(size: int) -> None:
+    def objects() -> int:
         read = 0
         for queue_id in range(QUEUES):
             first = queue_id
-            while found := records.objects(first, QUEUES, BATCH_COUNT, size):
+            while found := records.objects(first, QUEUES, BATCH_COUNT):
                 read += sum(len(message.body) >= 0 for message in found)
                 first += len(found) * QUEUES
-        if read != count:
-            raise SystemExit(f"{read} messages became objects, of {count}")
+        return read
 
+    def all_of(way: Callable[[], int]) -> float:
+        there: int = records.count
+        begin = time.perf_counter()
+        found = way()
+        taken = time.perf_counter() - begin
+        if found != there:
+            raise SystemExit(f"{found} records were read, of {there}")
+        return taken / there
+
+    yield Limit("get to Arrow: copying the bodies", lambda: all_of(copied), to_arrow)
+    yield Limit("get to Arrow: all columns", lambda: all_of(columns), to_arrow)
     yield Limit(
-        "get decoded to Python objects",
-        lambda: _each(count, lambda: objects(second - first)),
-        lambda: _each(count, lambda: _read_objects(store)),
+        "get decoded to Python objects", lambda: all_of(objects), lambda: _each(count, lambda: _read_objects(store))
     )
+
+    def recovered() -> int:
+        derived = stores.folder / "derived"
+        derived.mkdir()
+        try:
+            return int(records.recover(derived, CORES))
+        finally:
+            shutil.rmtree(derived)
 
     yield Limit(
         "open after a crash: CRCs, units and entries",
-        lambda: _recovered(stores.folder, records, second - first) / count,
+        lambda: all_of(recovered),
         lambda: stores.open_after_crash() / count,
     )
-
-
-def _recovered(folder: Path, records: Any, record_size: int) -> float:
-    derived = folder / "derived"
-    derived.mkdir()
-    begin = time.perf_counter()
-    records.recover(derived, record_size, CORES)
-    taken = time.perf_counter() - begin
-    shutil.rmtree(derived)
-    return taken
 
 
 def _read_objects(store: mqstore.MessageStore) -> None:
@@ -372,7 +376,7 @@ async def _tasks(put: Callable[..., Any], count: int) -> None:
 
     async def one(first: int) -> None:
         for number in range(first, count, IN_FLIGHT):
-            await put("bench", body, keys=f"key{number}", tags="TagA", queue_id=number % QUEUES, unique_key=False)
+            await put("bench", body, keys=f"key{number:07}", tags="TagA", queue_id=number % QUEUES, unique_key=False)
 
     await asyncio.gather(*(one(first) for first in range(IN_FLIGHT)))
 

@@ -164,7 +164,7 @@ pub fn read(records: &[u8], record_size: usize, queues: usize) -> usize {
 }
 
 /// Has the processor fetch what will be read soon.
-fn fetch(bytes: &[u8], at: usize, len: usize) {
+pub fn fetch(bytes: &[u8], at: usize, len: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in bytes.get(at..at + len).unwrap_or_default().chunks(CACHE_LINE) {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};

@@ -6,6 +6,7 @@
 mod beside;
 mod columns;
 mod objects;
+mod records;
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -16,11 +17,12 @@ use std::{io, ptr, thread};
 
 use beside::Beside;
 use objects::Object;
+use records::Records;
 
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
 use mqstore_core::clock::{Clock, SystemClock};
 use mqstore_core::format::host::Host;
-use mqstore_core::format::message::{self, Check, Decoded, Place, RecordFields};
+use mqstore_core::format::message::{self, Place, RecordFields};
 use mqstore_core::format::properties::ClientProperties;
 use mqstore_core::num;
 use nix::fcntl::{FallocateFlags, fallocate};
@@ -30,9 +32,6 @@ use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 
 /// What the processor fetches at once.
 const CACHE_LINE: usize = 64;
-
-/// How much is copied before its memory is used again.
-const COPIED_SIZE: usize = 8 << 20;
 
 /// Memory: a file's, or nobody's whose pages were all touched.
 #[pyclass]
@@ -222,78 +221,6 @@ impl Memory {
         });
         sum.into_inner()
     }
-
-    /// Copies the bodies of records that follow each other into memory that is used again, by some threads.
-    fn copy_bodies(&self, py: Python<'_>, record_size: usize, body_size: usize, threads: usize) -> usize {
-        shared(py, self.bytes(), record_size, threads, |records| {
-            let mut copied = Vec::with_capacity(COPIED_SIZE);
-            let records = records.chunks_exact(record_size);
-            let count = records.len();
-            for record in records {
-                if copied.len() + body_size > COPIED_SIZE {
-                    copied.clear();
-                }
-                copied.extend_from_slice(record.get(..body_size).unwrap_or_default());
-            }
-            count
-        })
-    }
-
-    /// Puts what the records that were put hold into columns, by some threads: they are of one size, and queues have them
-    /// in turns.
-    fn read_columns(&self, py: Python<'_>, record_size: usize, queues: usize, threads: usize) -> usize {
-        let written = self.bytes().get(..self.at).unwrap_or_default();
-        shared(py, written, record_size, threads, |records| columns::read(records, record_size, queues))
-    }
-
-    /// Some messages as objects, of records of one size: from one on, each so-manieth. Fewer where there are no more.
-    fn objects(&self, first: usize, step: usize, count: usize, record_size: usize) -> PyResult<Vec<Object>> {
-        let starts = (first..).step_by(step.max(1)).take(count).map(|number| number * record_size);
-        let fitting = starts.take_while(|start| start + record_size <= self.at);
-        fitting.map(|start| Object::of(&self.map, start..start + record_size)).collect()
-    }
-
-    /// Goes over the records that were put: some threads hold each body against its CRC, and one beside them puts units and
-    /// entries into new files of a folder. The records are of one size.
-    #[allow(clippy::needless_pass_by_value)] // Python's, made for the call
-    fn recover(
-        &self,
-        py: Python<'_>,
-        folder: PathBuf,
-        record_size: usize,
-        threads: usize,
-    ) -> PyResult<usize> {
-        let written = self.bytes().get(..self.at).unwrap_or_default();
-        thread::scope(|scope| {
-            let dispatch = scope.spawn(|| beside::dispatch_all(written, &folder));
-            let count = shared(py, written, record_size, threads, |records| {
-                let is_whole = |record: &&[u8]| {
-                    matches!(message::decode(record, Check::BodyCrc), Ok(Decoded::Message(_)))
-                };
-                records.chunks_exact(record_size).filter(is_whole).count()
-            });
-            dispatch.join().map_err(|_| PyValueError::new_err("dispatch panicked"))??;
-            Ok(count)
-        })
-    }
-}
-
-/// Lets some threads share records of one size that follow each other; gives what they have counted.
-fn shared(
-    py: Python<'_>,
-    bytes: &[u8],
-    record_size: usize,
-    threads: usize,
-    work: impl Fn(&[u8]) -> usize + Sync,
-) -> usize {
-    let count = bytes.len() / record_size.max(1);
-    let share = count.div_ceil(threads.max(1)).max(1) * record_size.max(1);
-    py.detach(|| {
-        thread::scope(|scope| {
-            let threads: Vec<_> = bytes.chunks(share).map(|records| scope.spawn(|| work(records))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap_or_default()).sum()
-        })
-    })
 }
 
 fn map_new_file(path: PathBuf, size: usize) -> io::Result<MmapRaw> {
@@ -306,5 +233,6 @@ fn map_new_file(path: PathBuf, size: usize) -> io::Result<MmapRaw> {
 fn limits(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Memory>()?;
     module.add_class::<Object>()?;
-    module.add_class::<Placed>()
+    module.add_class::<Placed>()?;
+    module.add_class::<Records>()
 }

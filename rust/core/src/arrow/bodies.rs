@@ -18,11 +18,6 @@ use crate::mmap::slice::Slice;
 /// Bodies up to this size are copied into the view itself.
 const INLINE_VIEW_SIZE: usize = 12;
 
-/// So many bodies ahead of the one that is copied are asked of the memory.
-const ROWS_AHEAD: usize = 8;
-/// As much of each: the processor itself sees that more is read.
-const MOST_AHEAD: usize = 2048;
-
 pub(super) fn body_builder(
     body: BodyType,
     inflated: bool,
@@ -55,9 +50,7 @@ struct Copies {
 
 impl ColumnBuilder for Copies {
     fn append(&mut self, rows: &Rows<'_>) -> Result<(), ArrowError> {
-        rows.iter().take(ROWS_AHEAD).for_each(prefetch_body);
-        for (at, row) in rows.iter().enumerate() {
-            rows.get(at + ROWS_AHEAD).into_iter().for_each(prefetch_body);
+        for row in rows.iter() {
             match inflated_of(row, self.inflated) {
                 Some(body) => {
                     // Some messages can be a thousand times what they take in the log.
@@ -74,10 +67,6 @@ impl ColumnBuilder for Copies {
     fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
         Ok(Arc::new(BinaryArray::try_new(self.ends.into_offsets(), self.memory.lend(self.bytes), None)?))
     }
-}
-
-fn prefetch_body(row: &Row<'_>) {
-    row.window.prefetch_range(row.at + row.record.body_at(), row.record.body.len().min(MOST_AHEAD));
 }
 
 /// Views into the files' mappings. A batch's messages lie in one or two of them; each gives one

@@ -12,6 +12,7 @@ use arrow_schema::{ArrowError, Schema};
 use super::columns::{ColumnBuilder, column_builder};
 use super::memory::Memory;
 use super::schema::{Column, Columns};
+use crate::commit_log::Bodies;
 use crate::format::body::{inflate, is_compressed};
 use crate::format::message::{Record, decode_record};
 use crate::format::properties::{self, DispatchProperties};
@@ -148,7 +149,7 @@ impl BatchBuilder {
         Self { schema, columns: builders, with_properties, with_bodies, row_count, inflated_size, uninflated }
     }
 
-    /// Adds messages from one on, but for those whose bodies do not inflate; gives the one behind the last that it took.
+    /// Adds some of the messages, but for those whose bodies do not inflate; gives the one behind the last that it took.
     /// Once so much is inflated it takes no more: what 128 messages become may be thousands of times what they take in
     /// the log.
     ///
@@ -157,12 +158,12 @@ impl BatchBuilder {
     pub(super) fn append(
         &mut self,
         messages: &GotMessages,
-        from: usize,
+        some: Range<usize>,
         most_inflated: usize,
     ) -> Result<usize, ArrowError> {
-        let room = messages.len().min(ROWS_AT_ONCE);
+        let room = some.len().min(ROWS_AT_ONCE);
         let mut rows = Rows::with_room(room, self.with_properties, self.with_bodies);
-        for at in from..messages.len() {
+        for at in some.clone() {
             let Some(message) = messages.get(at) else { continue };
             if let Err(bad) = rows.push(message) {
                 self.uninflated.push(bad);
@@ -174,7 +175,7 @@ impl BatchBuilder {
             }
         }
         self.take(&mut rows)?;
-        Ok(messages.len())
+        Ok(some.end)
     }
 
     fn take(&mut self, rows: &mut Rows<'_>) -> Result<(), ArrowError> {
@@ -213,7 +214,14 @@ impl BatchBuilder {
 pub fn record_batch(messages: &GotMessages, columns: &Columns) -> Result<RecordBatch, ArrowError> {
     let room = Room { rows: messages.len(), bytes: num::index(messages.size()) };
     let mut builder = BatchBuilder::new(columns, columns.schema(), room, &Memory::default());
-    builder.append(messages, 0, usize::MAX)?;
+    for from in (0..messages.len()).step_by(ROWS_AT_ONCE) {
+        let some = from..messages.len().min(from + ROWS_AT_ONCE);
+        // Who got them may not have looked at them.
+        if columns.bodies() == Bodies::Read {
+            messages.prefetch(some.clone());
+        }
+        builder.append(messages, some, usize::MAX)?;
+    }
     // Who has the messages in hand can leave it out, or take it as it is stored.
     if let Some(Uninflated { from, fault, .. }) = builder.uninflated().first() {
         return Err(ArrowError::ExternalError(format!("the body at {from}: {fault}").into()));

@@ -148,7 +148,7 @@ fn batch(
         if found.is_empty() {
             break;
         }
-        let to = builder.append(&found, from, MOST_INFLATED)?;
+        let to = builder.append(&found, from..found.len(), MOST_INFLATED)?;
         builder.uninflated().iter().for_each(|bad| cursor.refuse(bad));
         let size = found.size_of(from..to);
         messages_left = messages_left.saturating_sub(to - from);

@@ -221,11 +221,15 @@ impl Columns {
         self
     }
 
-    /// Whether one of them is a body.
+    /// Whether one of them is a body, and how it is taken.
     #[must_use]
     pub fn bodies(&self) -> Bodies {
         let is_body = |column: &Column| matches!(column, Column::Body | Column::RawBody);
-        if self.columns.iter().any(is_body) { Bodies::Wanted } else { Bodies::Unwanted }
+        match self.body {
+            _ if !self.columns.iter().any(is_body) => Bodies::Unwanted,
+            BodyType::Binary => Bodies::Read,
+            BodyType::BinaryView => Bodies::Wanted,
+        }
     }
 
     /// Their schema.

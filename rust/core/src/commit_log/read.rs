@@ -16,11 +16,16 @@ const HEAD_SIZE: u32 = 4;
 /// Most records are no longer.
 const USUAL_SIZE: usize = 4096;
 
+/// As much of a record is fetched of which every byte is read.
+const MOST_FETCHED: usize = 2048;
+
 /// Whether the bodies of records are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bodies {
-    /// They are.
+    /// They are, to be lent: who has them looks at them when it comes to that.
     Wanted,
+    /// They are, and each is read at once from its beginning to its end.
+    Read,
     /// They are not: they may read as zeros, and nothing that they take is read where that saves
     /// something.
     Unwanted,
@@ -203,6 +208,29 @@ impl RecordReader<'_> {
             prefetch_ends(window, at, size);
         }
         Ok(())
+    }
+
+    /// As [`RecordReader::prefetch`], for records of which every byte is read.
+    ///
+    /// # Errors
+    /// Where a file can't be mapped.
+    pub fn prefetch_whole(&mut self, places: impl Iterator<Item = (u64, u32)>) -> Result<()> {
+        if !self.log.files.is_mapped() {
+            return Ok(());
+        }
+        for (offset, size) in places {
+            let Some((window, at)) = self.find(offset, size)? else { continue };
+            prefetch_whole(window, at, size as usize);
+        }
+        Ok(())
+    }
+}
+
+/// Of a long record its beginning and its end: the processor itself sees how reading goes on.
+pub(crate) fn prefetch_whole(window: &Slice, at: usize, len: usize) {
+    window.prefetch_range(at, len.min(MOST_FETCHED));
+    if len > MOST_FETCHED {
+        window.prefetch(at + len - 1);
     }
 }
 

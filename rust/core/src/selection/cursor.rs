@@ -242,7 +242,7 @@ impl Search<'_> {
                 self.pass_over_missing(span);
                 continue;
             }
-            records.prefetch(units.iter().take(chunk.max_count).filter_map(CqUnit::place))?;
+            self.store.fetch(&mut records, units.iter().take(chunk.max_count))?;
             let tags = self.selection.tags.as_ref().filter(|_| !holds_waiting(span.queue.topic().as_bytes()));
             for unit in &units {
                 if chunk.is_full() {

@@ -19,7 +19,7 @@ pub(super) const MOST_OUTSIDE: usize = 64;
 impl Search<'_> {
     /// Whether it is worth while.
     pub(super) fn looks_at_heads(&self) -> bool {
-        self.bodies == Bodies::Wanted && self.selection.is_by_each_time()
+        self.bodies != Bodies::Unwanted && self.selection.is_by_each_time()
     }
 
     /// The first place in a part of the log that has to be read: of a record of the selection's time, or of none.

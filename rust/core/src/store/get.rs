@@ -27,6 +27,8 @@ use crate::status::GetMessageStatus;
 const MAX_FILTER_UNITS_SIZE: usize = 16_000;
 /// After so many units a get asks whether it is to stop.
 const UNITS_BETWEEN_ASKING: usize = 512;
+/// So many records are fetched side by side: whole ones still are in the processor's cache when they are looked at.
+const FETCHED_AT_ONCE: usize = 64;
 /// How many rejected units are remembered.
 const MAX_REJECTED: usize = 64;
 
@@ -247,10 +249,14 @@ impl Store {
         let mut index = from;
         let mut looked_at = 0;
         'all: loop {
-            if subscription.is_none() && !self.trusts(queue, index, chunk.first()) {
-                get.records.prefetch(chunk.iter().filter_map(CqUnit::place))?;
-            }
-            for unit in &chunk {
+            for (number, unit) in chunk.iter().enumerate() {
+                if number.is_multiple_of(FETCHED_AT_ONCE)
+                    && subscription.is_none()
+                    && !self.trusts(queue, index, Some(unit))
+                {
+                    let next = chunk.get(number..).unwrap_or_default();
+                    self.fetch(&mut get.records, next.iter().take(FETCHED_AT_ONCE))?;
+                }
                 if looked_at == max_units || !get.take(unit, index)? {
                     break 'all;
                 }
@@ -329,6 +335,21 @@ impl Store {
     /// As [`Store::check_of_served`]; without the body its CRC does not count.
     pub(crate) fn check_with(&self, bodies: Bodies, offset: u64) -> Check {
         if bodies == Bodies::Unwanted { Check::Structure } else { self.check_of_served(offset) }
+    }
+
+    /// Has the processor fetch what is read of the records of units.
+    pub(crate) fn fetch<'u>(
+        &self,
+        records: &mut RecordReader<'_>,
+        units: impl Iterator<Item = &'u CqUnit>,
+    ) -> Result<()> {
+        let mut places = units.filter_map(CqUnit::place).peekable();
+        let check = places.peek().map(|&(offset, _)| self.check_with(records.bodies(), offset));
+        if records.bodies() == Bodies::Read || check == Some(Check::BodyCrc) {
+            records.prefetch_whole(places)
+        } else {
+            records.prefetch(places)
+        }
     }
 
     /// Whether a unit agrees with its record without being held against it: this process made both,

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::commit_log::read::prefetch_whole;
 use crate::mmap::slice::Slice;
 use crate::num;
 
@@ -92,6 +93,14 @@ impl GotMessages {
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = GotMessage<'_>> {
         (0..self.len()).filter_map(|at| self.get(at))
+    }
+
+    /// Has the processor fetch some of them, of which every byte is read.
+    pub fn prefetch(&self, some: Range<usize>) {
+        for place in self.places.get(some).unwrap_or_default() {
+            let Some(window) = self.windows.get(place.window) else { continue };
+            prefetch_whole(window, place.at, place.len);
+        }
     }
 
     /// Makes room for so many more.
