@@ -5,12 +5,14 @@
 //! grows gets all blocks of its file before it comes to them, and those of the next one while nobody writes there.
 
 use std::io;
+use std::sync::Arc;
 
 use super::CommitLog;
 use super::active_file::ActiveFile;
 use crate::error::{Error, Result};
 use crate::format::message::MAGIC_CODE_AT;
 use crate::fs::FileHandle;
+use crate::mmap::mapped_file::MappedFile;
 use crate::num;
 use crate::zeros::is_zero;
 
@@ -53,17 +55,27 @@ impl CommitLog {
         if let Some(current) = self.current_file() {
             current.give_back(from)?;
         }
-        let Some(file) = self.files.find(from) else { return Ok(()) };
-        let (handle, begin) = (file.handle()?, from - file.file_from_offset());
-        let rest_size =
-            handle.metadata().map_err(Error::io("look at", file.path()))?.allocated.saturating_sub(begin);
-        // To give back changes the file's time.
-        if rest_size < LEAST_GIVEN_BACK {
-            return Ok(());
-        }
-        give_back_zeros(&*handle, begin, file.file_size())
-            .map_err(Error::io("give space back of", file.path()))
+        self.files.find(from).map_or(Ok(()), |file| give_back_of(&file, from - file.file_from_offset()))
     }
+
+    /// Gives back what a writer that was killed had got of the file behind the one that the log ends in. That is removed, but
+    /// what has to be on the disk before it may need the room.
+    pub fn give_back_next_file(&self, end: u64) {
+        if let Some(file) = self.files.find(self.roll_next_file(end)) {
+            let _best_effort = give_back_of(&file, KEPT_SIZE);
+        }
+    }
+}
+
+fn give_back_of(file: &Arc<MappedFile>, begin: u64) -> Result<()> {
+    let handle = file.handle()?;
+    let rest_size =
+        handle.metadata().map_err(Error::io("look at", file.path()))?.allocated.saturating_sub(begin);
+    // To give back changes the file's time.
+    if rest_size < LEAST_GIVEN_BACK {
+        return Ok(());
+    }
+    give_back_zeros(&*handle, begin, file.file_size()).map_err(Error::io("give space back of", file.path()))
 }
 
 /// Gives back what a writer that was killed had got, and what it had made ready. Of other bytes nobody knows here whose they are.

@@ -308,6 +308,7 @@ fn make_writable(fs: &dyn FileSystem, of: Recovered<'_>, recovery: &Recovery) ->
     of.checkpoint.set_owed(owed);
     let was_refused = published::has_flush_failed(fs, &own_dir)?;
     if recovery.must_trim {
+        of.log.give_back_next_file(recovery.log_end);
         published::distrust_disk(fs, &own_dir)?;
         // What is put where something was cut is not on the disk just because that was, and units that tell of a lost end go.
         if of.positions.known().is_some_and(|positions| positions != known || owes_else) {

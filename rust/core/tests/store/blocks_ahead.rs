@@ -12,7 +12,7 @@ use mqstore_core::config::StoreConfig;
 use mqstore_core::store::{Mode, Store};
 use nix::fcntl::{FallocateFlags, fallocate};
 
-use crate::hooked::{Call, HookedFileSystem};
+use crate::hooked::{Call, HookedFileSystem, open_hooked};
 use crate::stores::{bodies, log_file, put};
 
 const FILE_SIZE: u64 = 16 << 20;
@@ -150,6 +150,38 @@ fn a_close_gives_blocks_back_before_it_writes_anything_else() {
     let given_back = calls.iter().position(|call| matches!(call, Call::GiveBack { .. })).unwrap();
     assert!(given_back < first_write, "{calls:?}");
     assert!(!log_file(root.path(), FILE_SIZE).exists());
+}
+
+/// On a full disk what an opening notes down before it removes anything may need the room.
+#[test]
+fn an_opening_gives_back_the_next_file_of_a_killed_writer_before_it_notes_anything_down() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path(), u64::MAX, |_| Ok(()));
+    let put_count = fill(&store, FILE_SIZE / 4);
+    store.log().reserve_pass(Duration::ZERO).unwrap();
+    store.log().make_next_pass(Duration::ZERO).unwrap();
+    assert!(block_size(root.path(), FILE_SIZE) >= FILE_SIZE);
+    store.reput().unwrap();
+    store.flush_everything().unwrap();
+    drop(store);
+    // What is known to be on the disk is less now than was noted down.
+    std::fs::remove_dir_all(root.path().join("consumequeue")).unwrap();
+    let next_file = log_file(root.path(), FILE_SIZE);
+    let sizes = Arc::new(Mutex::new(Vec::new()));
+    let (seen, next) = (Arc::clone(&sizes), next_file.clone());
+    let hook = move |call, path: &Path| {
+        let positions = path.file_name().is_some_and(|name| name == "positions.tmp");
+        if positions && matches!(call, Call::Write { .. }) {
+            seen.lock().unwrap().push(std::fs::metadata(&next).map_or(0, |found| found.blocks() * 512));
+        }
+        Ok(())
+    };
+    let config = StoreConfig { mapped_file_size_commit_log: FILE_SIZE, ..StoreConfig::new(root.path()) };
+    let (store, _) = open_hooked(config, Mode::ReadWrite, Box::new(hook));
+    let first = *sizes.lock().unwrap().first().unwrap();
+    assert!(first <= 8192, "{first} bytes have blocks");
+    assert!(!next_file.exists());
+    assert_eq!(bodies(&store, "t", 0).len() as u64, put_count);
 }
 
 #[test]
