@@ -260,56 +260,63 @@ def look_ups(stores: Stores) -> Iterator[Limit]:
 
 def reading(stores: Stores) -> Iterator[Limit]:
     """Limits of what touches each byte: copying the bodies, and putting all that records hold into columns."""
-    store, count = stores.read, stores.count
+    store, records = stores.read, stores.records()
 
-    def to_arrow() -> float:
-        return _each(count, lambda: sum(batch.num_rows for batch in store.select("bench").to_arrow()))
+    def to_arrow(*, use_threads: bool = True) -> float:
+        def all_rows() -> int:
+            return sum(batch.num_rows for batch in store.select("bench").to_arrow(use_threads=use_threads))
 
-    records = stores.records()
+        return _each(stores.count, all_rows)
 
-    def copied() -> int:
-        return int(records.copy_bodies(1024, CORES))
+    def columns(thread_count: int) -> float:
+        return _all_of(records, lambda: records.read_columns(QUEUES, thread_count))
 
-    def columns() -> int:
-        return int(records.read_columns(QUEUES, CORES))
-
-    def objects() -> int:
-        read = 0
-        for queue_id in range(QUEUES):
-            first = queue_id
-            while found := records.objects(first, QUEUES, BATCH_COUNT):
-                read += sum(len(message.body) >= 0 for message in found)
-                first += len(found) * QUEUES
-        return read
-
-    def all_of(way: Callable[[], int]) -> float:
-        there: int = records.count
-        begin = time.perf_counter()
-        found = way()
-        taken = time.perf_counter() - begin
-        if found != there:
-            raise SystemExit(f"{found} records were read, of {there}")
-        return taken / there
-
-    yield Limit("get to Arrow: copying the bodies", lambda: all_of(copied), to_arrow)
-    yield Limit("get to Arrow: all columns", lambda: all_of(columns), to_arrow)
     yield Limit(
-        "get decoded to Python objects", lambda: all_of(objects), lambda: _each(count, lambda: _read_objects(store))
+        "get to Arrow: copying the bodies", lambda: _all_of(records, lambda: records.copy_bodies(1024, CORES)), to_arrow
     )
-
-    def recovered() -> int:
-        derived = stores.folder / "derived"
-        derived.mkdir()
-        try:
-            return int(records.recover(derived, CORES))
-        finally:
-            shutil.rmtree(derived)
-
+    yield Limit("get to Arrow: all columns", lambda: columns(CORES), to_arrow)
+    yield Limit(
+        "get to Arrow: all columns, on one core", lambda: columns(1), functools.partial(to_arrow, use_threads=False)
+    )
+    yield Limit(
+        "get decoded to Python objects",
+        lambda: _all_of(records, lambda: _least_objects(records)),
+        lambda: _each(stores.count, lambda: _read_objects(store)),
+    )
     yield Limit(
         "open after a crash: CRCs, units and entries",
-        lambda: all_of(recovered),
-        lambda: stores.open_after_crash() / count,
+        lambda: _all_of(records, lambda: _recovered(stores.folder, records)),
+        lambda: stores.open_after_crash() / stores.count,
     )
+
+
+def _all_of(records: Any, read: Callable[[], int]) -> float:
+    there: int = records.count
+    begin = time.perf_counter()
+    found = read()
+    taken = time.perf_counter() - begin
+    if found != there:
+        raise SystemExit(f"{found} records were read, of {there}")
+    return taken / there
+
+
+def _least_objects(records: Any) -> int:
+    read = 0
+    for queue_id in range(QUEUES):
+        first = queue_id
+        while found := records.objects(first, QUEUES, BATCH_COUNT):
+            read += sum(len(message.body) >= 0 for message in found)
+            first += len(found) * QUEUES
+    return read
+
+
+def _recovered(folder: Path, records: Any) -> int:
+    derived = folder / "derived"
+    derived.mkdir()
+    try:
+        return int(records.recover(derived, CORES))
+    finally:
+        shutil.rmtree(derived)
 
 
 def _read_objects(store: mqstore.MessageStore) -> None:

@@ -287,6 +287,27 @@ def test_a_body_that_does_not_inflate_is_left_out_and_told(open_store: Opener, b
         pa.table(store.get_message("t", 0, 0, 10))
 
 
+@pytest.mark.parametrize("pread", [False, True])
+@pytest.mark.parametrize("columns", [["queue_offset"], ["queue_offset", "body"], ["queue_offset", "raw_body"]])
+def test_a_damaged_body_is_left_out_whether_it_is_a_column_or_not(
+    tmp_path: Path, columns: list[str], *, pread: bool
+) -> None:
+    with mqstore.open(tmp_path, "rw") as store:
+        places = [
+            store.put("t", bytes([number]) * size, queue_id=0).wrote_offset
+            for number, size in enumerate((10, 5000, 10))
+        ]
+    with (tmp_path / "commitlog" / f"{0:020}").open("r+b") as log:
+        assert places[1] is not None
+        log.seek(places[1] + 4000)
+        log.write(b"\xff")
+    with mqstore.open(tmp_path, pread=pread) as store:
+        for body, use_threads in itertools.product(("binary", "view"), (True, False)):
+            table = store.select("t").to_arrow(columns, body=body, use_threads=use_threads).read_all()
+            assert table["queue_offset"].to_pylist() == [0, 2]
+        assert {unit.queue_offset for unit in store.report().rejected} == {1}
+
+
 def test_to_who_reads_bytes_a_message_is_its_body_as_it_is_stored(open_store: Opener) -> None:
     store = open_store()
     stored = zlib.compress(b"x" * 100)

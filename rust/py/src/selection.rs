@@ -196,7 +196,8 @@ impl Store {
         let (py, this) = (slf.py(), slf.get());
         let columns = columns_of(columns, body)?;
         let selection = this.selection(py, spec)?;
-        let cursor = interruptible(py, || selection.cursor(Arc::clone(&this.core)))?;
+        let bodies = columns.checked_bodies();
+        let cursor = interruptible(py, || selection.cursor_with(Arc::clone(&this.core), bodies))?;
         let max_threads = if use_threads { available_threads() } else { 1 };
         let options = BatchOptions { max_messages: max_messages.max(1), max_bytes, max_threads };
         capsule(py, KeptReader::new(slf, MessageReader::new(cursor, columns, options)))

@@ -232,6 +232,15 @@ impl Columns {
         }
     }
 
+    /// As [`Columns::bodies`], where each body is held against its CRC also if none is a column.
+    #[must_use]
+    pub fn checked_bodies(&self) -> Bodies {
+        match self.bodies() {
+            Bodies::Unwanted => Bodies::Wanted,
+            wanted => wanted,
+        }
+    }
+
     /// Their schema.
     #[must_use]
     pub fn schema(&self) -> Arc<Schema> {
