@@ -214,10 +214,11 @@ impl BatchBuilder {
 pub fn record_batch(messages: &GotMessages, columns: &Columns) -> Result<RecordBatch, ArrowError> {
     let room = Room { rows: messages.len(), bytes: num::index(messages.size()) };
     let mut builder = BatchBuilder::new(columns, columns.schema(), room, &Memory::default());
+    // Who got them may not have looked at them.
+    let are_read = columns.bodies() == Bodies::Read;
     for from in (0..messages.len()).step_by(ROWS_AT_ONCE) {
         let some = from..messages.len().min(from + ROWS_AT_ONCE);
-        // Who got them may not have looked at them.
-        if columns.bodies() == Bodies::Read {
+        if are_read {
             messages.prefetch(some.clone());
         }
         builder.append(messages, some, usize::MAX)?;

@@ -154,7 +154,7 @@ impl RecordReader<'_> {
         }
         let usual_size = self.log.usual_size.load(Ordering::Relaxed);
         let Some((window, at)) = self.find(offset, HEAD_SIZE)? else { return Ok(()) };
-        prefetch_ends(window, at, usual_size);
+        prefetch_ends(window, at, usual_size as usize);
         Ok(())
     }
 
@@ -200,14 +200,7 @@ impl RecordReader<'_> {
     /// # Errors
     /// Where a file can't be mapped.
     pub fn prefetch(&mut self, places: impl Iterator<Item = (u64, u32)>) -> Result<()> {
-        if !self.log.files.is_mapped() {
-            return Ok(());
-        }
-        for (offset, size) in places {
-            let Some((window, at)) = self.find(offset, size)? else { continue };
-            prefetch_ends(window, at, size);
-        }
-        Ok(())
+        self.prefetch_with(places, prefetch_ends)
     }
 
     /// As [`RecordReader::prefetch`], for records of which every byte is read.
@@ -215,12 +208,21 @@ impl RecordReader<'_> {
     /// # Errors
     /// Where a file can't be mapped.
     pub fn prefetch_whole(&mut self, places: impl Iterator<Item = (u64, u32)>) -> Result<()> {
+        self.prefetch_with(places, prefetch_whole)
+    }
+
+    #[inline]
+    fn prefetch_with(
+        &mut self,
+        places: impl Iterator<Item = (u64, u32)>,
+        prefetch: impl Fn(&Slice, usize, usize),
+    ) -> Result<()> {
         if !self.log.files.is_mapped() {
             return Ok(());
         }
         for (offset, size) in places {
             let Some((window, at)) = self.find(offset, size)? else { continue };
-            prefetch_whole(window, at, size as usize);
+            prefetch(window, at, size as usize);
         }
         Ok(())
     }
@@ -230,15 +232,20 @@ impl RecordReader<'_> {
 pub(crate) fn prefetch_whole(window: &Slice, at: usize, len: usize) {
     window.prefetch_range(at, len.min(MOST_FETCHED));
     if len > MOST_FETCHED {
-        window.prefetch(at + len - 1);
+        prefetch_end(window, at, len);
     }
 }
 
-fn prefetch_ends(window: &Slice, at: usize, size: u32) {
-    let last = at + (size as usize).saturating_sub(1);
-    for place in [at, at + CACHE_LINE, last.saturating_sub(CACHE_LINE).max(at), last] {
-        window.prefetch(place);
-    }
+fn prefetch_ends(window: &Slice, at: usize, len: usize) {
+    window.prefetch(at);
+    window.prefetch(at + CACHE_LINE);
+    prefetch_end(window, at, len);
+}
+
+fn prefetch_end(window: &Slice, at: usize, len: usize) {
+    let last = at + len.saturating_sub(1);
+    window.prefetch(last.saturating_sub(CACHE_LINE).max(at));
+    window.prefetch(last);
 }
 
 impl CommitLog {

@@ -249,21 +249,19 @@ impl Store {
         let mut index = from;
         let mut looked_at = 0;
         'all: loop {
-            for (number, unit) in chunk.iter().enumerate() {
-                if number.is_multiple_of(FETCHED_AT_ONCE)
-                    && subscription.is_none()
-                    && !self.trusts(queue, index, Some(unit))
-                {
-                    let next = chunk.get(number..).unwrap_or_default();
-                    self.fetch(&mut get.records, next.iter().take(FETCHED_AT_ONCE))?;
+            for units in chunk.chunks(FETCHED_AT_ONCE) {
+                if subscription.is_none() && !self.trusts(queue, index, units.first()) {
+                    self.fetch(&mut get.records, units.iter())?;
                 }
-                if looked_at == max_units || !get.take(unit, index)? {
-                    break 'all;
-                }
-                index += 1;
-                looked_at += 1;
-                if looked_at.is_multiple_of(UNITS_BETWEEN_ASKING) {
-                    interrupt::check()?;
+                for unit in units {
+                    if looked_at == max_units || !get.take(unit, index)? {
+                        break 'all;
+                    }
+                    index += 1;
+                    looked_at += 1;
+                    if looked_at.is_multiple_of(UNITS_BETWEEN_ASKING) {
+                        interrupt::check()?;
+                    }
                 }
             }
             if index.is_multiple_of(self.queues.units_in_file()) {
