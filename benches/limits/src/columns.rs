@@ -166,10 +166,10 @@ pub fn read(records: &[u8], record_size: usize, queues: usize) -> usize {
 /// Has the processor fetch what will be read soon.
 pub fn fetch(bytes: &[u8], at: usize, len: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in bytes.get(at..at + len).unwrap_or_default().chunks(CACHE_LINE) {
+    for place in (at..at + len).step_by(CACHE_LINE).chain([at + len.saturating_sub(1)]) {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: a hint that reads nothing; every x86-64 processor has it.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(bytes.as_ptr().wrapping_add(place).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _no_hint_known = (bytes, at, len);

@@ -37,8 +37,7 @@ impl Message {
 
     /// Has the processor fetch what says where the body lies, without waiting for it.
     pub fn prefetch_head(&self) {
-        self.record.prefetch(SYS_FLAG_AT);
-        self.record.prefetch(V4_HEAD_SIZE - 1);
+        self.record.prefetch(SYS_FLAG_AT, V4_HEAD_SIZE - SYS_FLAG_AT);
     }
 
     fn record(&self) -> PyResult<Record<'_>> {

@@ -3,8 +3,7 @@
 use super::{CommitLog, without_bodies};
 use crate::error::Result;
 use crate::format::be;
-use crate::format::message::{SYS_FLAG_AT, store_timestamp_at};
-use crate::mmap::region::CACHE_LINE;
+use crate::format::message::{SYS_FLAG_AT, V4_HEAD_SIZE, store_timestamp_at};
 use crate::mmap::slice::Slice;
 use crate::num;
 use crate::sync::Ordering;
@@ -16,6 +15,8 @@ const HEAD_SIZE: u32 = 4;
 /// Most records are no longer.
 const USUAL_SIZE: usize = 4096;
 
+/// Most topics and properties take no more.
+const TAIL_SIZE: usize = 128;
 /// As much of a record is fetched of which every byte is read.
 const MOST_FETCHED: usize = 2048;
 
@@ -230,22 +231,20 @@ impl RecordReader<'_> {
 
 /// Of a long record its beginning and its end: the processor itself sees how reading goes on.
 pub(crate) fn prefetch_whole(window: &Slice, at: usize, len: usize) {
-    window.prefetch_range(at, len.min(MOST_FETCHED));
+    window.prefetch_into_l2(at, len.min(MOST_FETCHED));
     if len > MOST_FETCHED {
         prefetch_end(window, at, len);
     }
 }
 
 fn prefetch_ends(window: &Slice, at: usize, len: usize) {
-    window.prefetch(at);
-    window.prefetch(at + CACHE_LINE);
+    window.prefetch(at, V4_HEAD_SIZE);
     prefetch_end(window, at, len);
 }
 
 fn prefetch_end(window: &Slice, at: usize, len: usize) {
-    let last = at + len.saturating_sub(1);
-    window.prefetch(last.saturating_sub(CACHE_LINE).max(at));
-    window.prefetch(last);
+    let before = len.saturating_sub(TAIL_SIZE);
+    window.prefetch(at + before, len - before);
 }
 
 impl CommitLog {

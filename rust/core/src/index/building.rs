@@ -52,7 +52,7 @@ impl Last {
     fn prefetch_slot(&self, hash: u32) {
         if let Some(region) = self.open.as_ref().and_then(OpenContent::region) {
             let shape = self.file.shape();
-            region.prefetch(shape.slot_at(shape.slot_of(hash)));
+            region.prefetch(shape.slot_at(shape.slot_of(hash)), size_of::<u32>());
         }
     }
 }

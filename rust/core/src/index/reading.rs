@@ -60,12 +60,12 @@ impl<'a> Reading<'a> {
 
     /// Has the processor fetch a slot, without waiting for it.
     pub(super) fn prefetch_slot(&self, slot: u32) {
-        self.prefetch(self.file.shape().slot_at(slot));
+        self.prefetch(self.file.shape().slot_at(slot), size_of::<u32>());
     }
 
     /// Has the processor fetch an entry, without waiting for it.
     pub(super) fn prefetch_entry(&self, number: u32) {
-        self.prefetch(self.file.shape().entry_at(number));
+        self.prefetch(self.file.shape().entry_at(number), INDEX_SIZE);
     }
 
     /// Asks for a slot to be read, without those around it.
@@ -84,9 +84,9 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn prefetch(&self, at: usize) {
+    fn prefetch(&self, at: usize, len: usize) {
         if let Some(region) = self.content.region() {
-            region.prefetch(at);
+            region.prefetch(at, len);
         }
     }
 

@@ -12,6 +12,7 @@
 use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw, UncheckedAdvice};
@@ -30,7 +31,7 @@ pub struct Region {
 }
 
 /// What the processor fetches at once.
-pub(crate) const CACHE_LINE: usize = 64;
+const CACHE_LINE: usize = 64;
 
 /// Size of a page as RocketMQ counts them.
 pub const OS_PAGE_SIZE: u64 = 4096;
@@ -220,52 +221,76 @@ impl Region {
 
     /// Has the processor fetch what stands at a place, without waiting for it.
     #[inline]
-    pub fn prefetch(&self, at: usize) {
+    pub fn prefetch(&self, at: usize, len: usize) {
         #[cfg(target_arch = "x86_64")]
-        if at < self.len() {
+        for line in self.lines(at, len) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: `at` was just checked to lie inside the mapping.
-            let start = unsafe { self.map.as_ptr().add(at) };
             // SAFETY: a hint that reads nothing; every x86-64 processor has it.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.cast()) };
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _no_hint_known = at;
+        let _no_hint_known = (at, len);
     }
 
-    /// As [`Region::prefetch`], all of a range, to be written to.
+    /// As [`Region::prefetch`], to be written to.
     #[inline]
     pub fn prefetch_to_write(&self, at: usize, len: usize) {
         #[cfg(target_arch = "x86_64")]
-        if self.contains(at, len) {
-            for place in (at..at + len).step_by(CACHE_LINE) {
-                // SAFETY: `place` was just checked to lie inside the mapping.
-                let start = unsafe { self.map.as_ptr().add(place) };
-                // SAFETY: a hint that changes nothing; a processor that does not have it does nothing.
-                unsafe {
-                    std::arch::asm!("prefetchw [{}]", in(reg) start, options(nostack, preserves_flags, readonly));
-                }
+        for line in self.lines(at, len) {
+            // SAFETY: a hint that changes nothing; a processor that does not have it does nothing.
+            unsafe {
+                std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _no_hint_known = (at, len);
     }
 
-    /// As [`Region::prefetch`], all of a range, into the cache behind the first: it is needed soon, and more
-    /// of it than the first one holds.
+    /// As [`Region::prefetch`], into the second cache: it is needed soon, and more of it than the first one holds.
     #[inline]
-    pub fn prefetch_range(&self, at: usize, len: usize) {
+    pub fn prefetch_into_l2(&self, at: usize, len: usize) {
         #[cfg(target_arch = "x86_64")]
-        if self.contains(at, len) {
+        for line in self.lines(at, len) {
             use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-            for place in (at..at + len).step_by(CACHE_LINE) {
-                // SAFETY: `place` was just checked to lie inside the mapping.
-                let start = unsafe { self.map.as_ptr().add(place) };
-                // SAFETY: as for `prefetch`.
-                unsafe { _mm_prefetch::<_MM_HINT_T1>(start.cast()) };
-            }
+            // SAFETY: as for `prefetch`.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) };
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _no_hint_known = (at, len);
+    }
+
+    /// Where the lines of memory begin that a range touches, as far as it lies in the region.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    fn lines(&self, at: usize, len: usize) -> impl Iterator<Item = *const u8> {
+        lines_of(at..at.saturating_add(len).min(self.len())).map(|line| {
+            // SAFETY: it lies before the range's end, which is no further than the mapping's.
+            unsafe { self.map.as_ptr().add(line) }
+        })
+    }
+}
+
+/// Where the lines begin that a range touches. A mapping begins with one.
+#[inline]
+fn lines_of(range: Range<usize>) -> impl Iterator<Item = usize> {
+    let first = if range.is_empty() { range.end } else { range.start - range.start % CACHE_LINE };
+    (first..range.end).step_by(CACHE_LINE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{CACHE_LINE, lines_of};
+
+    #[test]
+    fn a_range_has_each_line_that_one_of_its_bytes_is_in() {
+        for start in 0..2 * CACHE_LINE {
+            for len in 0..4 * CACHE_LINE {
+                let lines: BTreeSet<_> =
+                    (start..start + len).map(|at| at / CACHE_LINE * CACHE_LINE).collect();
+                assert!(lines_of(start..start + len).eq(lines), "{start}, {len}");
+            }
+        }
     }
 }

@@ -73,17 +73,17 @@ impl Slice {
 
     /// Has the processor fetch what stands at a place, without waiting for it.
     #[inline]
-    pub fn prefetch(&self, at: usize) {
+    pub fn prefetch(&self, at: usize, len: usize) {
         if let Owner::Mapped(region) = &self.owner {
-            region.prefetch(self.at + at);
+            region.prefetch(self.at + at, len);
         }
     }
 
-    /// As [`Slice::prefetch`], all of a range, into the cache behind the first: it is needed soon.
+    /// As [`Slice::prefetch`], into the second cache: it is needed soon, and more of it than the first one holds.
     #[inline]
-    pub fn prefetch_range(&self, at: usize, len: usize) {
+    pub fn prefetch_into_l2(&self, at: usize, len: usize) {
         if let Owner::Mapped(region) = &self.owner {
-            region.prefetch_range(self.at + at, len);
+            region.prefetch_into_l2(self.at + at, len);
         }
     }
 
