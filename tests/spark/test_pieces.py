@@ -181,6 +181,25 @@ def test_damaged_records(tmp_path: Path, options: dict[str, Any]) -> None:
     assert table.num_rows == 599
 
 
+def test_a_damaged_record_of_a_queue_that_is_made_in_memory(tmp_path: Path) -> None:
+    """Its place in the queue is a blank unit, which leads to no record, nor to the log's first one."""
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL) as store:
+        store.put("other", b"first", queue_id=0)
+        begins = [store.put("t", b"%04d" % number, queue_id=0).wrote_offset or 0 for number in range(20)]
+    shutil.rmtree(path / "consumequeue" / "t")
+    damage(path, begins[10] + 4)
+    columns = ("topic", "queue_offset", "bad_range")
+    table, _ = read_directly(path, *columns, subscribe="t")
+    bad = [row for row in table["bad_range"].to_pylist() if row is not None]
+    assert [(row["begin"], row["end"]) for row in bad] == [(begins[10], begins[11])]
+    given = table.filter(pc.is_null(table["bad_range"]))
+    assert set(given["topic"].to_pylist()) == {"t"}
+    assert sorted(given["queue_offset"].to_pylist()) == [number for number in range(20) if number != 10]
+    with pytest.raises(RecordError, match=f"the log from {begins[10]} to {begins[11]}"):
+        read_directly(path, *columns, subscribe="t", mode="FAILFAST")
+
+
 @pytest.mark.parametrize("options", [{}, {"subscribe": "t"}, {"keys": "k"}], ids=["log", "queues", "keys"])
 def test_a_body_that_does_not_inflate_is_a_bad_record(tmp_path: Path, options: dict[str, Any]) -> None:
     path = tmp_path / "store"

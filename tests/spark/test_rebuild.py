@@ -20,6 +20,7 @@ from tests.expiring import expire
 from tests.spark.made import fill
 from tests.store_files import copy_store, forget_derived, index_contents, queue_contents
 from tests.verify.damage import QUEUE_OFFSET_AT
+from tests.waiting import wait_until
 
 SMALL: dict[str, Any] = {
     "mappedFileSizeCommitLog": 64 << 10,
@@ -210,7 +211,7 @@ def test_damage_is_passed_over_as_dispatch_does(spark: SparkSession, tmp_path: P
 
 
 @pytest.mark.parametrize("number", [0, 4, 300])
-@pytest.mark.parametrize("mask", [1 << 8, 1 << 5])
+@pytest.mark.parametrize("mask", [1 << 8, 1 << 5, 1])
 def test_a_changed_queue_offset_costs_one_message_as_with_a_slave(
     spark: SparkSession, tmp_path: Path, number: int, mask: int
 ) -> None:
@@ -228,12 +229,25 @@ def test_a_changed_queue_offset_costs_one_message_as_with_a_slave(
         file.write((offset ^ mask).to_bytes(8))
     with mqstore.open(tmp_path / "slave", "rw", brokerRole="SLAVE", **options) as slave:
         slave.append_to_commit_log(0, log.read_bytes()[:end])
+        wait_until(lambda: slave.dispatch_behind_bytes() == 0)
         assert [sum(1 for _ in slave.topic("t").queue(n)[:]) for n in range(2)] == [449, 450]
     for name, range_size in (("whole", 1 << 20), ("parts", 5000)):
         done = rebuild(path, tmp_path / name, spark=spark, range_size=range_size, **options)
         assert (done.record_count, done.unit_count) == (900, 899)
         assert done.gaps == ((changed, puts[number + 1]),)
         assert_same(tmp_path / name, tmp_path / "slave")
+
+
+def test_a_queue_offset_that_no_queue_reaches_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw", **SMALL) as store:
+        puts = [store.put("t", bytes(20), queue_id=0).wrote_offset or 0 for _ in range(30)]
+    with (path / "commitlog" / "00000000000000000000").open("r+b") as file:
+        file.seek(puts[10] + QUEUE_OFFSET_AT)
+        file.write((10 + (1 << 40)).to_bytes(8))
+    done = rebuild(path, tmp_path / "out", spark=spark, **SMALL)
+    # As dispatch does, it has the next unit. Who reads it is told that it is damaged.
+    assert (done.unit_count, done.gaps) == (30, ((puts[10], puts[11]),))
 
 
 @pytest.mark.parametrize("staged_count", [0, 2])

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["LogRange", "check_start", "counted", "first_position", "plan"]
 
 _UNIT_SIZE = 20
+_BLANK_SIZE = 0x7FFFFFFF
+"""What a unit says that stands for no message."""
 _SAMPLE_COUNT = 16
 _LEAST_PIECE = 4 << 20
 """A smaller piece is not worth a task, where nobody asks for it."""
@@ -72,6 +74,8 @@ class _Share:
     """The log, where a range of it is to be gone through."""
     spans: tuple[_Span, ...] = ()
     places: tuple[int, ...] = ()
+    passed_over: tuple[tuple[int, int], ...] = ()
+    """Parts of the log that gave no units to queues which are made of it in memory."""
 
     @property
     def size(self) -> float:
@@ -333,9 +337,20 @@ def _share_of_queues(
             size = _record_size(store, topic, queue_id, begin, min(end, in_files))
             spans.append(_Span(topic, queue_id, begin, min(end, in_files), size))
         places.extend(_places(store, topic, queue_id, max(begin, in_files), end))
+    passed_over = tuple(_passed_over(store, spec, log_end)) if places else ()
     # Begin and end of the log are in the spans and places already.
     rest = replace(spec, queues=None, keys=None, from_phy_offset=None, to_phy_offset=None)
-    return _Share(path, log_end, rest, store._openings_seen(), spans=tuple(spans), places=tuple(places))
+    openings = store._openings_seen()
+    return _Share(path, log_end, rest, openings, spans=tuple(spans), places=tuple(places), passed_over=passed_over)
+
+
+def _passed_over(store: "mqstore.MessageStore", spec: SelectionSpec, log_end: int) -> Iterator[tuple[int, int]]:
+    """Parts of the log without a record, whose units nobody misses in a queue that is made without them."""
+    first, behind = spec.from_phy_offset or 0, log_end if spec.to_phy_offset is None else spec.to_phy_offset
+    for gap_begin, gap_end, _ in store._gaps():
+        begin, end = max(gap_begin, first), min(gap_end, behind)
+        if begin < end:
+            yield begin, end
 
 
 def _places(store: "mqstore.MessageStore", topic: str, queue_id: int, begin: int, end: int) -> Iterator[int]:
@@ -344,14 +359,15 @@ def _places(store: "mqstore.MessageStore", topic: str, queue_id: int, begin: int
         units = store._units(topic, queue_id, begin, min(end - begin, _UNITS_AT_ONCE))
         if not units:
             break
-        yield from (offset for offset, size, _ in units if size > 0 and offset >= 0)
+        yield from (offset for offset, size, _ in units if 0 < size < _BLANK_SIZE and offset >= 0)
         begin += len(units)
 
 
 def _record_size(store: "mqstore.MessageStore", topic: str, queue_id: int, begin: int, end: int) -> float:
     """About how many bytes the records of units have, from some of them."""
     step = max(1, (end - begin) // _SAMPLE_COUNT)
-    sizes = [size for at in range(begin, end, step) for _, size, _ in store._units(topic, queue_id, at, 1)]
+    units = (unit for at in range(begin, end, step) for unit in store._units(topic, queue_id, at, 1))
+    sizes = [size for _, size, _ in units if size < _BLANK_SIZE]
     return max(1.0, sum(sizes) / max(1, len(sizes)))
 
 
@@ -362,6 +378,10 @@ def _divide(share: _Share, size: float) -> Iterator[Piece]:
     for at in range(0, len(share.places), _PLACES_IN_PIECE):
         places = list(share.places[at : at + _PLACES_IN_PIECE])
         yield share.piece(places=places)
+    for begin, end in share.passed_over:
+        # It gives no message, and tells why.
+        of_log = SelectionSpec(own_only=True, from_phy_offset=begin, to_phy_offset=end)
+        yield Piece(share.path, share.log_end, of_log, share.openings)
 
 
 def _divide_log(share: _Share, log: "_native.Store", size: float) -> Iterator[Piece]:

@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 use crate::num;
 
 impl ConsumeQueue {
-    /// Whether a message with an offset before the queue's last unit leaves that where it is. It shows that it is another
-    /// place's where nothing but blank units lies between both, and the message follows on what the queue had before, or would
-    /// if the last unit's message stood in between; or two of them follow each other.
+    /// Whether a message with an offset before the queue's last unit, or with that unit's own, leaves that where it is. It
+    /// shows that it is another place's where nothing but blank units lies between both, and the message follows on what the
+    /// queue had before, or would if the last unit's message stood in between; or two of them follow each other.
     ///
     /// # Errors
     /// [`Error::UnitRefuted`] where it does not; where a file can't be read.
@@ -21,9 +21,11 @@ impl ConsumeQueue {
         let (Some(place), Some(last)) = (num::from_java_long(cq_offset), end.checked_sub(1)) else {
             return Ok(());
         };
-        if self.compat || place >= last {
+        // Of a unit that passed over nothing to come to where it is, another message with its offset says nothing.
+        let passed_over = if place < last { Some(place.max(start)) } else { last.checked_sub(1) };
+        let Some(blank_from) = passed_over.filter(|&from| from >= start && !self.compat) else {
             return Ok(());
-        }
+        };
         let follows = |at: Option<u64>| match at.filter(|&at| at >= start) {
             Some(at) => Ok(unit_in(state, at)?.is_some_and(|unit| unit.place().is_some())),
             None => Ok(place >= start),
@@ -31,7 +33,7 @@ impl ConsumeQueue {
         let is_refuted = before.is_some_and(|before| before.checked_add(1) == Some(cq_offset))
             || follows(place.checked_sub(1))?
             || follows(place.checked_sub(2))?;
-        if !is_refuted || !is_blank_between(state, place.max(start), last)? {
+        if !is_refuted || !is_blank_between(state, blank_from, last)? {
             return Ok(());
         }
         match unit_in(state, last)?.filter(|unit| unit.place().is_some()) {

@@ -343,8 +343,9 @@ impl FileQueue {
         *files = Arc::new(next);
     }
 
-    /// Replaces the files by those of a newer listing, keeping the ones that are still there open. The first ones tell
-    /// what size they have: who made them may have had other options.
+    /// Replaces the files by those of a newer listing, keeping the ones that are still there open: a writer that recovers the
+    /// store removes files behind its end, and makes them anew by the same names. The first ones tell what size they have:
+    /// who made them may have had other options.
     pub fn refresh(&self, listing: &Listing) {
         if let Some(file_size) = listing.file_size().filter(|_| self.files.read().is_empty()) {
             self.file_size.store(file_size, Ordering::Relaxed);
@@ -354,7 +355,9 @@ impl FileQueue {
         let mut files = self.files.write();
         let keep_open = |file: &Arc<MappedFile>| {
             let is_same = |known: &&Arc<MappedFile>| {
-                known.path() == file.path() && known.present_size() == file.present_size()
+                known.path() == file.path()
+                    && known.present_size() == file.present_size()
+                    && known.is_what_is_named()
             };
             let known = files.iter().find(is_same);
             Arc::clone(known.unwrap_or(file))

@@ -204,6 +204,15 @@ impl MappedFile {
         Ok(handle)
     }
 
+    /// Whether its name leads to the very file that is open; so it does to one that is yet to be opened. What can't be looked
+    /// at counts as another: who opens that is told why.
+    pub(crate) fn is_what_is_named(&self) -> bool {
+        let Some(handle) = self.open.read().handle.clone() else { return true };
+        let named = self.fs.metadata(&self.path).ok().flatten();
+        let open = handle.metadata().ok();
+        open.is_some_and(|open| named.is_some_and(|named| named.identity == open.identity))
+    }
+
     /// The mapping of the whole file, as far as it is there.
     ///
     /// # Errors

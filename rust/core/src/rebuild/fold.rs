@@ -130,14 +130,15 @@ fn write_places(work: WorkFiles<'_>, from: u64, changes: &Changes) -> Result<()>
     Ok(())
 }
 
-/// Where in the log the records stand whose units are taken back.
+/// Where in the log the records stand whose units are taken back, or elsewhere than they say.
 fn misplaced(work: WorkFiles<'_>, changes: &Changes) -> Result<Vec<(u64, u64)>> {
     let mut found = Vec::new();
-    for (from, place) in &changes.taken_back {
+    for (from, place) in changes.taken_back.iter().chain(&changes.displaced) {
         let (_, units) = work.units(*from)?;
-        let unit = units.chunks_exact(STAGED_UNIT_SIZE).nth(num::index(place.first)).and_then(CqUnit::read);
-        found
-            .extend(unit.and_then(|unit| unit.place()).map(|(begin, size)| (begin, begin + u64::from(size))));
+        let staged = units.chunks_exact(STAGED_UNIT_SIZE);
+        let those = staged.skip(num::index(place.first)).take(num::index(place.count));
+        let places = those.filter_map(|bytes| CqUnit::read(bytes)?.place());
+        found.extend(places.map(|(begin, size)| (begin, begin + u64::from(size))));
     }
     Ok(found)
 }

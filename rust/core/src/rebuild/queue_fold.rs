@@ -17,11 +17,13 @@ pub(super) struct Part {
     pub(super) run: Run,
 }
 
-/// What becomes of parts: places, each with its range's begin, and those among them that are taken back.
+/// What becomes of parts: places, each with its range's begin, and those among them that are taken back, or whose records say
+/// another offset than they have.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub(super) placed: Vec<(u64, Place)>,
     pub(super) taken_back: Vec<(u64, Place)>,
+    pub(super) displaced: Vec<(u64, Place)>,
 }
 
 /// A queue, as far as it is folded.
@@ -81,6 +83,9 @@ impl QueueFold {
         let place =
             Place { queue: part.queue, first: part.first + skipped, count, blanks_from, index, ext_index };
         changes.placed.push((part.from, place));
+        if !rule.compat && run.cq_offset != 0 && index != run.cq_offset + skipped {
+            changes.displaced.push((part.from, place));
+        }
         let is_lone = count == 1 && (current.is_none() || blanks_from < index);
         self.lone = is_lone.then(|| Lone {
             from: part.from,
@@ -114,16 +119,18 @@ impl QueueFold {
 
 impl Lone {
     /// Whether units go on where the queue ended before it, or would if its message stood in between, or follow each other
-    /// before it.
+    /// before it or up to its own place.
     fn is_refuted_by(&self, run: Run) -> bool {
         let (begin, last) = (self.place.blanks_from, self.place.index);
         let is_first = self.end_before.is_none();
-        let is_before = |offset: u64| offset < last && (is_first || offset >= begin);
+        // For one that passed over nothing no other speaks.
+        let end = if begin < last { last + 1 } else { last };
+        let is_before = |offset: u64| offset < end && (is_first || offset >= begin);
         let follows = |offset: u64| offset == begin || offset == begin + 1;
-        let offsets = run.cq_offset..run.cq_offset.saturating_add(run.count.min(last));
+        let offsets = run.cq_offset..run.cq_offset.saturating_add(run.count.min(end));
         let mut doubting = self.doubting;
         run.cq_offset != 0
-            && offsets.take_while(|&offset| offset < last).any(|offset| {
+            && offsets.take_while(|&offset| offset < end).any(|offset| {
                 let before = doubting.replace(offset);
                 is_before(offset) && (follows(offset) || before.is_some_and(|before| before + 1 == offset))
             })

@@ -41,8 +41,9 @@ pub struct DeletedLogFile {
 }
 
 impl Store {
-    /// Deletes the log's first file where it may go; `None` where it has to stay. The last file
-    /// always stays, and so does what is not on the disk or not dispatched yet.
+    /// Deletes the log's first file where it may go; `None` where it has to stay. The file of the last message always
+    /// stays, also once the next one has been made: an empty log says nothing of where it goes on, which a slave asks its own.
+    /// So does what is not on the disk or not dispatched yet.
     ///
     /// # Errors
     /// Where the log can't be read, or the file not be removed: it stays the log's first file. Where its
@@ -51,6 +52,9 @@ impl Store {
         self.check_writable()?;
         let files = self.log().files().files();
         let [first, _, ..] = files.as_slice() else { return Ok(None) };
+        if first.end_offset() >= self.log().wrote_offset() {
+            return Ok(None);
+        }
         let done_to = self.dispatcher().reput_from_offset().min(self.log().flushed_offset());
         if first.end_offset() > expiry.keep_from.min(done_to) {
             return Ok(None);
@@ -124,9 +128,6 @@ impl Store {
             let now_ms = self.now_ms();
             let latest = times.iter().flatten().copied().filter(|&time| time <= now_ms).max();
             return Ok(latest.unwrap_or(next.store_timestamp));
-        }
-        if self.log().wrote_offset() == file.end_offset() {
-            return Ok(self.log().last_store_timestamp());
         }
         file.last_modified_timestamp()
     }

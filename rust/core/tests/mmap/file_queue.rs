@@ -130,6 +130,27 @@ fn a_newer_listing_keeps_the_files_that_are_still_there_open() {
     assert_eq!(slice[0], 1);
 }
 
+/// As a writer leaves it that removes what is behind its end and makes the file anew.
+#[test]
+fn a_newer_listing_has_files_that_were_made_anew_by_their_names() {
+    for access in [Access::MapRead, Access::Read] {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("files");
+        write_files(&folder, [0, 100, 200]);
+        let queue = queue(root.path(), access);
+        let first_bytes =
+            || queue.files().iter().map(|file| file.slice(0, 1).unwrap()[0]).collect::<Vec<_>>();
+        let [kept, replaced] = [0, 100].map(|offset| queue.find(offset).unwrap());
+        assert_eq!([&kept, &replaced].map(|file| file.slice(0, 1).unwrap()[0]), [0, 1]);
+        std::fs::remove_file(replaced.path()).unwrap();
+        std::fs::write(replaced.path(), [7; 100]).unwrap();
+        queue.refresh(&Listing::read(&OsFileSystem, [&folder]).unwrap());
+        assert_eq!(first_bytes(), [0, 7, 2], "{access:?}");
+        assert!(Arc::ptr_eq(&queue.find(0).unwrap(), &kept));
+        assert_eq!(replaced.slice(0, 1).unwrap()[0], 1, "who reads the old one goes on reading it");
+    }
+}
+
 #[test]
 fn files_of_several_folders_go_round_and_leave_out_the_full_and_the_read_only() {
     let root = tempfile::tempdir().unwrap();

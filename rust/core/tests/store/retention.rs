@@ -65,6 +65,32 @@ fn a_delayed_message_outlives_its_file() {
     delivered_then_deleted("DELAY\x011", false);
 }
 
+/// An empty file behind the last message is what a crash leaves of a file that was made ahead.
+#[test]
+fn the_file_of_the_last_message_stays() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(&root.path().join("full"));
+    fill(&store, 0..60);
+    store.close().unwrap();
+    let (full, cut) = (root.path().join("full/commitlog"), root.path().join("cut/commitlog"));
+    std::fs::create_dir_all(&cut).unwrap();
+    let file_size = config(&full).mapped_file_size_commit_log;
+    let name = |number: u64| format!("{:020}", number * file_size);
+    for number in 0..2 {
+        std::fs::copy(full.join(name(number)), cut.join(name(number))).unwrap();
+    }
+    let empty = std::fs::File::create_new(cut.join(name(2))).unwrap();
+    empty.set_len(file_size).unwrap();
+    let store = open(&root.path().join("cut"));
+    store.reput().unwrap();
+    assert_eq!((store.log().files().files().len(), store.log().max_offset()), (3, 2 * file_size));
+    let expiry = Expiry { reserved_ms: 0, at_once: true, keep_from: u64::MAX };
+    let deleted = store.delete_expired_log_file(expiry).unwrap();
+    assert_eq!(deleted.map(|file| file.file_from_offset), Some(0));
+    assert_eq!(store.delete_expired_log_file(expiry).unwrap(), None);
+    assert!(!store.log().is_empty());
+}
+
 /// What is only in memory a crash does not go by.
 #[test]
 fn retention_waits_for_the_positions_on_the_disk() {

@@ -77,8 +77,11 @@ fn check_without(bad: usize, store: &Store, log: &Log) {
 
 #[test]
 fn one_record_further_than_its_queue_costs_one_message() {
-    for bad in [0, 1, 7, 18] {
-        let log = Log::with(bad, further);
+    // The one behind it, which the next message has as well, and one further away.
+    let cases = [0, 1, 7, 18].into_iter().flat_map(|bad: usize| [(bad, bad + 1), (bad, bad + 256)]);
+    for (bad, said) in cases {
+        let said = said as u64;
+        let log = Log::with(bad, |bytes| bytes.copy_from_slice(&said.to_be_bytes()));
         // Up to which record each pass has the log.
         for parts in [vec![COUNT], vec![bad + 1, COUNT], vec![bad + 1, bad + 2, COUNT], (1..=COUNT).collect()]
         {
@@ -95,7 +98,7 @@ fn one_record_further_than_its_queue_costs_one_message() {
             let told: Vec<_> = store.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
             assert_eq!(told, [(log.begins[bad], log.begins[bad + 1])]);
             assert!(
-                matches!(store.gaps()[0].fault, Some(RecordFault::Misplaced { queue_offset, .. }) if u64::try_from(queue_offset) == Ok(bad as u64 + 256))
+                matches!(store.gaps()[0].fault, Some(RecordFault::Misplaced { queue_offset, .. }) if u64::try_from(queue_offset) == Ok(said))
             );
             check_without(bad, &read(root.path()), &log);
             store.close().unwrap();
