@@ -96,7 +96,8 @@ def _in_calls(put_many: Callable[..., object], size: int, count: int) -> float:
     def load() -> None:
         for start in range(0, count, BATCH):
             keys = [f"key{number:07}" for number in range(start, start + BATCH)]
-            put_many("bench", [body] * BATCH, keys=keys, tags="TagA", queue_id=start // BATCH % QUEUES, unique_key=False)
+            queue_id = start // BATCH % QUEUES
+            put_many("bench", [body] * BATCH, keys=keys, tags="TagA", queue_id=queue_id, unique_key=False)
 
     return _each(count, load)
 
