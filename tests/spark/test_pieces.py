@@ -24,6 +24,7 @@ from mqstore.spark.planning import _piece_size, plan
 from mqstore.spark.read_options import ReadOptions
 from tests.spark.made import SMALL, START_MS, damage, fill, read_directly
 from tests.store_files import HEAD_SIZE, forged, forget_derived
+from tests.verify.damage import QUEUE_OFFSET_AT
 
 
 def put_forgeries(path: Path) -> int:
@@ -181,14 +182,15 @@ def test_damaged_records(tmp_path: Path, options: dict[str, Any]) -> None:
     assert table.num_rows == 599
 
 
-def test_a_damaged_record_of_a_queue_that_is_made_in_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at", [4, QUEUE_OFFSET_AT + 6], ids=["magic code", "queue offset"])
+def test_a_damaged_record_of_a_queue_that_is_made_in_memory(tmp_path: Path, at: int) -> None:
     """Its place in the queue is a blank unit, which leads to no record, nor to the log's first one."""
     path = tmp_path / "store"
     with mqstore.open(path, "rw", **SMALL) as store:
         store.put("other", b"first", queue_id=0)
         begins = [store.put("t", b"%04d" % number, queue_id=0).wrote_offset or 0 for number in range(20)]
     shutil.rmtree(path / "consumequeue" / "t")
-    damage(path, begins[10] + 4)
+    damage(path, begins[10] + at)
     columns = ("topic", "queue_offset", "bad_range")
     table, _ = read_directly(path, *columns, subscribe="t")
     bad = [row for row in table["bad_range"].to_pylist() if row is not None]

@@ -1,7 +1,7 @@
 """A piece of a store: what one of Spark's tasks reads."""
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mqstore import _native
 
-__all__ = ["DataLossError", "Piece", "read_piece"]
+__all__ = ["BadRange", "DataLossError", "Piece", "read_piece"]
 
 _MAX_BATCH_BYTES = 16 << 20
 _CHEAPEST = "queue_id"
@@ -34,6 +34,10 @@ _WITH_FILE = "it is gone with its log file"
 
 class DataLossError(MQStoreError):
     """What was to be read is no longer there; with ``failOnDataLoss=false`` it is left out."""
+
+
+BadRange = tuple[int, int, bool, str]
+"""A part of the log that gives no messages: from, to, whether it is gone, why."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class Piece(InputPartition):
     """How many openings of the store by writers were known then: later ones may make its units anew."""
     run: str = ""
     """What it was planned with: a store that is not local may be another one when it is planned again."""
+    passed_over: tuple[BadRange, ...] = ()
+    """What is bad besides, and known to be: where it is read nothing tells of it."""
 
     @property
     def store(self) -> str:
@@ -84,6 +90,7 @@ def read_piece(piece: Piece, schema: StructType, options: ReadOptions) -> Iterat
         except StoreIOError as error:
             left = _left_of_walk(store, spec, piece, options, error)
             store = _opened_again(piece, options)
+    yield from _bad_rows(store, piece.passed_over, piece, to_arrow_schema(schema, timezone="UTC"), options)
     # A queue may have been removed since it was looked at, and with it what was still to be read. What is open does not
     # tell: it may have some of the old files and some of the new ones.
     if piece._queues and options.fail_on_data_loss and not is_remote(piece.path):
@@ -108,8 +115,8 @@ def _read(
     # A function of the pieces' own rows: what a part of the log could not give comes behind what it could.
     while (batch := _next_batch(batches, bad_ranges)) is not None:
         yield _with_own_columns(_planned(batch, piece), piece.store, arrow_schema)
-        yield from _bad_rows(store, bad_ranges, piece, arrow_schema, options)
-    yield from _bad_rows(store, bad_ranges, piece, arrow_schema, options)
+        yield from _bad_rows(store, bad_ranges.take(), piece, arrow_schema, options)
+    yield from _bad_rows(store, bad_ranges.take(), piece, arrow_schema, options)
 
 
 def _left_of_walk(
@@ -234,7 +241,7 @@ def _with_own_columns(batch: "pa.RecordBatch", store: str, schema: "pa.Schema") 
 
 def _bad_rows(
     store: "_native.Store",
-    bad_ranges: "_native.BadRanges",
+    given: Sequence[BadRange],
     piece: Piece,
     schema: "pa.Schema",
     options: ReadOptions,
@@ -242,7 +249,6 @@ def _bad_rows(
     import pyarrow as pa  # noqa: PLC0415 - as above
 
     damaged = []
-    given = bad_ranges.take()
     first = _first_now(store, piece) if given else 0
     for begin, end, is_gone, reason in given:
         if is_gone or begin < first:

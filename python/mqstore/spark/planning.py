@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mqstore.option_error import bad_option
 from mqstore.spark.narrowing import Narrowing
 from mqstore.spark.opened import expand, followed, log_of
-from mqstore.spark.piece import Piece
+from mqstore.spark.piece import BadRange, Piece
 from mqstore.spark.read_options import EARLIEST, LATEST, Bounds, ReadOptions
 from mqstore.store.byte_ranges import is_remote, shown
 from mqstore.store.selection import QueueRow, SelectionSpec
@@ -74,7 +74,7 @@ class _Share:
     """The log, where a range of it is to be gone through."""
     spans: tuple[_Span, ...] = ()
     places: tuple[int, ...] = ()
-    passed_over: tuple[tuple[int, int], ...] = ()
+    passed_over: tuple[BadRange, ...] = ()
     """Parts of the log that gave no units to queues which are made of it in memory."""
 
     @property
@@ -344,13 +344,13 @@ def _share_of_queues(
     return _Share(path, log_end, rest, openings, spans=tuple(spans), places=tuple(places), passed_over=passed_over)
 
 
-def _passed_over(store: "mqstore.MessageStore", spec: SelectionSpec, log_end: int) -> Iterator[tuple[int, int]]:
+def _passed_over(store: "mqstore.MessageStore", spec: SelectionSpec, log_end: int) -> Iterator[BadRange]:
     """Parts of the log without a record, whose units nobody misses in a queue that is made without them."""
     first, behind = spec.from_phy_offset or 0, log_end if spec.to_phy_offset is None else spec.to_phy_offset
-    for gap_begin, gap_end, _ in store._gaps():
+    for gap_begin, gap_end, reason in store._gaps():
         begin, end = max(gap_begin, first), min(gap_end, behind)
         if begin < end:
-            yield begin, end
+            yield begin, end, reason is None, reason or "a log file is missing"
 
 
 def _places(store: "mqstore.MessageStore", topic: str, queue_id: int, begin: int, end: int) -> Iterator[int]:
@@ -378,10 +378,8 @@ def _divide(share: _Share, size: float) -> Iterator[Piece]:
     for at in range(0, len(share.places), _PLACES_IN_PIECE):
         places = list(share.places[at : at + _PLACES_IN_PIECE])
         yield share.piece(places=places)
-    for begin, end in share.passed_over:
-        # It gives no message, and tells why.
-        of_log = SelectionSpec(own_only=True, from_phy_offset=begin, to_phy_offset=end)
-        yield Piece(share.path, share.log_end, of_log, share.openings)
+    if share.passed_over:
+        yield replace(share.piece(places=[]), passed_over=share.passed_over)
 
 
 def _divide_log(share: _Share, log: "_native.Store", size: float) -> Iterator[Piece]:
