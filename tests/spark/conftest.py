@@ -16,6 +16,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "mqstore tests",
         master="local[2]",
         conf={
+            # What it leaves behind is nobody's else.
+            "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder}",
             "spark.driver.memory": "768m",
             "spark.local.dir": str(folder / "local"),
             "spark.log.level": "ERROR",

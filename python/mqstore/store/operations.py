@@ -149,8 +149,9 @@ class StoreOperations(LifeCycle):
     def execute_delete_files_manually(self) -> int:
         """Deletes what has expired now, whatever the hour; gives how many files of the log.
 
-        Works without the retention service too. Source: ``executeDeleteFilesManually``, which lets the
-        service do so in its next passes.
+        Works without the retention service too. What is not on the disk yet or not dispatched stays, however old it is:
+        after :meth:`flush` it goes as well. Source: ``executeDeleteFilesManually``, which lets the service do so in its
+        next passes.
 
         Raises:
             ReadOnlyError: the store was opened to read.

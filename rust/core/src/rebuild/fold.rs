@@ -132,13 +132,19 @@ fn write_places(work: WorkFiles<'_>, from: u64, changes: &Changes) -> Result<()>
 
 /// Where in the log the records stand whose units are taken back, or elsewhere than they say.
 fn misplaced(work: WorkFiles<'_>, changes: &Changes) -> Result<Vec<(u64, u64)>> {
-    let mut found = Vec::new();
+    let mut by_range: BTreeMap<u64, Vec<&Place>> = BTreeMap::new();
     for (from, place) in changes.taken_back.iter().chain(&changes.displaced) {
-        let (_, units) = work.units(*from)?;
-        let staged = units.chunks_exact(STAGED_UNIT_SIZE);
-        let those = staged.skip(num::index(place.first)).take(num::index(place.count));
-        let places = those.filter_map(|bytes| CqUnit::read(bytes)?.place());
-        found.extend(places.map(|(begin, size)| (begin, begin + u64::from(size))));
+        by_range.entry(*from).or_default().push(place);
+    }
+    let mut found = Vec::new();
+    for (from, places) in by_range {
+        let (_, units) = work.units(from)?;
+        for place in places {
+            let staged = units.chunks_exact(STAGED_UNIT_SIZE);
+            let those = staged.skip(num::index(place.first)).take(num::index(place.count));
+            let records = those.filter_map(|bytes| CqUnit::read(bytes)?.place());
+            found.extend(records.map(|(begin, size)| (begin, begin + u64::from(size))));
+        }
     }
     Ok(found)
 }
