@@ -17,6 +17,7 @@ from tests.crash.checks import check_messages, check_stays
 from tests.crash.killing import Acknowledged
 from tests.crash.stream import body_of
 from tests.crash.test_sigkill import SMALL
+from tests.waiting import wait_until
 
 _BALLAST_SIZE = 200_000
 _MOST_PUTS = 100_000
@@ -52,6 +53,7 @@ def _expire(folder: Path) -> None:
     ballast = folder.parent / "ballast"
     with mqstore.open(folder, "rw", **options) as store:
         put_up_to(store, acks, 500)
+        wait_until(lambda: store.dispatch_behind_bytes() == 0)
         store.flush()
         fill(ballast)
         put_up_to(store, acks, 600)

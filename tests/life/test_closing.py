@@ -1,6 +1,7 @@
 """A close from where its services wait for something, and a drop beside a service that has failed."""
 
 import asyncio
+import shutil
 import subprocess
 import sys
 import threading
@@ -176,3 +177,17 @@ def test_a_closed_store_takes_no_listener(tmp_path: Path) -> None:
     with pytest.raises(mqstore.StoreClosedError):
         store.add_listener(lambda _arrivals: None)
     remove()
+
+
+def test_a_close_that_fails_tells_what_ended_the_block_as_well(tmp_path: Path) -> None:
+    def fail_in_the_block() -> None:
+        with open_rw(tmp_path / "s") as store:
+            store.put("t", b"", queue_id=0)
+            queues = tmp_path / "s" / "consumequeue"
+            shutil.rmtree(queues, ignore_errors=True)
+            queues.touch()
+            raise ValueError("of the block")
+
+    with pytest.raises(mqstore.StoreIOError, match="consumequeue") as raised:
+        fail_in_the_block()
+    assert str(raised.value.__context__) == "of the block"

@@ -263,11 +263,16 @@ class LifeCycle(_native.Store):
     def __exit__(
         self,
         _kind: type[BaseException] | None,
-        _error: BaseException | None,
+        error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
         """Closes the store."""
-        self.close()
+        try:
+            self.close()
+        except BaseException as of_close:
+            # The steps of a close, each of which is taken whatever the others do, let go of what ended the block.
+            of_close.__context__ = of_close.__context__ or error
+            raise
 
     def __del__(self) -> None:
         """A store that is dropped without being closed is closed here, with a warning."""
