@@ -343,40 +343,36 @@ def test_a_java_writer_that_is_started_again(java: JavaStore, tmp_path: Path, en
     options = SMALL | {"mappedFileSizeCommitLog": 16_384, "maxMessageSize": 9000}
     ways: list[dict[str, Any]] = [{}, {"subscribe": "t"}]
     readers = [stream_reader(str(path), startingOffsets="earliest", pread=pread, **way) for way in ways]
-    positions: list[dict[str, int]] = []
     seen: list[list[int]] = [[], []]
     put: list[int] = []
-    followers: list[mqstore.MessageStore] = []
 
     def put_on(body: bytes, count: int) -> None:
         message = json.dumps({"topic": "t", "queueId": 0, "body": base64.b64encode(body).decode()})
         put.extend(result["wroteOffset"] for result in run.put([message] * count))
 
-    def read_on(stack: ExitStack) -> None:
-        if not followers:
-            positions.extend(reader.initialOffset() for reader in readers)
-            followers.append(stack.enter_context(mqstore.open(path, pread=pread == "true")))
+    def read_on() -> None:
         for number, reader in enumerate(readers):
             end = reader.latestOffset(positions[number], ReadAllAvailable())
             seen[number].extend(offsets_between(reader, positions[number], end))
             positions[number] = end
             assert sorted(seen[number]) == put, ways[number]
-        followers[0].refresh()
-        assert [message.commit_log_offset for message in followers[0].topic("t").queue(0)[:]] == put
+        follower.refresh()
+        assert [message.commit_log_offset for message in follower.topic("t").queue(0)[:]] == put
 
-    with ExitStack() as stack:
-        run = java.start_live("master", path, options)
-        put_on(bytes(100), 40)
+    run = java.start_live("master", path, options)
+    put_on(bytes(100), 40)
+    positions = [reader.initialOffset() for reader in readers]
+    with mqstore.open(path, pread=pread == "true") as follower:
         for _ in range(2):
-            read_on(stack)
+            read_on()
             run.stop() if ends == "stop" else run.kill()
             # It reads up to the log's end in the file that was made ahead.
-            read_on(stack)
+            read_on()
             run = java.start_live("master", path, options)
             for _ in range(3):
                 put_on(bytes(1000), 10)
-                read_on(stack)
-        run.stop()
+                read_on()
+    run.stop()
 
 
 _JOB = """

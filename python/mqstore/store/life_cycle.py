@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import logging
 import os
+import sys
 import threading
 import warnings
 import weakref
@@ -123,6 +124,7 @@ class LifeCycle(_native.Store):
 
     def _close_stopped(self) -> None:
         services = [] if self.is_closed else self._services
+        handled = sys.exception()
         try:
             with contextlib.ExitStack() as closing:
                 closing.callback(self._close)
@@ -131,6 +133,10 @@ class LifeCycle(_native.Store):
                 for service in services:
                     closing.callback(service.closing)
                 closing.callback(self.consumers.close)
+        except BaseException as failed:
+            # The stack forgets why the store is closed, where that is an exception as well.
+            failed.__context__ = failed.__context__ or handled
+            raise
         finally:
             _open_stores.discard(self)
             self._services = []
@@ -263,16 +269,11 @@ class LifeCycle(_native.Store):
     def __exit__(
         self,
         _kind: type[BaseException] | None,
-        error: BaseException | None,
+        _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
         """Closes the store."""
-        try:
-            self.close()
-        except BaseException as of_close:
-            # The steps of a close, each of which is taken whatever the others do, let go of what ended the block.
-            of_close.__context__ = of_close.__context__ or error
-            raise
+        self.close()
 
     def __del__(self) -> None:
         """A store that is dropped without being closed is closed here, with a warning."""

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
-use crate::fs::{FileSystem, LockOutcome, open_if_there};
+use crate::fs::{FileSystem, LockOutcome, is_named, open_if_there};
 use crate::lock_files::LockFile;
 use crate::published::Progress;
 
@@ -88,8 +88,7 @@ impl StoreLock {
     /// Whether a path names the file that is locked.
     fn is_of(&self, fs: &dyn FileSystem, path: &Path) -> Result<bool> {
         let locked = self.identity().map_err(Error::io("look at", &self.path))?;
-        let named = fs.metadata(path).map_err(Error::io("look at", path))?;
-        Ok(named.is_some_and(|named| named.identity == locked))
+        is_named(fs, path, locked).map_err(Error::io("look at", path))
     }
 
     /// Where the file was when it was locked.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::fs::{DirEntry, FileHandle, FileSystem, Metadata, OpenMode, Space};
+use crate::fs::{DirEntry, FileHandle, FileSystem, Metadata, OpenMode, Space, is_named};
 use crate::lock::StoreLock;
 
 /// A file system that asks for a lock's file first.
@@ -33,8 +33,7 @@ impl LockedFolder {
     }
 
     fn checked(&self) -> io::Result<&dyn FileSystem> {
-        let found = self.fs.metadata(&self.lock_file)?;
-        if found.is_some_and(|found| found.identity == self.identity) {
+        if is_named(&*self.fs, &self.lock_file, self.identity)? {
             return Ok(&*self.fs);
         }
         let lock_file = self.lock_file.display();

@@ -217,6 +217,14 @@ fn check_is_file(found: &std::fs::Metadata) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}, and no file")))
 }
 
+/// Whether a path names the file of an identity.
+///
+/// # Errors
+/// Where what is there can't be looked at.
+pub(crate) fn is_named(fs: &dyn FileSystem, path: &Path, identity: (u64, u64)) -> io::Result<bool> {
+    Ok(fs.metadata(path)?.is_some_and(|named| named.identity == identity))
+}
+
 /// Opens a file to read it; `None` where there is none.
 ///
 /// # Errors

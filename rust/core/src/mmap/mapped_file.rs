@@ -8,7 +8,7 @@ use super::map_budget::MapBudget;
 use super::region::{OS_PAGE_SIZE, Region};
 use super::slice::Slice;
 use crate::error::{Error, Result};
-use crate::fs::{FileHandle, FileSystem, OpenMode};
+use crate::fs::{FileHandle, FileSystem, OpenMode, is_named};
 use crate::num;
 use crate::sync::{AtomicBool, AtomicU32, Ordering, RwLock};
 use crate::zeros::is_zero;
@@ -208,9 +208,8 @@ impl MappedFile {
     /// at counts as another: who opens that is told why.
     pub(crate) fn is_what_is_named(&self) -> bool {
         let Some(handle) = self.open.read().handle.clone() else { return true };
-        let named = self.fs.metadata(&self.path).ok().flatten();
-        let open = handle.metadata().ok();
-        open.is_some_and(|open| named.is_some_and(|named| named.identity == open.identity))
+        let open = handle.metadata();
+        open.and_then(|open| is_named(&*self.fs, &self.path, open.identity)).unwrap_or(false)
     }
 
     /// The mapping of the whole file, as far as it is there.

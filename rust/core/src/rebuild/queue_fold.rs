@@ -73,8 +73,10 @@ impl QueueFold {
             return;
         }
         let current = self.end;
-        let offset = num::java_long(run.cq_offset + skipped);
-        let Some(UnitPlace { blanks_from, index }) = rule.place(offset, current) else { return };
+        let offset = run.cq_offset + skipped;
+        let Some(UnitPlace { blanks_from, index }) = rule.place(num::java_long(offset), current) else {
+            return;
+        };
         self.end = Some(index + count);
         let ext_index = (has_ext && run.with_ext).then_some(self.ext_count);
         if ext_index.is_some() {
@@ -83,7 +85,7 @@ impl QueueFold {
         let place =
             Place { queue: part.queue, first: part.first + skipped, count, blanks_from, index, ext_index };
         changes.placed.push((part.from, place));
-        if !rule.compat && run.cq_offset != 0 && index != run.cq_offset + skipped {
+        if !rule.compat && run.cq_offset != 0 && index != offset {
             changes.displaced.push((part.from, place));
         }
         let is_lone = count == 1 && (current.is_none() || blanks_from < index);

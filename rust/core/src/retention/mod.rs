@@ -51,10 +51,8 @@ impl Store {
     pub fn delete_expired_log_file(&self, expiry: Expiry) -> Result<Option<DeletedLogFile>> {
         self.check_writable()?;
         let files = self.log().files().files();
-        let [first, _, ..] = files.as_slice() else { return Ok(None) };
-        if first.end_offset() >= self.log().wrote_offset() {
-            return Ok(None);
-        }
+        let has_last = |file: &&Arc<MappedFile>| file.end_offset() >= self.log().wrote_offset();
+        let Some(first) = files.first().filter(|first| !has_last(first)) else { return Ok(None) };
         let done_to = self.dispatcher().reput_from_offset().min(self.log().flushed_offset());
         if first.end_offset() > expiry.keep_from.min(done_to) {
             return Ok(None);
