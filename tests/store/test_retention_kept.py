@@ -52,6 +52,35 @@ def test_what_a_named_group_has_not_read_of_a_topic_with_an_at_sign_is_kept(
     assert store.execute_delete_files_manually() == 0
 
 
+def test_a_group_of_which_only_the_retry_topic_is_known_keeps_everything(
+    open_store: Opener, clock: Clock, tmp_path: Path
+) -> None:
+    store = open_store(clock=clock, fileReservedTime=0, retention=Retention(keep_unread_of=["billing"]))
+    fill(store, 2)
+    offsets_file(tmp_path / "store", "config", {"%RETRY%billing@billing": {"0": 0}})
+    assert store.execute_delete_files_manually() == 0
+
+
+@pytest.mark.parametrize("mode", ["rw", "r"])
+def test_what_comes_to_a_topic_that_had_no_queue_when_a_group_looked_is_kept(
+    open_store: Opener, clock: Clock, tmp_path: Path, mode: str
+) -> None:
+    store = open_store(clock=clock, fileReservedTime=0, retention=Retention(keep_unread_of=["billing"]))
+    fill(store, 1, topic="read")
+    reader = store if mode == "rw" else mqstore.open(tmp_path / "store")
+    with reader.consumer("billing", ["read", "t"], from_where="first") as consumer:
+        while (message := consumer.poll(0)) is not None:
+            consumer.ack(message)
+    fill(store, 2, topic="t")
+    fill(store, 2, topic="read")
+    assert store.execute_delete_files_manually() == 1
+    with reader.consumer("billing", ["read", "t"], from_where="first") as consumer:
+        while (message := consumer.poll(0)) is not None:
+            consumer.ack(message)
+    assert store.execute_delete_files_manually() == 4
+    reader.close()
+
+
 def test_delayed_messages_that_wait_are_kept(open_store: Opener, clock: Clock) -> None:
     given: dict[str, Any] = {"clock": clock, "messageDelayLevel": "10h", "fileReservedTime": 1}
     store = open_store(schedule_messages=True, **given)

@@ -50,6 +50,9 @@ class OffsetStore(Protocol):
     def read_offsets(self, queues: Collection[Queue]) -> dict[Queue, list[ReadOffset]]:
         """The offsets that the group has of each queue, of which the furthest counts that is one of this queue."""
 
+    def add_topic(self, topic: str) -> None:
+        """The group reads a topic which has no queue yet: what comes to it is known to be unread."""
+
     def update_offset(self, topic: str, queue_id: int, read: ReadOffset, openings: int) -> None:
         """Sets an offset in memory; ``openings`` by writers had been seen when it was read so far."""
 
@@ -130,7 +133,12 @@ class FileOffsetStore:
         """Offsets of a group whose store another process writes."""
         self._path, self._group, self._write, self._broker_path = path, group, write, broker_path
         self._changed: _Changed = {}
+        self._added = set[str]()
         self._store = store
+
+    def add_topic(self, topic: str) -> None:
+        """The group reads a topic."""
+        self._added.add(topic)
 
     def read_offsets(self, queues: Collection[Queue]) -> dict[Queue, list[ReadOffset]]:
         """This file's, the writer's, and what was set since."""
@@ -147,13 +155,13 @@ class FileOffsetStore:
 
     def persist(self) -> None:
         """Writes what was set into the file; what other members wrote stays."""
-        if self._changed:
+        if self._changed or self._added:
             with nobody_else_writes(self._path):
                 self._persist()
 
     def persist_if_free(self) -> bool:
         """Writes it, unless somebody else is at the file."""
-        if not self._changed:
+        if not (self._changed or self._added):
             return True
         lock = FileLock.take(_lock_of(self._path))
         if lock is None:
@@ -167,8 +175,11 @@ class FileOffsetStore:
         table = ConsumerOffsetManager(self._path, self._write)
         for topic, queue_id, read in _as_it_is_now(self._store, self._changed):
             table.commit_offset(self._group, topic, queue_id, *read)
+        for topic in self._added:
+            table.add_topic(self._group, topic)
         table.persist()
         self._changed.clear()
+        self._added.clear()
 
 
 class BrokerOffsetStore:
@@ -182,6 +193,10 @@ class BrokerOffsetStore:
         """This file's, and the one of members in other processes."""
         shared = ConsumerOffsetManager(self._shared_path, self._write)
         return _of_each(queues, self._group, (shared, self._table))
+
+    def add_topic(self, topic: str) -> None:
+        """The group reads a topic."""
+        self._table.add_topic(self._group, topic)
 
     def update_offset(self, topic: str, queue_id: int, read: ReadOffset, openings: int) -> None:  # noqa: ARG002 (its own)
         """Sets an offset in memory."""
@@ -208,6 +223,10 @@ class LocalOffsetStore:
     def read_offsets(self, queues: Collection[Queue]) -> dict[Queue, list[ReadOffset]]:
         """The offsets at which the consumer goes on."""
         return _of_each(queues, self._group, (self._table,))
+
+    def add_topic(self, topic: str) -> None:
+        """The consumer reads a topic."""
+        self._table.add_topic(self._group, topic)
 
     def update_offset(self, topic: str, queue_id: int, read: ReadOffset, openings: int) -> None:
         """Sets an offset in memory."""

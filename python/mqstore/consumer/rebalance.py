@@ -95,11 +95,13 @@ class Rebalance:
         there = set() if is_clustering else self._queues_there(subscriptions)
         own = self._settings.consumer_id
         members = self._membership.consumer_ids() if is_clustering else [own]
-        wanted = {
-            (subscription.topic, queue_id): subscription
-            for subscription in subscriptions
-            for queue_id in self._allocated(own, self._store.consumers.queue_ids(subscription.topic), members)
-        }
+        wanted = {}
+        for subscription in subscriptions:
+            queue_ids = self._store.consumers.queue_ids(subscription.topic)
+            if not queue_ids:
+                self._offsets.add_topic(subscription.topic)
+            for queue_id in self._allocated(own, queue_ids, members):
+                wanted[subscription.topic, queue_id] = subscription
         for name, queue in list(self.queues.items()):
             if name not in wanted and not queue.is_dropped:
                 queue.drop()

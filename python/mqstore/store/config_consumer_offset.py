@@ -104,6 +104,17 @@ class ConsumerOffsetManager(ConfigManager):
         with self._lock:
             self._table.setdefault(f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}", {})[queue_id] = read
 
+    def add_topic(self, group: str, topic: str) -> None:
+        """A group reads a topic, also where it has no offset of it yet.
+
+        Raises:
+            TypeError: a name is no string.
+        """
+        check_kind("group", group, str)
+        check_kind("topic", topic, str)
+        with self._lock:
+            self._table.setdefault(f"{topic}{_TOPIC_GROUP_SEPARATOR}{group}", {})
+
     def reset_offsets(self, group: str, offsets: Mapping[tuple[str, int], ReadOffset]) -> None:
         """Sets offsets of a group, by topic and queue, and writes them; what cannot be written is not set either.
 
@@ -141,7 +152,7 @@ class ConsumerOffsetManager(ConfigManager):
         return {queue_id: read.offset for queue_id, read in self.read_offsets(group, topic).items()}
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Topic and group of everything that has offsets. A topic may have the separator in its name, a group not."""
+        """Topic and group of everything that is read. A topic may have the separator in its name, a group not."""
         with self._lock:
             split = [name.rpartition(_TOPIC_GROUP_SEPARATOR) for name in self._table]
         return [(topic, group) for topic, separator, group in split if separator]
@@ -157,11 +168,11 @@ class ConsumerOffsetManager(ConfigManager):
         return found
 
     def which_topic_by_consumer(self, group: str) -> set[str]:
-        """The topics in which a group has offsets. Source: ``whichTopicByConsumer``."""
+        """The topics that a group reads. Source: ``whichTopicByConsumer``."""
         return {topic for topic, found in self.pairs() if found == group}
 
     def which_group_by_topic(self, topic: str) -> set[str]:
-        """The groups that have offsets in a topic. Source: ``whichGroupByTopic``."""
+        """The groups that read a topic. Source: ``whichGroupByTopic``."""
         return {group for found, group in self.pairs() if found == topic}
 
     def clone_offset(self, source_group: str, group: str, topic: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mqstore.consumer.settings import check_group
+from mqstore.consumer.settings import check_group, retry_topic
 from mqstore.errors import DiskFullError, StoreIOError
 from mqstore.option_error import bad_argument
 from mqstore.options import parse_delete_when
@@ -18,7 +18,7 @@ from mqstore.store.config_consumer_offset import ConsumerOffsetManager
 from mqstore.store.config_manager import read_only
 from mqstore.store.delayed import SCHEDULE_TOPIC
 from mqstore.store.one_pass import OnePass
-from mqstore.store.read_offset import ReadOffset, offset_in_queue
+from mqstore.store.read_offset import offset_in_queue
 
 if TYPE_CHECKING:
     from mqstore.store.message_store import MessageStore
@@ -36,7 +36,7 @@ class Retention:
 
     keep_unread_of: Sequence[str] = ()
     """Consumer groups: what one of them has not read of its topics is kept, however old, and however full
-    the disk is. A group that has no offset of any topic yet keeps everything."""
+    the disk is. A group of which no topic is known yet keeps everything."""
     disk_usage: "Callable[[str], float] | None" = None
     """Gives how much of the disk on which a folder lies is used, from 0 to 1; the machine's by default."""
 
@@ -226,24 +226,25 @@ class FileCleaner:
     def _unread(self, group: str) -> list[tuple[str, int, int]] | None:
         """Where a group goes on in each queue of its topics; ``None`` where it has read nothing."""
         read: dict[tuple[str, int], int] = {}
-        for topic, queue_id, found in _group_offsets(self._store.path, group):
-            offset = offset_in_queue(self._store, topic, queue_id, found)
-            read[topic, queue_id] = max(offset, read.get((topic, queue_id), 0))
-        topics = {topic for topic, _ in read}
-        if not topics:
+        topics = set[str]()
+        for offsets in _offsets_of(self._store.path, group):
+            for topic in offsets.which_topic_by_consumer(group):
+                topics.add(topic)
+                for queue_id, found in offsets.read_offsets(group, topic).items():
+                    offset = offset_in_queue(self._store, topic, queue_id, found)
+                    read[topic, queue_id] = max(offset, read.get((topic, queue_id), 0))
+        # Its retry topic is there before it has read anything.
+        if topics <= {retry_topic(group)}:
             return None
         queues = [(topic, queue_id) for topic, queue_id, *_ in self._store._queues() if topic in topics]
         return [(topic, queue_id, read.get((topic, queue_id), 0)) for topic, queue_id in queues]
 
 
-def _group_offsets(root: Path, group: str) -> Iterator[tuple[str, int, ReadOffset]]:
-    """Topic, queue and offset of a group, of the store's own file and of its members in other processes.
+def _offsets_of(root: Path, group: str) -> Iterator[ConsumerOffsetManager]:
+    """The offsets of the store's own file, and of a group's members in other processes.
 
     Raises:
         MQStoreError: a file is damaged. Nothing is deleted then: what is read is not known.
     """
     for folder in (root / "config", root / "mqstore" / "consumers" / group):
-        offsets = ConsumerOffsetManager(folder / "consumerOffset.json", read_only)
-        for topic in offsets.which_topic_by_consumer(group):
-            for queue_id, read in offsets.read_offsets(group, topic).items():
-                yield topic, queue_id, read
+        yield ConsumerOffsetManager(folder / "consumerOffset.json", read_only)
