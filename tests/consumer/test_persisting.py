@@ -117,3 +117,17 @@ def test_a_handler_closes_the_store_while_they_are_to_be_written(
         with pytest.raises(mqstore.StoreIOError, match="deadlock") if is_refused else contextlib.nullcontext():
             store.close()
     assert not service.is_alive()
+
+
+def test_a_topic_without_queues_is_written_once(open_store: Opener) -> None:
+    writer = open_store()
+    reader = open_store(mode="r")
+    with reader.consumer("g", "orders") as consumer:
+        assert consumer.poll(0) is None
+        consumer.persist()
+        shared = writer.path / "mqstore" / "consumers" / "g" / "consumerOffset.json"
+        assert ConsumerOffsetManager(shared, read_only).which_topic_by_consumer("g") == {"orders", "%RETRY%g"}
+        consumer._rebalance._next_check = 0
+        assert consumer.poll(0) is None
+        with nobody_else_writes(shared):
+            assert consumer.persist_if_free()

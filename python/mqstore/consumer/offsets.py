@@ -133,12 +133,12 @@ class FileOffsetStore:
         """Offsets of a group whose store another process writes."""
         self._path, self._group, self._write, self._broker_path = path, group, write, broker_path
         self._changed: _Changed = {}
-        self._added = set[str]()
+        self._added, self._written_topics = set[str](), set[str]()
         self._store = store
 
     def add_topic(self, topic: str) -> None:
-        """The group reads a topic."""
-        self._added.add(topic)
+        """The group reads a topic. It is told so at each look, and written once."""
+        self._added |= {topic} - self._written_topics
 
     def read_offsets(self, queues: Collection[Queue]) -> dict[Queue, list[ReadOffset]]:
         """This file's, the writer's, and what was set since."""
@@ -179,6 +179,7 @@ class FileOffsetStore:
             table.add_topic(self._group, topic)
         table.persist()
         self._changed.clear()
+        self._written_topics |= self._added
         self._added.clear()
 
 
