@@ -1079,7 +1079,7 @@ class Store:
         """What was on the disk behind the log's end and is there no more: from, to, why, as in :meth:`_gaps`."""
     def _unindexed(self) -> list[tuple[int, int, bool]]:
         """Parts of the log of which no index file says that it has their keys: from, to, whether there are some."""
-    def _rejected(self) -> list[tuple[str, int, int, int, str | None]]:
+    def _rejected(self) -> list[tuple[str, int, int, int, str]]:
         """Units that did not agree with the log: topic, queue, number, log offset, why."""
     @property
     def _closed_cleanly(self) -> bool:

@@ -114,6 +114,7 @@ def test_a_unit_of_another_message_serves_nothing(open_store: Opener, tmp_path: 
     instead = default.get_message("t", 0, 5, 1).messages
     assert [bytes(found.body) for found in instead] == [b"6"]
     assert default.rejected_count == 1
+    assert str(default.report()) == "t-0 at 5, log offset 402: the record there is another message's"
     (served,) = compat.get_message("t", 0, 5, 1).messages
     assert bytes(served.body) == b"3"
 

@@ -29,14 +29,17 @@ class Gap:
 
 @dataclass(frozen=True)
 class Rejected:
-    """A queue's unit that was not served: its record is none, or another message's."""
+    """A queue's unit that was not served: its record is none, or another message's.
+
+    Or a message that is not at its offset in its queue, which had another one there already.
+    """
 
     topic: str
     queue_id: int
     queue_offset: int
     commit_log_offset: int
-    reason: str | None
-    """What is wrong with the record; ``None`` where it is another message's."""
+    reason: str
+    """What is wrong with the record, or with the message."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +101,10 @@ class StoreReport:
                 f"no index file has the messages from {part.begin_offset} to {part.end_offset} of the log: "
                 "they are not found by their keys"
             )
-        for unit in self.rejected:
-            reason = unit.reason or "the record there is another message's"
-            lines.append(
-                f"{unit.topic}-{unit.queue_id} at {unit.queue_offset}, log offset {unit.commit_log_offset}: {reason}"
-            )
+        lines += [
+            f"{unit.topic}-{unit.queue_id} at {unit.queue_offset}, log offset {unit.commit_log_offset}: {unit.reason}"
+            for unit in self.rejected
+        ]
         more = self.rejected_count - len(self.rejected)
         if more > 0:
             lines.append(f"and {more} more units whose records do not agree with them")

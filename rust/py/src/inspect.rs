@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mqstore_core::commit_log::topic_queue::QueueRef;
-use mqstore_core::consume_queue::ConsumeQueue;
+use mqstore_core::consume_queue::{ConsumeQueue, Rejected};
 use mqstore_core::dispatch::Gap;
 use mqstore_core::index::file::IndexFile;
 use mqstore_core::mmap::file_queue::Stray;
@@ -124,14 +124,11 @@ impl Store {
     }
 
     /// Units that did not agree with the log: topic, queue, index, physical offset, why.
-    fn _rejected(&self) -> Vec<(String, i32, u64, i64, Option<String>)> {
-        let rejected = self.core.rejected().into_iter();
-        rejected
-            .map(|row| {
-                let fault = row.fault.map(|fault| fault.to_string());
-                (row.topic, row.queue_id, row.queue_offset, row.physical_offset, fault)
-            })
-            .collect()
+    fn _rejected(&self) -> Vec<(String, i32, i64, i64, String)> {
+        let row = |row: Rejected| {
+            (row.topic, row.queue_id, row.queue_offset, row.physical_offset, row.reason.to_string())
+        };
+        self.core.rejected().into_iter().map(row).collect()
     }
 
     #[getter]

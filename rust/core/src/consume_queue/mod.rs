@@ -9,6 +9,7 @@ mod lookup;
 mod place;
 mod recover;
 mod refuted;
+mod rejected;
 mod store_times;
 pub mod table;
 mod tailed_files;
@@ -29,6 +30,7 @@ use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering};
 
 pub use lookup::{Boundary, FoundByTime};
 pub(crate) use place::{PlaceRule, UnitPlace};
+pub use rejected::{RejectReason, Rejected, RejectedUnits};
 
 use ext::ConsumeQueueExt;
 pub(crate) use ext::FILE_SIZES as EXT_FILE_SIZES;
@@ -81,6 +83,8 @@ pub enum PutUnit {
     Appended,
     /// It was there already.
     Repeated,
+    /// The queue has another message at its offset, or it is at another one: it is not served.
+    OutOfPlace,
 }
 
 /// A unit to append.
@@ -181,13 +185,23 @@ impl ConsumeQueue {
         self.put_unit(new, true)
     }
 
-    /// Appends units in the log's order, as [`ConsumeQueue::put`], or as [`ConsumeQueue::put_light`].
+    /// Appends units in the log's order, as [`ConsumeQueue::put`], or as [`ConsumeQueue::put_light`]. Tells of each that is out
+    /// of place.
     ///
     /// # Errors
     /// As there; all are put then, but for those behind an old file that can't be removed.
-    pub fn put_all(&self, mut all: impl Iterator<Item = NewUnit>, is_light: bool) -> Result<()> {
+    pub fn put_all(
+        &self,
+        all: impl Iterator<Item = NewUnit>,
+        is_light: bool,
+        mut out_of_place: impl FnMut(&NewUnit),
+    ) -> Result<()> {
         let mut state = self.state.lock();
-        all.try_for_each(|new| self.append(&mut state, new, !is_light).map(drop))?;
+        for new in all {
+            if self.append(&mut state, new, !is_light)? == PutUnit::OutOfPlace {
+                out_of_place(&new);
+            }
+        }
         spill_much(&mut state)
     }
 
@@ -209,7 +223,7 @@ impl ConsumeQueue {
         let rule = PlaceRule { units_in_file: state.units.file_size() / UNIT, compat: self.compat };
         let Some(place) = rule.place(new.cq_offset, current) else {
             self.check_not_refuted(state, new.cq_offset)?;
-            return Ok(PutUnit::Repeated);
+            return Ok(if self.compat { PutUnit::Repeated } else { PutUnit::OutOfPlace });
         };
         state.doubting = None;
         let mut blanks_from = place.blanks_from;
@@ -235,7 +249,8 @@ impl ConsumeQueue {
         // Who has the lock is alone: no instruction has to be locked for it.
         let size = num::from_java_int(unit.size).unwrap_or(0);
         self.dispatched_size.store(self.dispatched_size() + u64::from(size), Ordering::Relaxed);
-        Ok(PutUnit::Appended)
+        let is_in_place = num::java_long(place.index) == new.cq_offset || self.compat;
+        Ok(if is_in_place { PutUnit::Appended } else { PutUnit::OutOfPlace })
     }
 
     /// Whether a message is the first of a queue that was removed once all of its messages were gone, and whose files a

@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::listing::QueueListing;
 use super::tailed_files::{Changed, TailedFiles};
-use super::{ConsumeQueue, NewUnit, PlaceRule, PutUnit, UNIT, ext};
+use super::{ConsumeQueue, NewUnit, PlaceRule, PutUnit, RejectedUnits, UNIT, ext};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
@@ -50,6 +50,7 @@ pub struct QueueTable {
     in_memory: AtomicUsize,
     lmq_count: AtomicUsize,
     is_part: bool,
+    rejected: RejectedUnits,
 }
 
 /// The folder of a queue's extension, where there are such.
@@ -90,6 +91,7 @@ impl QueueTable {
             in_memory: AtomicUsize::new(0),
             lmq_count: AtomicUsize::new(0),
             is_part: listing.is_part,
+            rejected: RejectedUnits::default(),
         };
         let mut ext_files = ext_files.into_iter();
         for ((topic, queue_id), files) in &listing.queues {
@@ -197,6 +199,12 @@ impl QueueTable {
         &self.config.removed_queues
     }
 
+    /// Units and messages that do not agree, since the store was opened.
+    #[must_use]
+    pub const fn rejected(&self) -> &RejectedUnits {
+        &self.rejected
+    }
+
     /// How many queues there are.
     #[must_use]
     pub fn queue_count(&self) -> usize {
@@ -221,7 +229,23 @@ impl QueueTable {
     /// Where files can't take what no longer has room in memory.
     pub fn put(&self, queue: &Arc<ConsumeQueue>, new: NewUnit) -> Result<PutUnit> {
         let outcome = queue.put(new);
+        self.list_put(queue, new, outcome)
+    }
+
+    /// As [`QueueTable::put`], by [`ConsumeQueue::put_light`].
+    ///
+    /// # Errors
+    /// As for both.
+    pub fn put_light(&self, queue: &Arc<ConsumeQueue>, new: NewUnit) -> Result<PutUnit> {
+        let outcome = queue.put_light(new);
+        self.list_put(queue, new, outcome)
+    }
+
+    fn list_put(&self, queue: &Arc<ConsumeQueue>, new: NewUnit, outcome: Result<PutUnit>) -> Result<PutUnit> {
         self.list(queue, 1)?;
+        if matches!(outcome, Ok(PutUnit::OutOfPlace)) {
+            self.rejected.add_out_of_place(queue, &new);
+        }
         outcome
     }
 
@@ -236,7 +260,7 @@ impl QueueTable {
         is_light: bool,
     ) -> Result<()> {
         let count = all.len();
-        let outcome = queue.put_all(all, is_light);
+        let outcome = queue.put_all(all, is_light, |new| self.rejected.add_out_of_place(queue, new));
         self.list(queue, count)?;
         outcome
     }

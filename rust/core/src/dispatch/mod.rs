@@ -413,8 +413,7 @@ impl Derived for ToStore<'_> {
 
     fn put_light_unit(&mut self, queue: QueueRef<'_>, new: NewUnit) -> Result<()> {
         let found = self.targets.queues.get_or_make(queue)?;
-        found.put_light(new)?;
-        self.targets.queues.list(&found, 1)?;
+        self.targets.queues.put_light(&found, new)?;
         self.dispatcher.arrived(queue, new);
         Ok(())
     }

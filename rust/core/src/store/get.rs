@@ -10,13 +10,11 @@ use crate::commit_log::Bodies;
 use crate::commit_log::read::RecordReader;
 use crate::commit_log::topic_queue::QueueRef;
 use crate::config::TransferLimit;
-use crate::consume_queue::ConsumeQueue;
+use crate::consume_queue::{ConsumeQueue, RejectReason, Rejected};
 use crate::dispatch::Gap;
 use crate::error::{Error, Result};
 use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
-use crate::format::message::{
-    self, Check, Decoded, Identity, Record, RecordFault, decode_record, is_whole_record_of,
-};
+use crate::format::message::{self, Check, Decoded, Identity, Record, decode_record, is_whole_record_of};
 use crate::interrupt;
 use crate::mmap::slice::Slice;
 use crate::num;
@@ -29,8 +27,8 @@ const MAX_FILTER_UNITS_SIZE: usize = 16_000;
 const UNITS_BETWEEN_ASKING: usize = 512;
 /// So many records are fetched side by side: whole ones still are in the processor's cache when they are looked at.
 const FETCHED_AT_ONCE: usize = 64;
-/// How many rejected units are remembered.
-const MAX_REJECTED: usize = 64;
+/// How many damaged parts of the log are remembered.
+const MAX_DAMAGED: usize = 64;
 
 /// What a get gives.
 #[derive(Debug)]
@@ -49,21 +47,6 @@ pub struct GetMessageResult {
     pub buffer_total_size: u64,
     /// Whether they lie so far behind the log's end that a slave had better be asked.
     pub suggest_pulling_from_slave: bool,
-}
-
-/// A unit whose record did not agree with it, or was none.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rejected {
-    /// The queue's topic.
-    pub topic: String,
-    /// The queue.
-    pub queue_id: i32,
-    /// The unit's index.
-    pub queue_offset: u64,
-    /// What it points at.
-    pub physical_offset: i64,
-    /// What is wrong with the record; `None` where it is another message's.
-    pub fault: Option<RecordFault>,
 }
 
 /// The record of a unit. Small, since one is handed on for each message: what it holds is decoded where that is
@@ -307,19 +290,10 @@ impl Store {
         })
     }
 
-    /// Counts a unit that is not served, and remembers the first ones.
-    pub(super) fn reject(&self, rejected: Rejected) {
-        self.rejected_count.fetch_add(1, crate::sync::Ordering::Relaxed);
-        let mut known = self.rejected.lock();
-        if known.len() < MAX_REJECTED && !known.contains(&rejected) {
-            known.push(rejected);
-        }
-    }
-
     /// Remembers a part of the log that holds no record where there should be one.
     pub(crate) fn found_damaged(&self, gap: Gap) {
         let mut known = self.damaged.lock();
-        if known.len() < MAX_REJECTED && !known.contains(&gap) {
+        if known.len() < MAX_DAMAGED && !known.contains(&gap) {
             known.push(gap);
         }
     }
@@ -391,7 +365,7 @@ impl Store {
             if self.config.compat || !self.leads_nowhere(offset, size) {
                 return Ok(LookedUp::Gone);
             }
-            self.reject(rejected(queue, unit, index, None));
+            self.reject(queue, unit, index, RejectReason::AnotherMessage);
             return Ok(LookedUp::Rejected);
         };
         let found = FoundRecord { window, at, len: size as usize };
@@ -411,15 +385,25 @@ impl Store {
         if check == Check::Structure && is_whole_record_of(bytes, &identity) {
             return true;
         }
-        let fault = match message::decode(bytes, check) {
+        let reason = match message::decode(bytes, check) {
             Ok(Decoded::Message(record)) if unit_fits(queue, unit, index, &record) => {
                 return true;
             }
-            Ok(_) => None,
-            Err(fault) => Some(fault),
+            Ok(_) => RejectReason::AnotherMessage,
+            Err(fault) => RejectReason::Fault(fault),
         };
-        self.reject(rejected(queue, unit, index, fault));
+        self.reject(queue, unit, index, reason);
         false
+    }
+
+    fn reject(&self, queue: &ConsumeQueue, unit: &CqUnit, index: u64, reason: RejectReason) {
+        self.queues.rejected().add(Rejected {
+            topic: queue.topic().to_owned(),
+            queue_id: queue.queue_id(),
+            queue_offset: num::java_long(index),
+            physical_offset: unit.physical_offset,
+            reason,
+        });
     }
 
     /// Whether a record can't stand at an offset, whatever was removed: not all of it is in a file and before the end.
@@ -427,16 +411,6 @@ impl Store {
         let end = offset.saturating_add(u64::from(size));
         end > self.log.max_offset()
             || self.log.files().find(offset).is_some_and(|file| end > file.end_offset())
-    }
-}
-
-fn rejected(queue: &ConsumeQueue, unit: &CqUnit, index: u64, fault: Option<RecordFault>) -> Rejected {
-    Rejected {
-        topic: queue.topic().to_owned(),
-        queue_id: queue.queue_id(),
-        queue_offset: index,
-        physical_offset: unit.physical_offset,
-        fault,
     }
 }
 

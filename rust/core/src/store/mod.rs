@@ -36,8 +36,8 @@ use crate::clock::Clock;
 use crate::commit_log::CommitLog;
 use crate::commit_log::topic_queue::QueueRef;
 use crate::config::StoreConfig;
-use crate::consume_queue::ConsumeQueue;
 use crate::consume_queue::table::QueueTable;
+use crate::consume_queue::{ConsumeQueue, Rejected};
 use crate::dispatch::{DispatchTargets, Dispatcher, Gap};
 use crate::error::{Error, Result};
 use crate::format::positions::Owed;
@@ -52,11 +52,11 @@ use crate::recovery::lost_end;
 use crate::running_flags::RunningFlags;
 use crate::schedule::timed::TimedMessages;
 use crate::stats::StoreStats;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, TurnMutex};
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, TurnMutex};
 
 pub use admit::Admission;
 pub use finished::Finishing;
-pub use get::{GetMessageResult, Rejected};
+pub use get::GetMessageResult;
 pub use got::{GotMessage, GotMessages};
 pub use open::{Mode, Part};
 pub use put::{BatchMessage, NewMessage, Properties, PutAppended, PutRefusal, PutStep};
@@ -90,9 +90,6 @@ pub struct Store {
     ended: ended::Ended,
     /// Records from this offset on were appended by this process since the store was opened.
     own_from: u64,
-    /// Units and records that did not agree and were not served.
-    rejected_count: AtomicU64,
-    rejected: Mutex<Vec<Rejected>>,
     /// Parts of the log that held no record when it was opened, or one that dispatch passes over.
     gaps: Mutex<Vec<Gap>>,
     /// Parts of the log that a look found damaged, the first ones.
@@ -270,16 +267,16 @@ impl Store {
         (self.log.last_store_timestamp() - self.dispatcher.store_timestamp()).max(0)
     }
 
-    /// How many units and records did not agree and were not served.
+    /// How many units, records and messages did not agree and were not served.
     #[must_use]
     pub fn rejected_count(&self) -> u64 {
-        self.rejected_count.load(Ordering::Relaxed)
+        self.queues.rejected().count()
     }
 
     /// The first of them.
     #[must_use]
     pub fn rejected(&self) -> Vec<Rejected> {
-        self.rejected.lock().clone()
+        self.queues.rejected().first()
     }
 
     /// Parts of the log that hold no record, as far as they were walked over.

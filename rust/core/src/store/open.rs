@@ -30,7 +30,7 @@ use crate::recovery::{log_end, lost_end};
 use crate::running_flags::RunningFlags;
 use crate::schedule::timed::TimedMessages;
 use crate::stats::StoreStats;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, TurnMutex};
+use crate::sync::{AtomicBool, Mutex, TurnMutex};
 
 /// How a store is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,8 +164,6 @@ impl Store {
             closed: AtomicBool::new(false),
             ended: Ended::default(),
             own_from: u64::MAX,
-            rejected_count: AtomicU64::new(0),
-            rejected: Mutex::default(),
             gaps: Mutex::default(),
             damaged: Mutex::default(),
             notes: parts.notes,

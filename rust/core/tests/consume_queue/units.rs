@@ -1,6 +1,7 @@
 //! Appending units, and reading them.
 
-use mqstore_core::consume_queue::PutUnit;
+use mqstore_core::config::StoreConfig;
+use mqstore_core::consume_queue::{PutUnit, RejectReason};
 use mqstore_core::format::cq_unit::CqUnit;
 use mqstore_core::mmap::mapped_file::Access;
 use proptest::prelude::*;
@@ -79,8 +80,33 @@ fn a_unit_that_is_there_is_not_put_again() {
     for number in 0..5 {
         assert_eq!(queue.put(new_unit(number, number)).unwrap(), PutUnit::Repeated);
     }
-    assert_eq!(queue.put(new_unit(9, 3)).unwrap(), PutUnit::Repeated, "its place is taken");
+    assert_eq!(queue.put(new_unit(9, 3)).unwrap(), PutUnit::OutOfPlace, "its place is taken");
     assert_eq!(all_units(&queue), (0..5).map(unit).collect::<Vec<_>>());
+    assert_eq!(queue.put(new_unit(10, 0)).unwrap(), PutUnit::OutOfPlace, "it is at 5");
+    assert_eq!((queue.max_offset_in_queue(), table.rejected().count()), (6, 0), "the table was not asked");
+}
+
+#[test]
+fn a_message_that_is_not_at_its_offset_is_told_however_it_is_put() {
+    for compat in [false, true] {
+        let root = tempfile::tempdir().unwrap();
+        let table = table_with(StoreConfig { compat, ..config(root.path()) }, Access::MapWrite);
+        let queue = queue_of(&table);
+        table.put_all(&queue, [0, 1, 2].map(|number| new_unit(number, number)).into_iter(), false).unwrap();
+        table.put(&queue, new_unit(3, 1)).unwrap();
+        table.put_light(&queue, new_unit(4, 2)).unwrap();
+        table.put_all(&queue, [new_unit(5, 3), new_unit(6, 0)].into_iter(), false).unwrap();
+        let told: Vec<_> = table
+            .rejected()
+            .first()
+            .iter()
+            .map(|rejected| (rejected.queue_offset, rejected.physical_offset, rejected.reason))
+            .collect();
+        let expected =
+            [(1, 300), (2, 400), (0, 600)].map(|(at, place)| (at, place, RejectReason::OffsetTaken));
+        assert_eq!(told, if compat { &[][..] } else { &expected });
+        assert_eq!(table.rejected().count(), told.len() as u64);
+    }
 }
 
 #[test]

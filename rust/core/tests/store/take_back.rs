@@ -7,6 +7,7 @@ use std::thread;
 
 use mqstore_core::commit_log::topic_queue::QueueRef;
 use mqstore_core::config::StoreConfig;
+use mqstore_core::consume_queue::RejectReason;
 use mqstore_core::error::Error;
 use mqstore_core::format::message::RecordFault;
 use mqstore_core::store::{Mode, Store};
@@ -73,6 +74,15 @@ fn check_without(bad: usize, store: &Store, log: &Log) {
     let begins = (bad + 1..COUNT).map(|index| queue.unit(index as u64).unwrap().unwrap().physical_offset);
     assert!(begins.eq(log.begins[bad + 1..COUNT].iter().map(|&begin| i64::try_from(begin).unwrap())));
     assert_eq!((found(store, "k2"), found(store, "k19")), (1, 1));
+    assert_eq!(store.rejected(), [], "what was told before it was taken back is served");
+    assert_eq!(store.rejected_count(), 0);
+}
+
+/// Messages that dispatch told to be served by nothing: offset in the queue, place in the log.
+fn told(store: &Store) -> Vec<(i64, u64)> {
+    let rejected = store.rejected();
+    assert!(rejected.iter().all(|rejected| rejected.reason == RejectReason::OffsetTaken));
+    rejected.iter().map(|found| (found.queue_offset, u64::try_from(found.physical_offset).unwrap())).collect()
 }
 
 #[test]
@@ -170,6 +180,7 @@ fn two_that_follow_each_other_tell_as_well() {
     }
     let expected: Vec<_> = (0..COUNT).filter(|&number| ![bad, bad + 1].contains(&number)).collect();
     assert_eq!(numbers(&store), expected);
+    assert_eq!(told(&store), []);
 }
 
 /// Where messages are missing, the queue goes on behind them: a single one that says an earlier place is the one that is wrong.
@@ -195,6 +206,25 @@ fn a_queue_that_goes_on_further_stays_where_it_is() {
     store.reput().unwrap();
     assert_eq!(numbers(&store), all_but(bad));
     assert_eq!(store.find_consume_queue("t", 0).unwrap().max_offset_in_queue(), 55);
+    assert_eq!(told(&store), [(12, begins[bad - 5])]);
+}
+
+/// Its master lost the queue's files, or somebody removed them: what a slave has of it stays, and what comes is in the log alone.
+#[test]
+fn messages_of_a_queue_that_its_master_began_anew_are_told() {
+    let (root, master_root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let master = open_with(config_of(master_root.path(), false));
+    fill(&master, 0..5);
+    master.log().set_next_queue_offset(QueueRef { topic: b"t", queue_id: 0 }, 0);
+    let anew: Vec<_> = (0..3).map(|at| (at, put(&master, "t", 0, b"anew", "").wrote_offset)).collect();
+    let end = usize::try_from(master.max_phy_offset()).unwrap();
+    master.close().unwrap();
+    let bytes = std::fs::read(log_file(master_root.path(), 0)).unwrap();
+    let store = slave(root.path());
+    store.append_to_commit_log(0, &bytes[..end]).unwrap();
+    store.reput().unwrap();
+    assert_eq!(told(&store), anew);
+    assert_eq!(numbers(&store), (0..5).collect::<Vec<_>>());
 }
 
 /// Passes of several threads may all meet it before one has taken it back: what stands behind it by then stays.
