@@ -108,6 +108,17 @@ def test_du_shows_parts_and_topics(path: Path) -> None:
     assert [(row["topic"], row["size"]) for row in rows("du", path, "--topics")] == list(sizes.items())
 
 
+def test_du_shows_each_folder_of_the_log(tmp_path: Path) -> None:
+    with mqstore.open(tmp_path / "store", "rw", **OPTIONS) as store:
+        store.put("t", b"body")
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "store/commitlog").rename(tmp_path / "old")
+    folders = f"storePathCommitLog={tmp_path / 'disk'}", f"readOnlyCommitLogStorePaths={tmp_path / 'old'}"
+    parts = {row["part"]: row for row in rows("du", tmp_path / "store", "-o", folders[0], "-o", folders[1])}
+    assert parts[str(tmp_path / "disk")]["files"] == 0
+    assert parts[str(tmp_path / "old")]["size"] == 65_536
+
+
 def test_what_topics_take_is_found_without_the_log(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log of terabytes would take hours to read."""
     monkeypatch.setattr(mqstore.MessageStore, "select", None)

@@ -3,15 +3,16 @@
 //! RocketMQ takes a POSIX lock on the first byte of `lock`. It is taken here as a lock of the open
 //! file description, which excludes Java's and that of another opener in this process as well.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::fs::{FileSystem, LockOutcome, is_named, open_if_there};
-use crate::lock_files::LockFile;
+use crate::lock_files::{FolderLocked, LockFile};
 use crate::published::Progress;
+use crate::sync::Mutex;
 
 /// What RocketMQ writes into the file.
 const CONTENT: &[u8] = b"lock";
@@ -26,17 +27,24 @@ pub struct StoreLock {
     created: bool,
     /// Of the stores in whose folders the log lies, where that is not this one's.
     of_logs: Vec<Self>,
+    /// The folders of the log, by what they are.
+    folders: Mutex<BTreeMap<(u64, u64), LockFile>>,
 }
 
 impl StoreLock {
     /// Takes the lock of a store, and where its log lies in another store's folder, by an option or a link, that one's: a copy
-    /// with the options of the store that it was made of would have two write one log.
+    /// with the options of the store that it was made of would have two write one log. So would one whose log has disks of its
+    /// own: the folders of the log that are there are locked too, which RocketMQ does not ask for.
     ///
     /// # Errors
     /// [`Error::Locked`] where somebody has one of them.
     pub fn take_all(fs: &dyn FileSystem, config: &StoreConfig) -> Result<Self> {
         let mut lock = Self::take(fs, &config.lock_file(), &config.own_dir())?;
-        let of_logs = other_stores_of(fs, config).and_then(|stores| lock.take_others(fs, &stores));
+        let of_logs = other_stores_of(fs, config).and_then(|stores| {
+            let of_logs = lock.take_others(fs, &stores)?;
+            lock.take_folders(fs, config)?;
+            Ok(of_logs)
+        });
         match of_logs {
             Ok(of_logs) => lock.of_logs = of_logs,
             Err(error) => {
@@ -57,6 +65,28 @@ impl StoreLock {
             }
         }
         Ok(taken)
+    }
+
+    /// Takes those of the log's folders that are there, but for what it has already. A file system may lock none.
+    fn take_folders(&self, fs: &dyn FileSystem, config: &StoreConfig) -> Result<()> {
+        let mut taken = self.folders.lock();
+        for folder in config.store_path_commit_log.iter().chain(&config.read_only_commit_log_store_paths) {
+            let found = fs.metadata(folder).map_err(Error::io("look at", folder))?;
+            let Some(found) = found.filter(|found| found.is_dir && !taken.contains_key(&found.identity))
+            else {
+                continue;
+            };
+            let lock = LockFile::open_folder(folder).map_err(Error::io("open", folder))?;
+            match lock.try_lock_folder().map_err(Error::io("lock", folder))? {
+                FolderLocked::Taken => _ = taken.insert(found.identity, lock),
+                FolderLocked::Unsupported => {}
+                FolderLocked::Held => {
+                    let holder = "another store, whose log lies there too".into();
+                    return Err(Error::Locked { path: folder.clone(), holder });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Takes the lock, making the file where there is none.
@@ -82,7 +112,7 @@ impl StoreLock {
         if let LockOutcome::Held(pid) = outcome {
             return Err(Error::Locked { path: path.into(), holder: holder(fs, own_dir, pid) });
         }
-        Ok(Self { path: path.into(), file, created, of_logs: Vec::new() })
+        Ok(Self { path: path.into(), file, created, of_logs: Vec::new(), folders: Mutex::default() })
     }
 
     /// Whether a path names the file that is locked.
@@ -101,11 +131,13 @@ impl StoreLock {
         Ok(self.file.with(|handle| handle.metadata())?.identity)
     }
 
-    /// Writes into the file what RocketMQ writes. Done once it is certain that the store is opened.
+    /// Writes into the file what RocketMQ writes, and takes the locks of the log's folders that were made since. Done once it
+    /// is certain that the store is opened.
     ///
     /// # Errors
-    /// Where it can't be written.
-    pub fn mark(&self) -> Result<()> {
+    /// Where it can't be written; [`Error::Locked`] where another store was first in such a folder.
+    pub fn mark(&self, fs: &dyn FileSystem, config: &StoreConfig) -> Result<()> {
+        self.take_folders(fs, config)?;
         self.file.with(|handle| handle.write_at(CONTENT, 0)).map_err(Error::io("write", &self.path))
     }
 

@@ -1,4 +1,4 @@
-//! Files that have locks, and what becomes of them in a process that is forked.
+//! Files and folders that have locks, and what becomes of them in a process that is forked.
 //!
 //! A lock is that of the open file, which a forked process has too: it is held until all who have the file let go. So the child
 //! closes each such file, whichever thread has it, and however far the opening of a store has come there. It unlocks none, which
@@ -7,10 +7,13 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nix::libc;
 
 use crate::fs::{FileHandle, FileSystem, OpenMode};
 
@@ -27,7 +30,33 @@ struct Files {
     fork_count: u64,
     next: u64,
     /// Each is here alone: nobody else keeps it open.
-    open: BTreeMap<u64, Arc<dyn FileHandle>>,
+    open: BTreeMap<u64, Open>,
+}
+
+enum Open {
+    File(Arc<dyn FileHandle>),
+    /// The operating system's own: a log that is written lies nowhere else.
+    Folder(File),
+}
+
+impl Open {
+    fn unlock(&self) -> io::Result<()> {
+        match self {
+            Self::File(handle) => handle.unlock(),
+            Self::Folder(folder) => folder.unlock(),
+        }
+    }
+}
+
+/// What comes of asking for a folder's lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FolderLocked {
+    /// It is held now.
+    Taken,
+    /// Somebody else has it.
+    Held,
+    /// The file system locks no folders.
+    Unsupported,
 }
 
 fn files() -> MutexGuard<'static, Files> {
@@ -47,18 +76,47 @@ impl LockFile {
     /// # Errors
     /// Where it can't be opened.
     pub fn open(fs: &dyn FileSystem, path: &Path) -> io::Result<Self> {
+        Self::note(|| fs.open(path, OpenMode::Create).map(Open::File))
+    }
+
+    /// Opens a folder that is there.
+    ///
+    /// # Errors
+    /// Where it can't be opened.
+    pub(crate) fn open_folder(path: &Path) -> io::Result<Self> {
+        Self::note(|| File::open(path).map(Open::Folder))
+    }
+
+    fn note(open: impl Fn() -> io::Result<Open>) -> io::Result<Self> {
         loop {
             // A disk may take long, which no fork is to wait for.
             let fork_count = files().fork_count;
-            let handle = fs.open(path, OpenMode::Create)?;
+            let opened = open()?;
             let mut files = files();
             // A process that was forked in between would have the lock for as long as it lives.
             if files.fork_count == fork_count {
                 let number = files.next;
                 files.next += 1;
-                files.open.insert(number, handle);
+                files.open.insert(number, opened);
                 return Ok(Self { number, opened_by: std::process::id() });
             }
+        }
+    }
+
+    /// Takes the lock of a folder.
+    ///
+    /// # Errors
+    /// Where it can't be asked for; where it is no folder that this process has opened.
+    pub(crate) fn try_lock_folder(&self) -> io::Result<FolderLocked> {
+        let files = files();
+        let Some(Open::Folder(folder)) = files.open.get(&self.number) else {
+            return Err(of_another_process());
+        };
+        match folder.try_lock() {
+            Ok(()) => Ok(FolderLocked::Taken),
+            Err(TryLockError::WouldBlock) => Ok(FolderLocked::Held),
+            Err(TryLockError::Error(error)) if is_unsupported(&error) => Ok(FolderLocked::Unsupported),
+            Err(TryLockError::Error(error)) => Err(error),
         }
     }
 
@@ -68,16 +126,29 @@ impl LockFile {
     /// Those of what is done; where the file is another process's, which was forked into this one.
     pub(crate) fn with<T>(&self, run: impl FnOnce(&dyn FileHandle) -> io::Result<T>) -> io::Result<T> {
         match files().open.get(&self.number) {
-            Some(handle) => run(&**handle),
-            None => Err(io::Error::other("it is that of the process that this one was forked from")),
+            Some(Open::File(handle)) => run(&**handle),
+            _ => Err(of_another_process()),
         }
     }
 
     /// Its descriptor; `None` in a forked process, and where the operating system has none for it.
     #[must_use]
     pub fn descriptor(&self) -> Option<RawFd> {
-        files().open.get(&self.number)?.descriptor()
+        match files().open.get(&self.number)? {
+            Open::File(handle) => handle.descriptor(),
+            Open::Folder(folder) => Some(folder.as_raw_fd()),
+        }
     }
+}
+
+fn of_another_process() -> io::Error {
+    io::Error::other("it is that of the process that this one was forked from")
+}
+
+/// As of a network file system, for which only a file that is open for writing can be locked.
+fn is_unsupported(error: &io::Error) -> bool {
+    let none = [libc::EBADF, libc::EINVAL, libc::ENOLCK, libc::ENOSYS, libc::EOPNOTSUPP];
+    error.raw_os_error().is_some_and(|code| none.contains(&code))
 }
 
 impl Drop for LockFile {

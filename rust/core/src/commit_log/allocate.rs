@@ -161,16 +161,17 @@ impl CommitLog {
             });
         }
         self.bound_unflushed()?;
-        let file = self.files.create(from_offset)?;
-        let made = self.prepare_file(&file);
-        if made.is_err() {
-            // A file without blocks would only be in the way of the next attempt.
-            let _already_failing = file.delete();
-            if let Some(transient) = &self.transient {
-                transient.release(&file);
+        self.files.create_first(from_offset, |file| {
+            let made = self.prepare_file(&file);
+            if made.is_err() {
+                // A file without blocks would only be in the way of the next attempt.
+                let _already_failing = file.delete();
+                if let Some(transient) = &self.transient {
+                    transient.release(&file);
+                }
             }
-        }
-        made
+            made
+        })
     }
 
     /// Flushes where files that hold what is not on the disk yet, and so stay open, are half of those that may be: very small ones.

@@ -292,7 +292,12 @@ impl CommitLog {
         let wrote = self.wrote_offset();
         let next = match &appender.active {
             Some(active) if wrote + needed <= active.end_offset() => {
-                return self.reserve_blocks(active, wrote + needed, wait);
+                match self.reserve_blocks(active, wrote + needed, wait) {
+                    Err(refusal) if self.may_go_elsewhere(active, &refusal) => {
+                        self.end_early(active, wrote, wait)?
+                    }
+                    outcome => return outcome,
+                }
             }
             Some(full) => {
                 let next = self.next_active(full.end_offset(), wait).inspect_err(|refusal| {
@@ -306,12 +311,32 @@ impl CommitLog {
             }
             None => self.open_active(wrote, needed, wait)?,
         };
+        let is_opened = appender.active.is_none();
         let active = appender.active.insert(next);
         let begin = wrote.max(active.file_from_offset());
         if wrote < begin {
             self.publish(begin);
         }
+        if is_opened {
+            // Its disk may have no room for more of it.
+            return self.reserve(appender, size, wait);
+        }
         self.reserve_blocks(active, begin + needed, wait)
+    }
+
+    /// Whether a record for which a file's disk has no room can have some of another disk. A file without any record is not ended:
+    /// each put would leave one more where no disk has room.
+    fn may_go_elsewhere(&self, active: &ActiveFile, refusal: &AppendRefusal) -> bool {
+        let is_full = matches!(refusal, AppendRefusal::NoSpace(error) if error.is_disk_full());
+        is_full && self.files.has_several_paths() && self.wrote_offset() > active.file_from_offset()
+    }
+
+    /// Ends a file that its disk has no room for more of. Gives the one behind it, in the folder that has room.
+    fn end_early(&self, full: &ActiveFile, wrote: u64, wait: Wait) -> Result<Arc<ActiveFile>, AppendRefusal> {
+        self.reserve_blocks(full, wrote + END_FILE_MIN_BLANK_LENGTH as u64, wait)?;
+        let next = self.next_active(full.end_offset(), wait)?;
+        self.fill_blank(full, wrote);
+        Ok(next)
     }
 
     /// Where a record of so many bytes would stand that is appended now.
@@ -339,10 +364,7 @@ impl CommitLog {
         if wrote + needed <= active.end_offset() {
             return Ok(active);
         }
-        self.reserve_blocks(&active, wrote + END_FILE_MIN_BLANK_LENGTH as u64, wait)?;
-        let next = self.next_active(active.end_offset(), wait)?;
-        self.fill_blank(&active, wrote);
-        Ok(next)
+        self.end_early(&active, wrote, wait)
     }
 
     /// Writes the blank into what is left of a file and moves the position behind it.

@@ -284,45 +284,76 @@ impl FileQueue {
         Ok(files.last().cloned())
     }
 
-    /// Where the file that begins at an offset belongs. With several folders files go round, full
-    /// and read-only ones left out while others are there.
-    ///
-    /// # Errors
-    /// Where every folder is for reading only.
-    pub fn path_for(&self, file_from_offset: u64) -> Result<PathBuf> {
+    /// Where the file that begins at an offset can be, what fits best first. With several folders files go round; full
+    /// ones come last, and read-only ones not at all.
+    #[must_use]
+    pub fn paths_for(&self, file_from_offset: u64) -> Vec<PathBuf> {
+        let turn = usize::try_from(file_from_offset / self.file_size()).unwrap_or(0);
+        let full = self.full_paths.read();
+        let (mut last, mut folders): (Vec<&PathBuf>, Vec<&PathBuf>) =
+            self.writable_paths().into_iter().partition(|path| full.contains(path));
+        for some in [&mut folders, &mut last] {
+            let first = turn.checked_rem(some.len()).unwrap_or(0);
+            some.rotate_left(first);
+        }
+        let name = file_name::from_offset(file_from_offset);
+        folders.into_iter().chain(last).map(|folder| folder.join(&name)).collect()
+    }
+
+    /// Whether a file that one folder has no room for can be in another one.
+    #[must_use]
+    pub fn has_several_paths(&self) -> bool {
+        self.writable_paths().len() > 1
+    }
+
+    fn writable_paths(&self) -> Vec<&PathBuf> {
         let mut writable: Vec<&PathBuf> =
             self.options.paths.iter().filter(|path| !self.options.read_only_paths.contains(path)).collect();
         writable.sort();
         writable.dedup();
-        let full = self.full_paths.read();
-        let mut available: Vec<&PathBuf> =
-            writable.iter().copied().filter(|path| !full.contains(path)).collect();
-        if available.is_empty() {
-            available = writable;
-        }
-        let turn = usize::try_from(file_from_offset / self.file_size()).unwrap_or(0);
-        let folder = turn.checked_rem(available.len()).and_then(|at| available.get(at)).ok_or_else(|| {
-            Error::Option {
-                option: "readOnlyCommitLogStorePaths",
-                value: format!("{:?}", self.options.read_only_paths),
-                reason: "no folder of storePathCommitLog is left to write to".into(),
-            }
-        })?;
-        Ok(folder.join(file_name::from_offset(file_from_offset)))
+        writable
     }
 
-    /// Makes the file that begins at an offset, without putting it into the queue.
+    /// Makes the file that begins at an offset, without putting it into the queue, where it fits best.
     ///
     /// # Errors
-    /// Where it can't be made.
+    /// Where it can't be made; where every folder is for reading only.
     pub fn create(&self, file_from_offset: u64) -> Result<Arc<MappedFile>> {
-        let path = self.path_for(file_from_offset)?;
+        self.create_first(file_from_offset, Ok)
+    }
+
+    /// As [`FileQueue::create`], with what is done to the file before it is one. Where its disk is full the next folder has its
+    /// turn, and if all are, the first one's error is given.
+    ///
+    /// # Errors
+    /// As there; those of what is done, which has taken back what it did.
+    pub fn create_first<T>(
+        &self,
+        file_from_offset: u64,
+        prepare: impl Fn(Arc<MappedFile>) -> Result<T>,
+    ) -> Result<T> {
+        let paths = self.paths_for(file_from_offset);
+        let (first, others) = paths.split_first().ok_or_else(|| Error::Option {
+            option: "readOnlyCommitLogStorePaths",
+            value: format!("{:?}", self.options.read_only_paths),
+            reason: "no folder of storePathCommitLog is left to write to".into(),
+        })?;
+        let make = |path: &PathBuf| self.create_at(path, file_from_offset).and_then(&prepare);
+        let is_full = |outcome: &Result<T>| outcome.as_ref().is_err_and(Error::is_disk_full);
+        let outcome = make(first);
+        if !is_full(&outcome) {
+            return outcome;
+        }
+        others.iter().map(make).find(|outcome| !is_full(outcome)).unwrap_or(outcome)
+    }
+
+    fn create_at(&self, path: &Path, file_from_offset: u64) -> Result<Arc<MappedFile>> {
         if let Some(folder) = path.parent() {
             self.fs.create_dir_all(folder).map_err(Error::io("make the folder", folder))?;
         }
         MappedFile::create(
             Arc::clone(&self.fs),
-            path,
+            path.into(),
             file_from_offset,
             self.file_size(),
             self.options.access,

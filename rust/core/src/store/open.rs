@@ -326,7 +326,7 @@ fn mark_open(fs: &dyn FileSystem, config: &StoreConfig, lock: &StoreLock) -> Res
     {
         make_folder(fs, folder)?;
     }
-    lock.mark()?;
+    lock.mark(fs, config)?;
     let abort = config.abort_file();
     let handle = fs.open(&abort, OpenMode::Create).map_err(Error::io("create", &abort))?;
     handle.sync_data().map_err(Error::io("flush", &abort))?;

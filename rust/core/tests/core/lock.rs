@@ -68,6 +68,74 @@ fn a_copy_whose_log_is_the_original_s_is_no_second_writer() {
     open(original.path());
 }
 
+/// There is no other store's lock: the log has disks of its own.
+#[test]
+fn a_log_outside_of_its_store_has_one_writer() {
+    let layouts: [(&[&str], &[&str]); 3] = [(&["log"], &[]), (&["log", "other"], &[]), (&[], &["old"])];
+    for (paths, read_only_paths) in layouts {
+        let disks = tempfile::tempdir().unwrap();
+        let below = |names: &[&str]| names.iter().map(|name| disks.path().join(name)).collect::<Vec<_>>();
+        let (paths, read_only_paths) = (below(paths), below(read_only_paths));
+        read_only_paths.iter().for_each(|path| std::fs::create_dir(path).unwrap());
+        let roots = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let [first, second] = roots.each_ref().map(|root| {
+            let own = config(root.path());
+            let own_paths = if paths.is_empty() { own.store_path_commit_log.clone() } else { paths.clone() };
+            let read_only_commit_log_store_paths = read_only_paths.clone();
+            StoreConfig { store_path_commit_log: own_paths, read_only_commit_log_store_paths, ..own }
+        });
+        let shared = paths.first().or(read_only_paths.first()).unwrap().clone();
+        let writer = try_open(first.clone(), Mode::ReadWrite).unwrap();
+        let acknowledged = fill_to(&writer, 3);
+        let refused = try_open(second.clone(), Mode::ReadWrite).map(|_| ()).unwrap_err();
+        assert!(matches!(&refused, Error::Locked { path, .. } if *path == shared), "{refused}");
+        assert!(refused.to_string().contains("another store, whose log lies there too"), "{refused}");
+        assert!(!roots[1].path().join("lock").exists());
+        writer.close().unwrap();
+        drop(writer);
+        let writer = try_open(first, Mode::ReadWrite).unwrap();
+        assert_eq!(numbers(&writer), acknowledged);
+    }
+}
+
+fn fill_to(store: &mqstore_core::store::Store, end: usize) -> Vec<usize> {
+    fill(store, 0..end);
+    (0..end).collect()
+}
+
+/// Both found none, and made it at the same time.
+#[test]
+fn of_two_new_stores_with_one_log_one_is_opened() {
+    let disk = tempfile::tempdir().unwrap();
+    let roots = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [first, second] = roots.each_ref().map(|root| StoreConfig {
+        store_path_commit_log: vec![disk.path().join("log")],
+        ..config(root.path())
+    });
+    let early = StoreLock::take_all(&*fs(), &first).unwrap();
+    let writer = try_open(second, Mode::ReadWrite).unwrap();
+    assert!(matches!(early.mark(&*fs(), &first), Err(Error::Locked { .. })));
+    drop(early);
+    writer.close().unwrap();
+    drop(writer);
+    try_open(first, Mode::ReadWrite).unwrap();
+}
+
+#[test]
+fn a_folder_that_is_named_twice_is_locked_once() {
+    let disk = tempfile::tempdir().unwrap();
+    let root = tempfile::tempdir().unwrap();
+    let [log, link] = ["log", "link"].map(|name| disk.path().join(name));
+    std::fs::create_dir(&log).unwrap();
+    std::os::unix::fs::symlink(&log, &link).unwrap();
+    let named = StoreConfig {
+        read_only_commit_log_store_paths: vec![link],
+        store_path_commit_log: vec![log],
+        ..config(root.path())
+    };
+    assert!(StoreLock::take_all(&*fs(), &named).is_ok());
+}
+
 /// All that a store has can be a link, its lock too.
 #[test]
 fn a_folder_of_links_has_one_lock() {
@@ -91,7 +159,7 @@ fn the_file_holds_what_rocketmq_writes() {
     let (path, own) = (root.path().join("lock"), root.path().join("mqstore"));
     assert_eq!(writer(&*fs(), &path, &own).unwrap(), None);
     let lock = StoreLock::take(&*fs(), &path, &own).unwrap();
-    lock.mark().unwrap();
+    lock.mark(&*fs(), &config(root.path())).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"lock");
     let found = writer(&*fs(), &path, &own).unwrap().unwrap();
     assert_eq!((found.holder.as_str(), found.progress), ("another process", Progress::Untold));

@@ -160,20 +160,23 @@ fn files_of_several_folders_go_round_and_leave_out_the_full_and_the_read_only() 
         read_only_paths: read_only.iter().map(|name| path(name)).collect(),
         ..options(root.path(), Access::MapWrite)
     };
-    let folder_of = |queue: &mqstore_core::mmap::file_queue::FileQueue, offset| {
-        let path = queue.path_for(offset).unwrap();
-        path.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+    let folders_of = |queue: &mqstore_core::mmap::file_queue::FileQueue, offset| {
+        let names = queue
+            .paths_for(offset)
+            .into_iter()
+            .map(|path| path.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned());
+        names.collect::<String>()
     };
     let queue = queue_with(several(&["c"]));
-    assert_eq!([0, 100, 200].map(|offset| folder_of(&queue, offset)), ["a", "b", "a"]);
+    assert_eq!([0, 100, 200].map(|offset| folders_of(&queue, offset)), ["ab", "ba", "ab"]);
     queue.set_full_paths(vec![path("a")]);
-    assert_eq!([0, 100].map(|offset| folder_of(&queue, offset)), ["b", "b"]);
+    assert_eq!([0, 100].map(|offset| folders_of(&queue, offset)), ["ba", "ba"]);
     queue.set_full_paths(vec![path("a"), path("b")]);
-    assert_eq!([0, 100].map(|offset| folder_of(&queue, offset)), ["a", "b"], "all are full: any will do");
+    assert_eq!([0, 100].map(|offset| folders_of(&queue, offset)), ["ab", "ba"], "all are full: any will do");
     let only_b = queue_with(several(&["a"]));
-    assert_eq!([0, 100].map(|offset| folder_of(&only_b, offset)), ["b", "b"]);
+    assert_eq!([0, 100].map(|offset| folders_of(&only_b, offset)), ["b", "b"]);
     let none = queue_with(several(&["a", "b"]));
-    assert!(matches!(none.path_for(0), Err(Error::Option { option: "readOnlyCommitLogStorePaths", .. })));
+    assert!(matches!(none.create(0), Err(Error::Option { option: "readOnlyCommitLogStorePaths", .. })));
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod ended;
 mod finished;
 mod follow;
 mod fresh_pages;
+mod full_folder;
 mod get;
 mod hooked;
 mod let_go;
