@@ -80,10 +80,25 @@ fn a_unit_that_is_there_is_not_put_again() {
     for number in 0..5 {
         assert_eq!(queue.put(new_unit(number, number)).unwrap(), PutUnit::Repeated);
     }
-    assert_eq!(queue.put(new_unit(9, 3)).unwrap(), PutUnit::OutOfPlace, "its place is taken");
+    for number in [3, 4] {
+        assert_eq!(queue.put(new_unit(9, number)).unwrap(), PutUnit::OutOfPlace, "its place is taken");
+    }
     assert_eq!(all_units(&queue), (0..5).map(unit).collect::<Vec<_>>());
     assert_eq!(queue.put(new_unit(10, 0)).unwrap(), PutUnit::OutOfPlace, "it is at 5");
     assert_eq!((queue.max_offset_in_queue(), table.rejected().count()), (6, 0), "the table was not asked");
+}
+
+/// With other messages between both, the last one is not what stands where the queue should go on.
+#[test]
+fn a_unit_behind_blank_ones_stays_where_others_lie_before_it() {
+    let root = tempfile::tempdir().unwrap();
+    let queue = queue_of(&table(root.path()));
+    for number in [0, 1, 2, 6, 8] {
+        queue.put(new_unit(number, number)).unwrap();
+    }
+    assert_eq!(queue.put(new_unit(9, 3)).unwrap(), PutUnit::OutOfPlace);
+    let found: Vec<_> = all_units(&queue).into_iter().map(|unit| unit.place().is_some()).collect();
+    assert_eq!(found, [true, true, true, false, false, false, true, false, true]);
 }
 
 #[test]
