@@ -169,9 +169,10 @@ impl Listing {
                     fault(format!("a name that is a multiple of {file_size}"), format!("{offset}"));
                 }
                 Some(previous) if *offset != previous + file_size => {
+                    let again = if *offset == previous { ", which another folder has too" } else { "" };
                     fault(
                         format!("the file {}", file_name::from_offset(previous + file_size)),
-                        format!("{offset}"),
+                        format!("{offset}{again}"),
                     );
                 }
                 _ => {}

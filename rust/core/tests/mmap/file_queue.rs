@@ -268,7 +268,10 @@ fn faults_name_file_expected_and_found() {
     let hole: Vec<String> = fault(&[(0, 100), (200, 100)]);
     assert_eq!(hole, ["00000000000000000200: the file 00000000000000000100 / 200"]);
     let twice: Vec<String> = fault(&[(0, 100), (0, 100)]);
-    assert_eq!(twice.len(), 1);
+    assert_eq!(
+        twice,
+        ["00000000000000000000: the file 00000000000000000100 / 0, which another folder has too"]
+    );
 }
 
 proptest! {
