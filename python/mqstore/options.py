@@ -347,6 +347,10 @@ class StoreOptions:
         """Folders with files of the log in which none is made."""
         return _paths(self.read_only_commit_log_store_paths or "")
 
+    def log_folders(self) -> list[str]:
+        """All folders that the log lies in."""
+        return [*self.commit_log_paths(), *self.read_only_commit_log_paths()]
+
     def engine(
         self,
         *,

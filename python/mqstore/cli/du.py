@@ -18,9 +18,7 @@ _BLOCK_SIZE = 512
 def _part_rows(store: mqstore.MessageStore) -> Iterator[dict[str, object]]:
     """What each folder of the store takes: its files' sizes, and the blocks that they have."""
     root = store.path
-    options = store.options
-    folders = map(Path, (*options.commit_log_paths(), *options.read_only_commit_log_paths()))
-    elsewhere = [folder for folder in folders if root not in folder.parents]
+    elsewhere = [folder for folder in map(Path, store.options.log_folders()) if root not in folder.parents]
     for part in [*sorted(root.iterdir()), *filter(Path.is_dir, elsewhere)]:
         files = (
             [Path(folder) / name for folder, _, names in os.walk(part) for name in names] if part.is_dir() else [part]

@@ -29,7 +29,7 @@ def cut_end(view: _native.LogView, options: StoreOptions) -> tuple[int, int] | N
     Raises:
         OSError: a file can't be read.
     """
-    folders = [Path(folder) for folder in (*options.commit_log_paths(), *options.read_only_commit_log_paths())]
+    folders = [Path(folder) for folder in options.log_folders()]
     reached, begin = view.end, view.end - view.end % view.log_file_size
     while (path := _file(folders, begin)) is not None:
         written = _written_to(path, max(view.end - begin, 0))

@@ -30,6 +30,6 @@ def refuse_inside(name: str, given: str | os.PathLike[str], options: StoreOption
     if root in real.parents:
         raise bad_argument(name, str(given), f"expected a folder outside of {root}, which is the store itself")
     derived = (str(root / folder) for folder in _DERIVED)
-    for folder in (*options.commit_log_paths(), *options.read_only_commit_log_paths(), *derived):
+    for folder in (*options.log_folders(), *derived):
         if Path(os.path.realpath(folder)) in (real, *real.parents):
             raise bad_argument(name, str(given), f"expected a folder outside of {folder}, which is a part of the store")

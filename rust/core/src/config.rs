@@ -3,6 +3,7 @@
 //! Which of RocketMQ's options exist, what they may be and where they come from is the control
 //! plane's; what arrives here is checked already, and checked again where a bad value could do harm.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -338,9 +339,12 @@ impl StoreConfig {
     /// Whether a path is one of the log's folders.
     #[must_use]
     pub fn is_commit_log_path(&self, path: &Path) -> bool {
-        self.store_path_commit_log
-            .iter()
-            .chain(&self.read_only_commit_log_store_paths)
-            .any(|known| known == path)
+        self.log_folders().into_iter().any(|known| known == path)
+    }
+
+    /// The folders that a log lies in.
+    #[must_use]
+    pub fn log_folders(&self) -> BTreeSet<&PathBuf> {
+        self.store_path_commit_log.iter().chain(&self.read_only_commit_log_store_paths).collect()
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::fs::{FileSystem, LockOutcome, is_named, open_if_there};
-use crate::lock_files::{FolderLocked, LockFile};
+use crate::lock_files::LockFile;
 use crate::published::Progress;
 use crate::sync::Mutex;
 
@@ -67,24 +67,21 @@ impl StoreLock {
         Ok(taken)
     }
 
-    /// Takes those of the log's folders that are there, but for what it has already. A file system may lock none.
+    /// Takes those of the log's folders that are there, but for what it has already.
     fn take_folders(&self, fs: &dyn FileSystem, config: &StoreConfig) -> Result<()> {
         let mut taken = self.folders.lock();
-        for folder in config.store_path_commit_log.iter().chain(&config.read_only_commit_log_store_paths) {
+        for folder in config.log_folders() {
             let found = fs.metadata(folder).map_err(Error::io("look at", folder))?;
             let Some(found) = found.filter(|found| found.is_dir && !taken.contains_key(&found.identity))
             else {
                 continue;
             };
             let lock = LockFile::open_folder(folder).map_err(Error::io("open", folder))?;
-            match lock.try_lock_folder().map_err(Error::io("lock", folder))? {
-                FolderLocked::Taken => _ = taken.insert(found.identity, lock),
-                FolderLocked::Unsupported => {}
-                FolderLocked::Held => {
-                    let holder = "another store, whose log lies there too".into();
-                    return Err(Error::Locked { path: folder.clone(), holder });
-                }
+            if let LockOutcome::Held(_) = lock.try_lock_folder().map_err(Error::io("lock", folder))? {
+                let holder = "another store, whose log lies there too".into();
+                return Err(Error::Locked { path: folder.into(), holder });
             }
+            taken.insert(found.identity, lock);
         }
         Ok(())
     }

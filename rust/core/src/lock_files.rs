@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::libc;
 
-use crate::fs::{FileHandle, FileSystem, OpenMode};
+use crate::fs::{FileHandle, FileSystem, LockOutcome, OpenMode};
 
 /// The standard library's itself, since it is one for all stores: a scheduler of tests has no part in it. It keeps who waits in
 /// itself, as all of `sync`: the forked process lets go of it though others wait.
@@ -46,17 +46,6 @@ impl Open {
             Self::Folder(folder) => folder.unlock(),
         }
     }
-}
-
-/// What comes of asking for a folder's lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FolderLocked {
-    /// It is held now.
-    Taken,
-    /// Somebody else has it.
-    Held,
-    /// The file system locks no folders.
-    Unsupported,
 }
 
 fn files() -> MutexGuard<'static, Files> {
@@ -103,19 +92,19 @@ impl LockFile {
         }
     }
 
-    /// Takes the lock of a folder.
+    /// Takes the lock of a folder. Where a file system locks no folders it counts as taken, and keeps nobody out.
     ///
     /// # Errors
     /// Where it can't be asked for; where it is no folder that this process has opened.
-    pub(crate) fn try_lock_folder(&self) -> io::Result<FolderLocked> {
+    pub(crate) fn try_lock_folder(&self) -> io::Result<LockOutcome> {
         let files = files();
         let Some(Open::Folder(folder)) = files.open.get(&self.number) else {
             return Err(of_another_process());
         };
         match folder.try_lock() {
-            Ok(()) => Ok(FolderLocked::Taken),
-            Err(TryLockError::WouldBlock) => Ok(FolderLocked::Held),
-            Err(TryLockError::Error(error)) if is_unsupported(&error) => Ok(FolderLocked::Unsupported),
+            Ok(()) => Ok(LockOutcome::Taken),
+            Err(TryLockError::WouldBlock) => Ok(LockOutcome::Held(None)),
+            Err(TryLockError::Error(error)) if is_unsupported(&error) => Ok(LockOutcome::Taken),
             Err(TryLockError::Error(error)) => Err(error),
         }
     }

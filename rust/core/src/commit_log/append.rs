@@ -235,11 +235,7 @@ impl CommitLog {
                 return Ok(());
             }
             let next = match &appender.active {
-                Some(full) => {
-                    let next = self.next_active(full.end_offset(), wait)?;
-                    self.fill_blank(full, wrote);
-                    next
-                }
+                Some(full) => self.end_early(full, wrote, wait)?,
                 None => self.open_active(wrote, self.files.file_size(), wait)?,
             };
             appender.active = Some(next);
@@ -290,38 +286,38 @@ impl CommitLog {
             return Err(AppendRefusal::FitsNoFile { size, file_size });
         }
         let wrote = self.wrote_offset();
-        let next = match &appender.active {
-            Some(active) if wrote + needed <= active.end_offset() => {
-                match self.reserve_blocks(active, wrote + needed, wait) {
-                    Err(refusal) if self.may_go_elsewhere(active, &refusal) => {
-                        self.end_early(active, wrote, wait)?
-                    }
-                    outcome => return outcome,
-                }
-            }
-            Some(full) => {
-                let next = self.next_active(full.end_offset(), wait).inspect_err(|refusal| {
-                    // The buffer that is missing comes back once all of this file is committed.
-                    if matches!(refusal, AppendRefusal::NoSpace(Error::Option { .. })) {
-                        self.fill_blank(full, wrote);
-                    }
-                })?;
-                self.fill_blank(full, wrote);
-                next
-            }
-            None => self.open_active(wrote, needed, wait)?,
-        };
-        let is_opened = appender.active.is_none();
-        let active = appender.active.insert(next);
-        let begin = wrote.max(active.file_from_offset());
-        if wrote < begin {
-            self.publish(begin);
-        }
-        if is_opened {
-            // Its disk may have no room for more of it.
+        let Some(active) = &appender.active else {
+            let opened = self.open_active(wrote, needed, wait)?;
+            self.go_on_in(appender, opened);
             return self.reserve(appender, size, wait);
+        };
+        let next = if wrote + needed <= active.end_offset() {
+            match self.reserve_blocks(active, wrote + needed, wait) {
+                Err(refusal) if self.may_go_elsewhere(active, &refusal) => {
+                    self.end_early(active, wrote, wait)?
+                }
+                outcome => return outcome,
+            }
+        } else {
+            let next = self.next_active(active.end_offset(), wait).inspect_err(|refusal| {
+                // The buffer that is missing comes back once all of this file is committed.
+                if matches!(refusal, AppendRefusal::NoSpace(Error::Option { .. })) {
+                    self.fill_blank(active, wrote);
+                }
+            })?;
+            self.fill_blank(active, wrote);
+            next
+        };
+        let active = self.go_on_in(appender, next);
+        self.reserve_blocks(active, active.file_from_offset() + needed, wait)
+    }
+
+    /// Appends to a file from now on, which the log's end may lie before.
+    fn go_on_in<'a>(&self, appender: &'a mut Appender, active: Arc<ActiveFile>) -> &'a Arc<ActiveFile> {
+        if self.wrote_offset() < active.file_from_offset() {
+            self.publish(active.file_from_offset());
         }
-        self.reserve_blocks(active, begin + needed, wait)
+        appender.active.insert(active)
     }
 
     /// Whether a record for which a file's disk has no room can have some of another disk. A file without any record is not ended:
@@ -331,7 +327,7 @@ impl CommitLog {
         is_full && self.files.has_several_paths() && self.wrote_offset() > active.file_from_offset()
     }
 
-    /// Ends a file that its disk has no room for more of. Gives the one behind it, in the folder that has room.
+    /// Ends a file before it is full. Gives the one behind it, in a folder that has room.
     fn end_early(&self, full: &ActiveFile, wrote: u64, wait: Wait) -> Result<Arc<ActiveFile>, AppendRefusal> {
         self.reserve_blocks(full, wrote + END_FILE_MIN_BLANK_LENGTH as u64, wait)?;
         let next = self.next_active(full.end_offset(), wait)?;

@@ -57,8 +57,16 @@ pub struct RejectedUnits {
 
 impl RejectedUnits {
     /// Counts one, and remembers the first ones.
-    pub(crate) fn add(&self, rejected: Rejected) {
+    pub(crate) fn add(
+        &self,
+        queue: &ConsumeQueue,
+        queue_offset: i64,
+        physical_offset: i64,
+        reason: RejectReason,
+    ) {
         self.count.fetch_add(1, Ordering::Relaxed);
+        let (topic, queue_id) = (queue.topic().to_owned(), queue.queue_id());
+        let rejected = Rejected { topic, queue_id, queue_offset, physical_offset, reason };
         let mut first = self.first.lock();
         if first.len() < MAX_REMEMBERED && !first.contains(&rejected) {
             first.push(rejected);
@@ -66,21 +74,17 @@ impl RejectedUnits {
     }
 
     pub(super) fn add_out_of_place(&self, queue: &ConsumeQueue, new: &NewUnit) {
-        self.add(Rejected {
-            topic: queue.topic().to_owned(),
-            queue_id: queue.queue_id(),
-            queue_offset: new.cq_offset,
-            physical_offset: new.unit.physical_offset,
-            reason: RejectReason::OffsetTaken,
-        });
+        self.add(queue, new.cq_offset, new.unit.physical_offset, RejectReason::OffsetTaken);
     }
 
-    /// Forgets messages from an offset of the log on, which are dispatched anew: as far as they are remembered.
-    pub(crate) fn forget_from(&self, physical_offset: u64) {
+    /// Forgets messages of some queues from an offset of the log on, as far as they are remembered: those queues end before it,
+    /// and what comes for them is dispatched anew.
+    pub(crate) fn forget_from(&self, physical_offset: u64, ends_there: impl Fn(&Rejected) -> bool) {
         let mut first = self.first.lock();
         let before = first.len();
         first.retain(|rejected| {
             rejected.reason != RejectReason::OffsetTaken
+                || !ends_there(rejected)
                 || num::from_java_long(rejected.physical_offset)
                     .is_some_and(|offset| offset < physical_offset)
         });

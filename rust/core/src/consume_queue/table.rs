@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::listing::QueueListing;
 use super::tailed_files::{Changed, TailedFiles};
-use super::{ConsumeQueue, NewUnit, PlaceRule, PutUnit, RejectedUnits, UNIT, ext};
+use super::{ConsumeQueue, NewUnit, PlaceRule, PutUnit, Rejected, RejectedUnits, UNIT, ext};
 use crate::commit_log::topic_queue::{QueueKey, QueueRef};
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
@@ -378,6 +378,9 @@ impl QueueTable {
         if !self.memory_only {
             queue.spill()?;
         }
+        let is_of_it =
+            |told: &Rejected| (told.topic.as_str(), told.queue_id) == (queue.topic(), queue.queue_id());
+        self.rejected.forget_from(from, is_of_it);
         if !queue.cut_behind(from)? || self.memory_only {
             return Ok(());
         }

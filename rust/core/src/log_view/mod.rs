@@ -28,7 +28,7 @@ use crate::mmap::map_budget::MapBudget;
 use crate::mmap::mapped_file::Access;
 use crate::published::{Openings, Progress};
 use crate::recovery::cut_short;
-use crate::recovery::layout::{Layout, check_exists, file_size_of, log_folders};
+use crate::recovery::layout::{Layout, check_exists, file_size_of};
 use crate::sync::{AtomicBool, Mutex, Ordering};
 
 use self::end::End;
@@ -99,7 +99,7 @@ impl LogView {
         check_exists(&*fs, &config)?;
         let take_lock = || StoreLock::take_all(&*fs, &config);
         let lock = Mutex::new(is_locked.then(take_lock).transpose()?.map(Arc::new));
-        let listing = Listing::read(&*fs, log_folders(&config))?;
+        let listing = Listing::read(&*fs, config.log_folders())?;
         let access = if config.pread { Access::Read } else { Access::MapRead };
         let options = FileQueueOptions {
             paths: config.store_path_commit_log.clone(),

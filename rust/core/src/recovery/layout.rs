@@ -55,7 +55,7 @@ impl Layout {
     /// As for [`Layout::read`].
     pub fn read_part(fs: &dyn FileSystem, config: &StoreConfig, topics: Option<&[String]>) -> Result<Self> {
         refuse_rocksdb(fs, config)?;
-        let folders = log_folders(config);
+        let folders = config.log_folders();
         let exists = has_log(fs, &folders)?;
         let log = Listing::read(fs, folders)?;
         let queues = QueueListing::read(fs, &config.store_path_consume_queue(), topics)?;
@@ -88,7 +88,7 @@ impl Layout {
 /// # Errors
 /// Where a folder can't be read.
 pub fn log_file_size(fs: &dyn FileSystem, config: &StoreConfig) -> Result<u64> {
-    file_size_of(fs, &Listing::read(fs, log_folders(config))?, config)
+    file_size_of(fs, &Listing::read(fs, config.log_folders())?, config)
 }
 
 /// Bytes of a log file, as the files say it; without one, as the options do. A single file that is shorter than the store's
@@ -99,11 +99,6 @@ pub fn log_file_size(fs: &dyn FileSystem, config: &StoreConfig) -> Result<u64> {
 pub(crate) fn file_size_of(fs: &dyn FileSystem, log: &Listing, config: &StoreConfig) -> Result<u64> {
     let by_files = log.file_size().unwrap_or(config.mapped_file_size_commit_log);
     Ok(cut_short::size_when_made(fs, log, config)?.unwrap_or(by_files))
-}
-
-/// The folders that a log lies in.
-pub(crate) fn log_folders(config: &StoreConfig) -> BTreeSet<&PathBuf> {
-    config.store_path_commit_log.iter().chain(&config.read_only_commit_log_store_paths).collect()
 }
 
 /// Whether one of a log's folders is there.
@@ -126,7 +121,7 @@ pub fn check_exists(fs: &dyn FileSystem, config: &StoreConfig) -> Result<()> {
     let root = &config.store_path_root_dir;
     let reason = if fs.metadata(root).map_err(Error::io("look at", root))?.is_none() {
         "the folder does not exist".to_owned()
-    } else if has_log(fs, &log_folders(config))? {
+    } else if has_log(fs, &config.log_folders())? {
         return Ok(());
     } else if config.store_path_commit_log == [root.join("commitlog")] {
         "there is no folder commitlog in it".to_owned()

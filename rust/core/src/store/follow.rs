@@ -328,7 +328,7 @@ impl Store {
             self.gaps.lock().retain(|gap| gap.from < unchanged.log);
             self.dispatcher.forget_strangers(unchanged.log);
             self.dispatcher.go_back(offset.min(from));
-            self.queues.rejected().forget_from(offset);
+            self.queues.rejected().forget_from(offset, |_| true);
             if !self.is_part {
                 self.damaged.lock().retain(|gap| gap.from < offset);
                 self.queues.all().iter().try_for_each(|queue| queue.cut_behind(offset).map(drop))?;

@@ -10,7 +10,7 @@ use crate::commit_log::Bodies;
 use crate::commit_log::read::RecordReader;
 use crate::commit_log::topic_queue::QueueRef;
 use crate::config::TransferLimit;
-use crate::consume_queue::{ConsumeQueue, RejectReason, Rejected};
+use crate::consume_queue::{ConsumeQueue, RejectReason};
 use crate::dispatch::Gap;
 use crate::error::{Error, Result};
 use crate::format::cq_unit::{CQ_STORE_UNIT_SIZE, CqUnit};
@@ -397,13 +397,7 @@ impl Store {
     }
 
     fn reject(&self, queue: &ConsumeQueue, unit: &CqUnit, index: u64, reason: RejectReason) {
-        self.queues.rejected().add(Rejected {
-            topic: queue.topic().to_owned(),
-            queue_id: queue.queue_id(),
-            queue_offset: num::java_long(index),
-            physical_offset: unit.physical_offset,
-            reason,
-        });
+        self.queues.rejected().add(queue, num::java_long(index), unit.physical_offset, reason);
     }
 
     /// Whether a record can't stand at an offset, whatever was removed: not all of it is in a file and before the end.

@@ -42,7 +42,6 @@ impl Store {
             }
             self.dispatcher.add_strangers(&[gap]);
             self.dispatcher.go_back(from);
-            self.queues.rejected().forget_from(from);
             self.gaps.lock().push(gap);
             Ok(())
         })

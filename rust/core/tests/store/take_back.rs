@@ -227,6 +227,33 @@ fn messages_of_a_queue_that_its_master_began_anew_are_told() {
     assert_eq!(numbers(&store), (0..5).collect::<Vec<_>>());
 }
 
+/// What is dispatched again is there already in another queue, which tells nothing of it twice.
+#[test]
+fn what_was_told_of_another_queue_stays_told() {
+    let (root, master_root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let master = open_with(config_of(master_root.path(), false));
+    fill(&master, 0..7);
+    let bad = put(&master, "t", 0, b"7", "").wrote_offset;
+    let other: Vec<_> = (0..4).map(|_| put(&master, "t", 1, b"other", "").wrote_offset).collect();
+    let parts = [0, master.max_phy_offset()];
+    fill(&master, 8..12);
+    let ends = [parts[1], master.max_phy_offset()];
+    master.close().unwrap();
+    let path = log_file(master_root.path(), 0);
+    patch(&path, bad + QUEUE_OFFSET_AT, further);
+    patch(&path, other[2] + QUEUE_OFFSET_AT, |bytes| bytes[7] = 1);
+    let bytes = std::fs::read(path).unwrap();
+    let store = slave(root.path());
+    for (from, end) in parts.into_iter().zip(ends) {
+        let part = usize::try_from(from).unwrap()..usize::try_from(end).unwrap();
+        store.append_to_commit_log(from, &bytes[part]).unwrap();
+        store.reput().unwrap();
+        assert_eq!(told(&store), [(1, other[2])]);
+    }
+    assert_eq!(store.find_consume_queue("t", 0).unwrap().max_offset_in_queue(), 12);
+    assert_eq!(store.rejected_count(), 1);
+}
+
 /// Passes of several threads may all meet it before one has taken it back: what stands behind it by then stays.
 #[test]
 fn threads_that_dispatch_side_by_side_take_it_back_once() {
