@@ -247,7 +247,8 @@ impl Store {
                     }
                 }
             }
-            if index.is_multiple_of(self.queues.units_in_file()) {
+            // At the end a reader would look for writers that have opened the store since.
+            if index.is_multiple_of(self.queues.units_in_file()) || index >= queue.max_offset_in_queue() {
                 break;
             }
             chunk = self.units(queue, index, max_units - looked_at)?;

@@ -1,11 +1,15 @@
 //! The statuses of gets, and what they give.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use mqstore_core::config::StoreConfig;
 use mqstore_core::error::Error;
 use mqstore_core::interrupt;
 use mqstore_core::status::GetMessageStatus as Status;
-use mqstore_core::store::{Store, Subscription};
+use mqstore_core::store::{Mode, Store, Subscription};
 
+use crate::hooked::open_hooked;
 use crate::stores::{
     LOG_FILE_SIZE, UNITS_IN_FILE, bodies_of, config, fill, log_file, open, open_with, patch, put, read,
 };
@@ -32,6 +36,38 @@ fn offsets_outside_the_queue_are_told_apart() {
     let min = store.find_consume_queue("t", 0).unwrap().min_offset_in_queue();
     assert_eq!(get(&store, 0), (Status::OffsetTooSmall, min.cast_signed()));
     assert_eq!(get(&store, 99), (Status::OffsetOverflowBadly, 60));
+}
+
+/// A reader that got all it asked for has no reason to ask whether a writer makes units anew.
+#[test]
+fn a_get_of_the_last_messages_looks_for_no_writer() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open(root.path());
+    fill(&writer, 0..9);
+    writer.reput().unwrap();
+    let looks = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&looks);
+    let (reader, _) = open_hooked(
+        config(root.path()),
+        Mode::Read,
+        Box::new(move |_, path| {
+            counted.fetch_add(usize::from(path.ends_with("published")), Ordering::Relaxed);
+            Ok(())
+        }),
+    );
+    let looks_of = |look: &dyn Fn()| {
+        let before = looks.load(Ordering::Relaxed);
+        look();
+        looks.load(Ordering::Relaxed) - before
+    };
+    for max_count in [9, 32] {
+        let get = || {
+            let got = reader.get_message("t", 0, 0, max_count, None).unwrap();
+            assert_eq!(got.messages.len(), 9);
+        };
+        assert_eq!(looks_of(&get), 0, "{max_count}");
+    }
+    assert_ne!(looks_of(&|| reader.refresh().map(drop).unwrap()), 0);
 }
 
 /// With more messages than one look takes, what asks for them is told to stop in the middle.
