@@ -16,13 +16,15 @@ $(VENV)/ready: pyproject.toml
 # The engine with its assertions, for tests.
 $(VENV)/engine-dev: $(VENV)/ready $(RUST_SOURCES)
 	$(BIN)/maturin develop --quiet
-	rm -f $(VENV)/engine-release
+	rm -f $(VENV)/engine-*
 	touch $@
 
-# The engine as users have it, for the demonstration and benches.
-$(VENV)/engine-release: $(VENV)/ready $(RUST_SOURCES)
-	$(BIN)/maturin develop --quiet --release
-	rm -f $(VENV)/engine-dev
+# The engine as users have it, for the demonstration and benches. PROFILE=quick where it is run and not timed.
+PROFILE ?= release
+OPTIMISED := $(VENV)/engine-$(PROFILE)
+$(OPTIMISED): $(VENV)/ready $(RUST_SOURCES)
+	$(BIN)/maturin develop --quiet --profile $(PROFILE)
+	rm -f $(VENV)/engine-*
 	touch $@
 
 test: test-rust test-python
@@ -96,44 +98,44 @@ coverage:
 	cargo +nightly llvm-cov report --branch --summary-only
 
 # The main job, end to end, on a store that Java wrote.
-demo: $(VENV)/engine-release
+demo: $(OPTIMISED)
 	$(BIN)/python demo/demo.py
 
 # Puts, consumers, delays, retention and a slave at once, for ten minutes: memory flat, no lag at the end.
 SOAK ?= --seconds 600
-soak: $(VENV)/engine-release
+soak: $(OPTIMISED)
 	$(BIN)/python -m tests.soak.soak $(SOAK)
 
 # Benches: the codecs by criterion, the library by pytest-benchmark. SHORT=1 sees that they run, and times nothing.
-bench: $(VENV)/engine-release
+bench: $(OPTIMISED)
 	$(BIN)/pip install --quiet --group bench
-	cargo bench --package mqstore-core $(if $(SHORT),-- --test)
+	cargo bench --profile $(PROFILE) --package mqstore-core $(if $(SHORT),-- --test)
 	$(BIN)/pytest -q benches -o python_files='bench_*.py' $(if $(SHORT),--benchmark-disable)
 
 # On Spark, against what Spark itself can take and what one process does.
 BENCH_FOLDER ?= $(or $(TMPDIR),/tmp)
-bench-spark: $(VENV)/engine-release
+bench-spark: $(OPTIMISED)
 	$(BIN)/python benches/spark/source.py --folder $(BENCH_FOLDER) $(if $(SHORT),--size 0.02 --rounds 1)
 	$(BIN)/python benches/spark/sink.py --folder $(BENCH_FOLDER) $(if $(SHORT),--size 0.02 --rounds 1)
 	$(BIN)/python benches/spark/rebuild.py --folder $(BENCH_FOLDER) $(if $(SHORT),--sizes 0.02,--sizes 1 2 4 8)
 
 # How costs grow with a store: with its queues, with its size, where its files come from the disk. The largest takes 25 GiB
 # of the folder.
-bench-scale: $(VENV)/engine-release
+bench-scale: $(OPTIMISED)
 	$(BIN)/python benches/scale/queues.py --folder $(BENCH_FOLDER) $(if $(SHORT),--queues 1 100 --messages 3200)
 	$(BIN)/python benches/scale/sizes.py --folder $(BENCH_FOLDER) $(if $(SHORT),--factor 0.002)
 	$(BIN)/python benches/scale/cold.py --folder $(BENCH_FOLDER) $(if $(SHORT),--messages 10000)
 
 # mqstore and the real store side by side; docs/performance.md has a whole run.
 COMPARE ?= --rounds 5
-bench-compare: $(VENV)/engine-release
+bench-compare: $(OPTIMISED)
 	$(BIN)/pip install --quiet --group bench
 	$(BIN)/python benches/compare/compare.py $(COMPARE)
 
 # What calls from Python, memory, disk and asyncio allow at the best, beside mqstore.
-bench-limits: $(VENV)/engine-release
-	cargo build --release --quiet --package mqstore-limits --features pyo3/extension-module
-	$(BIN)/python benches/limits/limits.py --folder $(BENCH_FOLDER) --library target/release/liblimits.so \
+bench-limits: $(OPTIMISED)
+	cargo build --profile $(PROFILE) --quiet --package mqstore-limits --features pyo3/extension-module
+	$(BIN)/python benches/limits/limits.py --folder $(BENCH_FOLDER) --library target/$(PROFILE)/liblimits.so \
 	  $(if $(SHORT),--messages 10000 --rounds 1)
 
 lint: $(VENV)/engine-dev

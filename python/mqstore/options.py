@@ -347,6 +347,11 @@ class StoreOptions:
         """Folders with files of the log in which none is made."""
         return _paths(self.read_only_commit_log_store_paths or "")
 
+    def writable_commit_log_paths(self) -> list[str]:
+        """The folders in which files of the log are made."""
+        read_only = set(self.read_only_commit_log_paths())
+        return [path for path in self.commit_log_paths() if path not in read_only]
+
     def log_folders(self) -> list[str]:
         """All folders that the log lies in."""
         return [*self.commit_log_paths(), *self.read_only_commit_log_paths()]

@@ -350,6 +350,19 @@ def test_offsets_are_written_behind_the_flush_of_what_they_say(open_store: Opene
     assert offsets.query_offset("group", "orders", 0) == 3
 
 
+def test_a_poll_without_time_finds_what_another_process_has_put(open_store: Opener) -> None:
+    writer = open_store()
+    put(writer, range(1), queue_id=0)
+    with open_store(mode="r").consumer("group", "orders") as consumer:
+        for number in range(1, 4):
+            message = consumer.poll(timeout=0)
+            assert message is not None
+            consumer.ack(message)
+            put(writer, range(number, number + 1), queue_id=0)
+        assert consumer.poll(timeout=0) is not None
+        assert consumer.poll(timeout=0) is None
+
+
 def test_beside_a_writer_offsets_are_written_behind_the_log_too(
     open_store: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:

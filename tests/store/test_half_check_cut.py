@@ -8,7 +8,7 @@ import mqstore
 from mqstore.store.half_messages import GROUP, HALF_TOPIC, OP_TOPIC
 from mqstore.verify import repair
 from tests.store.conftest import SMALL, Opener
-from tests.store.test_transaction import COMMIT, Clock, bodies, clock
+from tests.store.test_transaction import COMMIT, UNKNOW, Clock, bodies, clock
 from tests.store_files import copy_store
 
 __all__ = ["clock"]
@@ -113,3 +113,24 @@ def test_the_end_of_a_half_that_is_lost_is_not_that_of_the_next_one_with_its_off
     prepare(store, *new)
     assert check(store, clock) == new
     assert bodies(store) == new
+
+
+def test_a_half_whose_copy_was_cut_off_is_asked_for_again(open_store: Opener, clock: Clock) -> None:
+    """Those before it that ended are not."""
+    store = open_store(clock=clock)
+    ended(store, clock, one_by_one=True)
+    prepare(store, b"one in doubt", b"another in doubt")
+    clock.now_ms += 10_000
+    asked: list[bytes] = []
+
+    def undecided(half: mqstore.Message) -> mqstore.LocalTransactionState:
+        asked.append(bytes(half.body))
+        return UNKNOW
+
+    assert store.check_transactions(undecided) == 2
+    before = bodies(store)
+    assert positions(store)[0] == COUNT + 2
+    lose(store, HALF_TOPIC, COUNT + 2, COUNT + 3)
+    store = open_store(clock=clock, on_damage="truncate")
+    assert check(store, clock) == asked == [b"one in doubt", b"another in doubt"]
+    assert bodies(store) == [*before, *asked]

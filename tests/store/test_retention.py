@@ -151,6 +151,16 @@ def test_one_full_disk_of_two_is_enough(
     assert store.put_message(MessageExtBrokerInner(topic="t")).status is PutMessageStatus.PUT_OK
 
 
+def test_a_disk_on_which_no_file_is_made_has_no_room_for_the_log(open_store: Opener, tmp_path: Path) -> None:
+    own, old = tmp_path / "own", tmp_path / "old"
+    given: dict[str, Any] = {"storePathCommitLog": f"{own},{old}", "readOnlyCommitLogStorePaths": str(old)}
+    for compat in (False, True):
+        store = open_store(retention=False, compat=compat, **given)
+        store._cleaner._disk_usage = lambda folder: 0.95 if folder == str(own) else 0.2
+        assert store._cleaner.check_disk() == ((False, False) if compat else (True, True))
+        store.close()
+
+
 def test_a_disk_that_cannot_be_read_costs_nothing(open_store: Opener, clock: Clock) -> None:
     def unreadable(folder: str) -> float:
         raise OSError(folder)

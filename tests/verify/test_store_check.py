@@ -99,3 +99,17 @@ def test_a_queue_that_began_anew_is_told_once_wherever_the_log_is_divided(tmp_pa
         assert audit.counts["offset_repeated"] == 1, range_size
         (found,) = [found for found in findings if found.kind == "offset_repeated"]
         assert (found.phy_offset, found.detail) == (offsets[anew], f"expected {anew}, found 0"), range_size
+
+
+def test_a_unit_far_behind_a_queues_end_is_told(tmp_path: Path) -> None:
+    """What lies between is a hole of its file, and read by nobody."""
+    path = tmp_path / "store"
+    with mqstore.open(path, "rw") as store:
+        for _ in range(3):
+            store.put("t", b"x", queue_id=0)
+    assert verify(path)[1] == []
+    with (path / "consumequeue" / "t" / "0" / f"{0:020}").open("r+b") as queue:
+        unit = queue.read(20)
+        queue.seek(200_001 * 20)
+        queue.write(unit)
+    assert [(finding.kind, finding.queue_offset) for finding in verify(path)[1]][:1] == [("unit_stray", 200_001)]

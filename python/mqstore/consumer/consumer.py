@@ -251,6 +251,8 @@ class Consumer:
         It ends with the message in the list, or without one when the time is up: a loop's begins behind what is there.
         """
         end = None if timeout is None else time.monotonic() + timeout
+        # Another process's store tells of what has come when it is asked, which a poll without time has to do once.
+        has_asked = self._store.mode != "r"
         while True:
             changes = self._changes
             pulled = self._poll_now(given)
@@ -267,7 +269,10 @@ class Consumer:
             while not self._is_hold_over(held, until, changes):
                 left = self._seconds_to_wait(end, until)
                 if left is None:
-                    return
+                    if has_asked:
+                        return
+                    left = 0.0
+                has_asked = True
                 if (yield held, left):
                     break
 

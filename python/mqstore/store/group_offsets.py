@@ -19,6 +19,7 @@ from mqstore.store.config_manager import ConfigManager, read_only, unless_damage
 from mqstore.store.config_subscription_group import SubscriptionGroupManager
 from mqstore.store.delayed import SCHEDULE_TOPIC
 from mqstore.store.follower import settled
+from mqstore.store.half_messages import GROUP, HALF_TOPIC, OP_TOPIC
 from mqstore.store.read_offset import ReadOffset, log_end_behind
 
 if TYPE_CHECKING:
@@ -64,8 +65,13 @@ def set_back_to_ends(store: "MessageStore") -> None:
     Raises:
         StoreIOError: a file could not be written.
     """
+    lost_halves = _queues_of_lost_halves(store)
 
     def goes_on(queue: _Queue, read: ReadOffset) -> ReadOffset:
+        if queue in lost_halves:
+            # What was lost may be all that was left of halves before: those that no op speaks of are asked for again.
+            begin = min(max(0, store.get_min_offset_in_queue(*queue)), read.offset)
+            return ReadOffset(begin, log_end_behind(store, *queue, begin))
         end = store.get_max_offset_in_queue(*queue)
         if read.offset <= end:
             return read
@@ -82,6 +88,20 @@ def set_back_to_ends(store: "MessageStore") -> None:
         )
     if len(done) > _MOST_TOLD:
         _log.warning("%s: %d more groups and delay levels were set back so", store.path, len(done) - _MOST_TOLD)
+
+
+def _queues_of_lost_halves(store: "MessageStore") -> set[_Queue]:
+    """The queues of halves that end before where a check has come or has put halves back, and those of their ops."""
+    offsets = _opened(store.path / "config" / "consumerOffset.json", ConsumerOffsetManager, read_only)
+    rows = () if offsets is None else _rows(offsets)
+    log_end = store.get_max_phy_offset()
+
+    def is_behind(queue_id: int, read: ReadOffset) -> bool:
+        return read.log_end > log_end or read.offset > store.get_max_offset_in_queue(HALF_TOPIC, min(queue_id, INT_MAX))
+
+    of_checks = [row for row in rows if (row.group, row.queue[0]) == (GROUP, HALF_TOPIC)]
+    lost = {row.queue[1] for row in of_checks if is_behind(row.queue[1], row.read)}
+    return {(topic, queue_id) for topic in (HALF_TOPIC, OP_TOPIC) for queue_id in lost}
 
 
 def first_unread(store: "MessageStore", topic: str, queue_id: int, log_end: int) -> int | None:

@@ -66,6 +66,8 @@ class HalfCheck:
         self._options = self._store.options
         self._start_ms = self._store.now()
         self._half_offset = self._next_offset = self._offset_of(HALF_TOPIC)
+        self._has_copies = offsets.read_offset(GROUP, HALF_TOPIC, queue_id).log_end >= 0
+        """Whether halves were put back, ever: who loses the log's end may lose all that is left of them."""
         self._half_end = self._store.get_max_offset_in_queue(HALF_TOPIC, queue_id)
         self._op_offset = self._offset_of(OP_TOPIC)
         self._done_ops: set[int] = set()
@@ -143,7 +145,8 @@ class HalfCheck:
 
     def note_offsets(self) -> None:
         """Sets the offsets from which the next check is to go on, in memory."""
-        self._offsets.commit_offset(GROUP, HALF_TOPIC, self._queue_id, self._next_offset)
+        log_end = self._store.get_max_phy_offset() if self._has_copies else -1
+        self._offsets.commit_offset(GROUP, HALF_TOPIC, self._queue_id, self._next_offset, log_end)
         op_offset = self._op_offset
         while op_offset in self._done_ops:
             op_offset += 1
@@ -209,7 +212,9 @@ class HalfCheck:
         again = replace(MessageExtBrokerInner.like(half), properties=properties)
         if self._store.compat:
             again = replace(again, flag=0, reconsume_times=0)
-        return self._with_room(self._messages.put_back, half, again)
+        result = self._with_room(self._messages.put_back, half, again)
+        self._has_copies = True
+        return result
 
     def _with_room(
         self, put: Callable[[Message, MessageExtBrokerInner], _Put], half: Message, again: MessageExtBrokerInner

@@ -172,8 +172,7 @@ class Topic:
     def queue_ids(self) -> list[int]:
         """The numbers of the queues that have had a message."""
         self.store._catch_up()
-        found = [queue_id for topic, queue_id, *_ in self.store._queues() if topic == self.name]
-        return sorted(found)
+        return self.store._queue_ids(self.name)
 
     @property
     def queues(self) -> list[Queue]:

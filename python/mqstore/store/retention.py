@@ -108,7 +108,8 @@ class FileCleaner:
         options = self._store.options
         forcibly = options.disk_space_clean_forcibly_ratio / 100
         warning = options.disk_space_warning_level_ratio / 100
-        log_ratios = {path: self._disk_usage(path) for path in options.commit_log_paths()}
+        paths = options.commit_log_paths() if self._store.compat else options.writable_commit_log_paths()
+        log_ratios = {path: self._disk_usage(path) for path in paths}
         full = [path for path, ratio in log_ratios.items() if ratio > forcibly]
         self._store._set_full_store_paths(full)
         # The log goes on as long as one of its disks has space.

@@ -1,8 +1,8 @@
 //! `mqstore/published`: how far the writer of a store is, for those that follow it.
 //!
 //! The file is mapped by the writer, and its positions change in place while the store's lock is held;
-//! without that lock they mean nothing. Nothing that the writer itself does depends on them. The openings stay: a
-//! reader that is behind some of them learns what it must not believe any more.
+//! without that lock they mean nothing, but for one: the next writer misses what a killed one said to be on the disk. The openings
+//! stay: a reader that is behind some of them learns what it must not believe any more.
 //!
 //! | bytes | field |
 //! |-------|-------|
@@ -192,6 +192,20 @@ pub fn distrust_disk(fs: &dyn FileSystem, own_dir: &Path) -> Result<()> {
     write_at(fs, own_dir, num::offset(FLUSH_FAILED_AT), &1u64.to_be_bytes())
 }
 
+/// Has what a writer published say no more than that the log is on the disk up to an offset, behind which it is about to be cut.
+///
+/// # Errors
+/// Where the file is there and can't be read or written.
+pub fn lower_flushed(fs: &dyn FileSystem, own_dir: &Path, to: u64) -> Result<()> {
+    if Progress::read(fs, own_dir)?.flushed() <= to {
+        return Ok(());
+    }
+    write_at(fs, own_dir, num::offset(FLUSHED_AT), &to.to_be_bytes())?;
+    let path = path(own_dir);
+    let handle = fs.open(&path, OpenMode::Write).map_err(Error::io("open", &path))?;
+    handle.sync_data().map_err(Error::io("flush", &path))
+}
+
 fn write_at(fs: &dyn FileSystem, own_dir: &Path, at: u64, bytes: &[u8]) -> Result<()> {
     let path = path(own_dir);
     let handle = fs.open(&path, OpenMode::Create).map_err(Error::io("open", &path))?;
@@ -326,6 +340,12 @@ impl Progress {
             flushed: offset(FLUSHED_AT),
             dispatched: offset(DISPATCHED_AT),
         }))
+    }
+
+    /// Up to where it published that the log is on the disk; 0 where it did not.
+    #[must_use]
+    pub fn flushed(self) -> u64 {
+        self.published().map_or(0, |positions| positions.flushed)
     }
 
     /// What it published, if it did.

@@ -2,7 +2,9 @@
 //!
 //! The threads end before the call does, so that no one has to know of them.
 
+use std::num::NonZero;
 use std::panic::resume_unwind;
+use std::sync::OnceLock;
 use std::thread;
 
 use crate::error::Result;
@@ -27,8 +29,13 @@ pub fn available_threads() -> usize {
 /// The processor's cores, up to so many. With a scheduler of tests one alone, but where a test
 /// asks for more: each of them makes for more orders.
 pub(crate) fn available_threads_up_to(most: usize) -> usize {
-    let core_count = if cfg!(feature = "shuttle") { None } else { thread::available_parallelism().ok() };
-    core_count.map_or(1, |count| count.get().min(most))
+    // The system is asked once: for a short call that would be a part of its time.
+    static CORE_COUNT: OnceLock<usize> = OnceLock::new();
+    if cfg!(feature = "shuttle") {
+        return 1;
+    }
+    let asked = || thread::available_parallelism().map_or(1, NonZero::get);
+    (*CORE_COUNT.get_or_init(asked)).min(most)
 }
 
 /// What becomes of each job, in their order. At most so many threads work, this one among them, which does

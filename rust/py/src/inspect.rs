@@ -45,11 +45,10 @@ impl Store {
         Ok(py.detach(|| core.queues().all().iter().map(row).collect()))
     }
 
-    /// The queues of a topic, in no order.
+    /// The queues of a topic, by number.
     fn _queue_ids(&self, py: Python<'_>, topic: &str) -> PyResult<Vec<i32>> {
-        let of_topic = |queue: &&Arc<ConsumeQueue>| queue.topic() == topic;
-        let queues = self.open_core(py)?.queues().all();
-        Ok(queues.iter().filter(of_topic).map(|queue| queue.queue_id()).collect())
+        let queues = self.open_core(py)?.queues().of_topic(topic);
+        Ok(queues.iter().map(|queue| queue.queue_id()).collect())
     }
 
     /// Units of a queue from a number on: physical offset, size, tags code as stored.

@@ -21,6 +21,8 @@ use crate::sync::{Condvar, Mutex};
 const MAX_STEP: u64 = 64 << 20;
 /// The same where what is reserved is flushed, beside the records that somebody waits for.
 const MAX_FLUSHED_STEP: u64 = 4 << 20;
+/// More than a record takes beside its body.
+const MAX_AROUND_BODY: u64 = 64 << 10;
 /// A log gets blocks early, and its next file, once it has this part of a file.
 const EARLY_PART: u64 = 4;
 
@@ -186,7 +188,7 @@ impl CommitLog {
     fn prepare_file(&self, file: &Arc<MappedFile>) -> Result<Arc<ActiveFile>> {
         let buffer = self.transient.as_ref().and_then(|transient| transient.buffer_for(file));
         let active = ActiveFile::new(file, file.file_from_offset(), buffer)?;
-        active.reserve(file.file_from_offset() + self.config.reserve_step_size)?;
+        active.reserve(file.file_from_offset() + self.first_step())?;
         // Its size and name are on the disk before anything in it counts as flushed.
         active.handle.sync_data().map_err(Error::io("flush", file.path()))?;
         self.files.sync_dirs()?;
@@ -196,6 +198,19 @@ impl CommitLog {
             let _best_effort = active.region.lock();
         }
         Ok(Arc::new(active))
+    }
+
+    /// What the disk of a new file has to have room for. Where others lie on other disks: any record, and on a slave, which ends no
+    /// file early, all of it.
+    fn first_step(&self) -> u64 {
+        let step = self.config.reserve_step_size;
+        if !self.files.has_several_paths() {
+            step
+        } else if self.config.is_slave {
+            self.files.file_size()
+        } else {
+            step.max(u64::from(self.config.max_message_size) + MAX_AROUND_BODY)
+        }
     }
 
     /// How much is reserved at a time: as much as was written already, within bounds.

@@ -298,6 +298,17 @@ impl ConsumeQueue {
         })
     }
 
+    /// The first index from another one on whose unit is not known to be a hole of its file, or the first of the next file.
+    ///
+    /// # Errors
+    /// Where the file can't be read.
+    pub fn next_data(&self, index: u64) -> Result<u64> {
+        let found = index.checked_mul(UNIT).and_then(|offset| self.state.lock().units.find(offset, UNIT));
+        let Some(Found::InFile(file, position, _)) = found else { return Ok(index) };
+        let data = file.next_data(position)?;
+        Ok(data.map_or_else(|| self.roll_next_file(index), |data| (file.file_from_offset() + data) / UNIT))
+    }
+
     /// The unit at an index.
     ///
     /// # Errors

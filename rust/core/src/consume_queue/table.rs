@@ -193,6 +193,15 @@ impl QueueTable {
         all
     }
 
+    /// The queues of a topic, by number.
+    #[must_use]
+    pub fn of_topic(&self, topic: &str) -> Vec<Arc<ConsumeQueue>> {
+        let mut queues: Vec<_> =
+            self.queues.read().values().filter(|queue| queue.topic() == topic).cloned().collect();
+        queues.sort_unstable_by_key(|queue| queue.queue_id());
+        queues
+    }
+
     /// Queues whose messages in the log are no longer theirs.
     #[must_use]
     pub fn removed(&self) -> &RemovedQueues {

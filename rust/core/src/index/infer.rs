@@ -17,7 +17,8 @@ const TRIED_AT_ONCE: u32 = 1 << 16;
 /// How many of the newest entries have to agree.
 const CHECKED_ENTRY_COUNT: u32 = 64;
 
-/// The shape of a file with these bytes; `None` where it has no entries to tell by, or none agrees.
+/// The shape of a file with these bytes; `None` where none agrees with its entries. Of one that was made
+/// behind another one and has none yet, with which any agrees, one that gives its size.
 #[must_use]
 pub fn infer_shape(bytes: &[u8]) -> Option<IndexShape> {
     fn at<const N: usize>(bytes: &[u8], at: usize) -> Result<Option<[u8; N]>> {
@@ -37,7 +38,8 @@ pub(super) fn infer_shape_of(
     entry_at: impl Fn(usize) -> Result<Option<[u8; INDEX_SIZE]>>,
     word_at: impl Fn(usize) -> Result<Option<[u8; HASH_SLOT_SIZE]>>,
 ) -> Result<Option<IndexShape>> {
-    let index_count = num::from_java_int(header.index_count).filter(|&count| count > 1);
+    let is_new = header.index_count == 1 && header.hash_slot_count == 0 && header.begin_timestamp > 0;
+    let index_count = num::from_java_int(header.index_count).filter(|&count| count > 1 || is_new);
     let Some(index_count) = index_count else { return Ok(None) };
     let Some(room) = len.checked_sub(INDEX_HEADER_SIZE) else { return Ok(None) };
     let Ok(most_slots) = u32::try_from(room / HASH_SLOT_SIZE) else { return Ok(None) };

@@ -11,7 +11,7 @@ use crate::sync::{AtomicU32, Ordering};
 
 /// So many look-ups after a slow one count as slow, and the first ones.
 const LOOK_UPS: u32 = 64;
-/// A look-up that takes longer has waited for the disk, or for its turn.
+/// A look-up that takes longer for each file that it looks into has waited for the disk, or for its turn.
 const SLOW: Duration = Duration::from_micros(50);
 /// While they are quick, one call in so many is timed: a clock costs as much as a part of the look-up.
 const TIMED_ONE_IN: u32 = 8;
@@ -41,10 +41,11 @@ impl Pace {
         (self.is_slow() || call.is_multiple_of(TIMED_ONE_IN)).then(Instant::now)
     }
 
-    /// So many look-ups have been done since a time.
-    pub(super) fn took(&self, since: Instant, count: usize) {
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        let is_slow = since.elapsed() > SLOW * count;
+    /// So many look-ups in so many files have been done since a time.
+    pub(super) fn took(&self, since: Instant, count: usize, file_count: usize) {
+        let bounded = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let count = bounded(count);
+        let is_slow = since.elapsed() > SLOW.saturating_mul(count).saturating_mul(bounded(file_count));
         // Where two threads are here at once the count of one is lost, which is a hint less or more.
         let left = self.slow_left.load(Ordering::Relaxed);
         let next = if is_slow { LOOK_UPS } else { left.saturating_sub(count) };

@@ -71,7 +71,7 @@ impl<'a> KeyFinder<'a> {
 
     /// So many look-ups have been done since a time.
     pub fn took(&self, since: Instant, count: usize) {
-        self.pace.took(since, count);
+        self.pace.took(since, count, self.files.len());
     }
 
     /// What stands for a key in the index.
@@ -183,8 +183,12 @@ impl IndexService {
         take: impl FnMut(u64) -> Result<Option<T>>,
     ) -> Result<Vec<(u64, T)>> {
         let finder = KeyFinder::new(self, query.topic);
+        let begin = finder.begin();
         let mut found = Vec::new();
         finder.find(None, query, finder.hash(query.key), &mut found, take)?;
+        if let Some(begin) = begin {
+            finder.took(begin, 1);
+        }
         Ok(found)
     }
 
@@ -330,7 +334,7 @@ impl<'a> Chain<'a> {
     /// An entry and its number.
     fn next(&mut self) -> Result<Option<(u32, IndexEntry)>> {
         let number = self.next;
-        if self.is_slow {
+        if self.is_slow && number > 0 {
             self.file.will_need_entry(number);
         }
         let Some(entry) = self.file.entry(number)? else { return Ok(None) };

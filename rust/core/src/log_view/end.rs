@@ -11,7 +11,7 @@ use crate::dispatch::Gap;
 use crate::error::{Error, Result};
 use crate::format::positions::DurablePositions;
 use crate::lock::{self, Writer};
-use crate::published::Progress;
+use crate::published::{self, Progress};
 use crate::recovery::{Recovered, StoreState, log_end, lost_end};
 
 /// Where a log ends, and what is known to be gone of it.
@@ -32,6 +32,8 @@ impl LogView {
         let writer = self.writer()?;
         let is_written = writer.is_some();
         let (checkpoint, positions) = self.checkpoint()?;
+        let flushed =
+            if self.fs.is_remote() { 0 } else { Progress::read(&*self.fs, &config.own_dir())?.flushed() };
         let abort = config.abort_file();
         let state = match writer.map(|writer| writer.progress) {
             Some(Progress::Published(published)) => {
@@ -58,6 +60,7 @@ impl LogView {
             index: None,
             checkpoint: &checkpoint,
             positions,
+            flushed,
             closed: None,
             state,
             writable: false,
@@ -79,6 +82,7 @@ impl LogView {
     pub(crate) fn lower_positions(&self) -> Result<()> {
         let (checkpoint, positions) = self.checkpoint()?;
         let log = self.end.offset;
+        published::lower_flushed(&*self.fs, &self.config.own_dir(), log)?;
         let owes = checkpoint.owed().is_some();
         let Some(known) = positions.known().filter(|known| known.log > log || owes) else { return Ok(()) };
         checkpoint.set_owed(None);

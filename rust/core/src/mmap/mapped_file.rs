@@ -269,15 +269,23 @@ impl MappedFile {
     /// # Errors
     /// Where it can't be opened or mapped, or its holes not be found.
     pub fn fetch_range(self: &Arc<Self>, position: u64, len: u64) -> Result<()> {
-        let (region, handle) = (self.region()?, self.handle()?);
+        let region = self.region()?;
         let end = position.saturating_add(len).min(self.present_size);
-        let data = handle.next_data(position).map_err(Error::io("look for data in", &self.path))?;
+        let data = self.next_data(position)?;
         match data.filter(|&data| data < end) {
             Some(data) => region
                 .will_need(num::index(data), num::index(end - data))
                 .map_err(Error::io("read ahead in", &self.path)),
             None => Ok(()),
         }
+    }
+
+    /// The first position from another one on that may be written; `None` where only a hole follows.
+    ///
+    /// # Errors
+    /// Where it can't be opened, or its holes not be found.
+    pub fn next_data(self: &Arc<Self>, position: u64) -> Result<Option<u64>> {
+        self.handle()?.next_data(position).map_err(Error::io("look for data in", &self.path))
     }
 
     fn is_one_of_short(&self) -> bool {

@@ -41,9 +41,10 @@ pub fn find(of: Recovered<'_>, from: u64, may_have_units_behind: bool) -> Result
     if of.config.mended_to.is_some() || matches!(of.state, StoreState::Live { .. }) {
         return Ok(None);
     }
-    let to = match of.positions.known() {
-        Some(known) if known.log == from && may_have_units_behind => from.max(told_by_queues(of, from)?),
-        Some(known) => known.log,
+    let told = of.positions.known().map(|known| known.log.max(of.flushed));
+    let to = match told {
+        Some(told) if told == from && may_have_units_behind => from.max(told_by_queues(of, from)?),
+        Some(told) => told,
         None => told_by_queues(of, from)?,
     };
     let owed = owed(of.checkpoint, of.log, from);

@@ -52,6 +52,9 @@ pub struct Recovered<'a> {
     pub checkpoint: &'a StoreCheckpoint,
     /// What the last mqstore writer knew to be on the disk.
     pub positions: LastPositions,
+    /// Up to where the last mqstore writer had published that the log was on the disk; 0 where nothing tells. A killed one's says more
+    /// than its positions, which are written down less often.
+    pub flushed: u64,
     /// What an mqstore writer left when it closed the store.
     pub closed: Option<&'a Arc<Closed>>,
     /// How the store was left.

@@ -238,7 +238,7 @@ fn queues_of(range: &QueueRange, store: &Store) -> Vec<Arc<ConsumeQueue>> {
             let key = QueueRef { topic: range.topic.as_bytes(), queue_id };
             store.queues().get(key).into_iter().collect()
         }
-        None => store.queues().all().into_iter().filter(|queue| queue.topic() == range.topic).collect(),
+        None => store.queues().of_topic(&range.topic),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::locked_folder::LockedFolder;
 use crate::mmap::mapped_file::Access;
 use crate::num;
 use crate::poison::Poison;
-use crate::published::{self, Published, PublishedPositions, Unchanged, Withheld};
+use crate::published::{self, Progress, Published, PublishedPositions, Unchanged, Withheld};
 use crate::recovery::cut_short;
 use crate::recovery::layout::Layout;
 use crate::recovery::{self, Recovered, Recovery};
@@ -237,11 +237,11 @@ fn open_for_writing(
     };
     let fs: Arc<dyn FileSystem> = Arc::new(LockedFolder::new(fs, &lock)?);
     // Only with the lock is certain that nobody writes: what was looked at before is looked at again.
-    let find_out = |positions| {
+    let find_out = |positions, flushed| {
         let layout = Layout::read(&*fs, &config)?;
         layout.check_for_writing(&*fs, &config)?;
         let parts = load(&config, &fs, &clock, &layout, Access::MapWrite, false)?;
-        let parts = Parts { positions, ..parts };
+        let parts = Parts { positions, flushed, ..parts };
         cut_short::refuse(&*fs, parts.log.files(), &config)?;
         let recovery = recovery::recover(recovered(&config, &parts, None, true))?;
         Ok((parts, recovery))
@@ -249,8 +249,9 @@ fn open_for_writing(
     // The positions before there is a file of this writer: that there was none says that RocketMQ wrote last.
     let left = StoreCheckpoint::load(Arc::clone(&fs), config.store_checkpoint(), &own_dir);
     let opened = left.and_then(|(_, positions)| {
+        let flushed = Progress::read(&*fs, &own_dir)?.flushed();
         let withheld = Withheld::begin(&*fs, &own_dir)?;
-        find_out(positions).inspect_err(|_| withheld.undo(&*fs, &own_dir))
+        find_out(positions, flushed).inspect_err(|_| withheld.undo(&*fs, &own_dir))
     });
     let (parts, recovery) = match opened {
         Ok(opened) => opened,

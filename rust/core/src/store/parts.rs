@@ -27,6 +27,8 @@ pub(super) struct Parts {
     pub(super) index: Option<IndexService>,
     pub(super) checkpoint: StoreCheckpoint,
     pub(super) positions: LastPositions,
+    /// As that of what is recovered.
+    pub(super) flushed: u64,
     pub(super) closed: Option<Arc<Closed>>,
     pub(super) notes: Notes,
 }
@@ -68,13 +70,14 @@ pub(super) fn load(
     };
     let (checkpoint, positions) =
         StoreCheckpoint::load(Arc::clone(fs), config.store_checkpoint(), &config.own_dir())?;
+    let flushed = if fs.is_remote() { 0 } else { Progress::read(&**fs, &config.own_dir())?.flushed() };
     // From elsewhere the end is found by the queues, and nothing dispatched that they lack.
     let closed = if is_live || fs.is_remote() {
         None
     } else {
         Closed::load(&**fs, &config.own_dir(), notes.closed_cleanly)?.map(Arc::new)
     };
-    Ok(Parts { log, queues, index, checkpoint, positions, closed, notes })
+    Ok(Parts { log, queues, index, checkpoint, positions, flushed, closed, notes })
 }
 
 /// The options of what reads log and queues alone.
@@ -113,6 +116,7 @@ pub(super) fn recovered<'a>(
         index: parts.index.as_ref(),
         checkpoint: &parts.checkpoint,
         positions: parts.positions,
+        flushed: parts.flushed,
         closed: parts.closed.as_ref(),
         state,
         writable,

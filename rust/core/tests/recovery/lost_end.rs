@@ -102,6 +102,28 @@ fn a_writer_refuses_and_changes_nothing_and_a_reader_tells_it() {
     }
 }
 
+/// Its positions, which are written down now and then, say nothing of it yet.
+#[test]
+fn what_a_killed_writer_published_as_flushed_is_missed() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    fill(&store, 0..COUNT);
+    store.flush_commit_log(0).unwrap();
+    let end = store.max_phy_offset();
+    crash(store);
+    std::fs::remove_file(log_file(root.path(), 2 * LOG_FILE_SIZE)).unwrap();
+    for _ in 0..2 {
+        let refused = try_open(config(root.path()), Mode::ReadWrite).map(drop);
+        let Err(Error::EndLost { offset, flushed_to, .. }) = refused else { panic!("{refused:?}") };
+        assert!(offset > 2 * LOG_FILE_SIZE - 200 && flushed_to == end, "{offset}");
+        assert_eq!(gaps(&read(root.path())), [(offset, end)]);
+        assert_eq!(lost_end(root.path(), None), Some((offset, end)));
+    }
+    crash(open_with(cutting(root.path())));
+    let store = open(root.path());
+    assert_eq!(numbers(&store), (0..44).collect::<Vec<_>>());
+}
+
 #[test]
 fn who_says_so_does_without_and_is_not_told_again() {
     for (what, lose, left) in LOSSES {
@@ -381,6 +403,8 @@ fn a_blank_at_the_logs_end_is_nothing_that_was_lost() {
     let store = open(root.path());
     fill(&store, 0..23);
     store.close().unwrap();
+    // Nor does what its writer published say more.
+    std::fs::remove_file(root.path().join("mqstore/published")).unwrap();
     crate::parts::set_positions(root.path(), LOG_FILE_SIZE, 0, 0);
     std::fs::remove_file(log_file(root.path(), LOG_FILE_SIZE)).unwrap();
     assert_eq!(read(root.path()).gaps(), []);

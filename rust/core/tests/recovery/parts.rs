@@ -66,6 +66,7 @@ impl Parts {
             index: Some(&self.index),
             checkpoint: &self.checkpoint,
             positions: self.positions,
+            flushed: 0,
             closed: self.closed.as_ref(),
             state,
             writable: true,

@@ -61,7 +61,7 @@ fn the_log_goes_on_behind_a_roll_after_which_there_was_no_room() {
     };
     // The disk has room for the first step of the next file, and for no more.
     let hook: Hook = Box::new(move |call, path| match call {
-        Call::Allocate { offset }
+        Call::Allocate { offset, .. }
             if offset > 0 && is_in(path, "commitlog") && flag.load(Ordering::SeqCst) =>
         {
             Err(io::Error::from_raw_os_error(28))

@@ -205,7 +205,7 @@ fn blocks_that_cannot_be_had_early_are_no_failure_and_are_given_back() {
         let (early, given_back) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Vec::new())));
         let (asked, backs) = (Arc::clone(&early), Arc::clone(&given_back));
         let store = open(root.path(), u64::MAX, move |call| match call {
-            Call::AllocateEarly { offset } => {
+            Call::AllocateEarly { offset, .. } => {
                 asked.store(offset, Ordering::Relaxed);
                 Err(refusal.into())
             }

@@ -20,10 +20,14 @@ pub enum Call {
     List,
     Allocate {
         offset: u64,
+        #[allow(dead_code)] // not every test looks at how much
+        len: u64,
     },
     /// Where nothing has to be written for it.
     AllocateEarly {
         offset: u64,
+        #[allow(dead_code)] // as there
+        len: u64,
     },
     GiveBack {
         offset: u64,
@@ -155,7 +159,7 @@ impl HookedFile {
 
 impl FileHandle for HookedFile {
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
-        match self.call(Call::Allocate { offset }) {
+        match self.call(Call::Allocate { offset, len }) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => self.write_back(offset, len),
             Err(error) => Err(error),
             Ok(()) => self.file.allocate(offset, len),
@@ -163,7 +167,7 @@ impl FileHandle for HookedFile {
     }
 
     fn allocate_unwritten(&self, offset: u64, len: u64) -> io::Result<bool> {
-        match self.call(Call::AllocateEarly { offset }) {
+        match self.call(Call::AllocateEarly { offset, len }) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(false),
             Err(error) => Err(error),
             Ok(()) => self.file.allocate_unwritten(offset, len),
