@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,11 @@ def shell(command: list[str], redirection: str) -> subprocess.CompletedProcess[s
 
 
 def commands_of(group: click.Group, *names: str) -> Iterator[tuple[str, ...]]:
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        assert command.name == name
         yield (*names, name)
         if isinstance(command, click.Group):
             yield from commands_of(command, *names, name)
@@ -182,3 +187,11 @@ def test_no_help_shows_the_largest_number_there_is() -> None:
     for path in commands_of(main):
         shown = CliRunner().invoke(main, [*path, "--help"]).stdout
         assert "9223372036854775807" not in shown.replace("\n", "").replace(" ", "")
+
+
+def test_a_command_imports_no_other() -> None:
+    code = "import sys, mqstore.cli.main as cli; cli.main(['ls', '--help'], standalone_mode=False); print(*sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True).stdout
+    imported = set(shown.split())
+    assert "mqstore.cli.ls" in imported
+    assert not {f"mqstore.cli.{name}" for name in ("bench", "repair", "spark", "verify")} & imported

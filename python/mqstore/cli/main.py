@@ -6,6 +6,7 @@ driver: its line says so, and the exit code is 0.
 
 import contextlib
 import errno
+import importlib
 import io
 import os
 import signal
@@ -16,35 +17,20 @@ from typing import Any
 
 import click
 
-from mqstore.cli.bench import bench
-from mqstore.cli.du import du
-from mqstore.cli.dump import dump
-from mqstore.cli.find import find
-from mqstore.cli.get import get
-from mqstore.cli.groups import groups
-from mqstore.cli.ls import ls
-from mqstore.cli.metrics import metrics
-from mqstore.cli.put import put
-from mqstore.cli.query import query
-from mqstore.cli.recover import recover
-from mqstore.cli.repair import repair
-from mqstore.cli.seek import seek
 from mqstore.cli.shown import one_line, printable
-from mqstore.cli.spark import spark
-from mqstore.cli.tail import tail
-from mqstore.cli.verify import verify
 from mqstore.errors import MQStoreError
 
 __all__ = ["main"]
 
-_SECTIONS: Mapping[str, Sequence[click.Command]] = MappingProxyType(
+_SECTIONS: Mapping[str, Sequence[str]] = MappingProxyType(
     {
-        "Look at a store": [ls, get, find, seek, tail, groups, du, metrics],
-        "Check and mend one": [verify, repair, recover],
-        "JSON lines, for programs": [put, dump, query, bench],
-        "On Spark": [spark],
+        "Look at a store": ["ls", "get", "find", "seek", "tail", "groups", "du", "metrics"],
+        "Check and mend one": ["verify", "repair", "recover"],
+        "JSON lines, for programs": ["put", "dump", "query", "bench"],
+        "On Spark": ["spark"],
     }
 )
+"""The commands. Each is imported when it is called: all of them take longer than most have to do."""
 _EPILOG = """\
 DIR is the folder of a broker's store. What only reads takes s3://bucket/store too, or any other URI that
 pyarrow opens, and the store of a live broker.
@@ -76,13 +62,19 @@ class _StoreGroup(click.Group):
         with _failures_told(ctx):
             return super().parse_args(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        longest = max(len(name) for name in self.commands)
-        for title, commands in _SECTIONS.items():
+        return [name for names in _SECTIONS.values() for name in names]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return _command(cmd_name) if cmd_name in self.list_commands(ctx) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        longest = max(len(name) for name in self.list_commands(ctx))
+        for title, names in _SECTIONS.items():
             rows = [
-                (f"{command.name:{longest}}", command.get_short_help_str(formatter.width - longest - _INDENT))
-                for command in commands
+                (f"{name:{longest}}", _command(name).get_short_help_str(formatter.width - longest - _INDENT))
+                for name in names
             ]
             with formatter.section(title):
                 formatter.write_dl(rows)
@@ -90,6 +82,11 @@ class _StoreGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         with _failures_told(ctx):
             return super().invoke(ctx)
+
+
+def _command(name: str) -> click.Command:
+    command: click.Command = getattr(importlib.import_module(f"mqstore.cli.{name}"), name)
+    return command
 
 
 def _prepare_output() -> None:
@@ -146,7 +143,6 @@ def _drop_output() -> None:
 
 @click.group(
     cls=_StoreGroup,
-    commands=[command for commands in _SECTIONS.values() for command in commands],
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

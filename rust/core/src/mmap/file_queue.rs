@@ -389,13 +389,14 @@ impl FileQueue {
             let offset = file.file_from_offset();
             let first = files.partition_point(|known| known.file_from_offset() < offset);
             // Two folders may have one of a name, until somebody says so.
-            let named_alike = files.iter().skip(first).take_while(|known| known.file_from_offset() == offset);
+            let mut named_alike =
+                files.iter().skip(first).take_while(|known| known.file_from_offset() == offset);
             let is_same = |known: &&Arc<MappedFile>| {
                 known.path() == file.path()
                     && known.present_size() == file.present_size()
                     && known.is_what_is_named()
             };
-            Arc::clone(named_alike.clone().find(is_same).unwrap_or(file))
+            Arc::clone(named_alike.find(is_same).unwrap_or(file))
         };
         let next = newer.iter().map(keep_open).collect();
         *files = Arc::new(next);
