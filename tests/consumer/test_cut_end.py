@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import mqstore
+from mqstore.consumer import process_queue
 from mqstore.store import config_json
 from mqstore.store import group_offsets as module
 from mqstore.store.follower import Follower
@@ -303,6 +304,8 @@ def test_a_writer_that_comes_just_before_a_look_has_nothing_given_twice(
     open_store: Opener, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """What it puts stands behind where it found the log's end, and was not there when the openings were looked at."""
+    # Else it would look only once something has come.
+    monkeypatch.setattr(process_queue, "_LOOKED_AT_EVERY", 0.0)
     store = open_store()
     bodies = put(store, "before", 3)
     with mqstore.open(store.path, "r", **SMALL) as reader:

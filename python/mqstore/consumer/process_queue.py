@@ -7,16 +7,35 @@ import heapq
 import time
 from collections import deque
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from mqstore._native import Message
 from mqstore.consumer.membership import QueueLock
 from mqstore.consumer.settings import Subscription
 from mqstore.store.read_offset import ReadOffset
 
-__all__ = ["Place", "ProcessQueue"]
+__all__ = ["Place", "ProcessQueue", "QueueState"]
+
+_LOOKED_AT_EVERY = 1.0
+"""A queue of which nothing seems to have changed is looked at all the same after so many seconds."""
 
 Place = tuple[int, int]
 """Where a message stands: which of the queues that had this number since, and its offset there."""
+
+
+class QueueState(NamedTuple):
+    """What tells, without a look at messages, that a queue has nothing behind an offset that it had not before."""
+
+    next_offset: int
+    """The offset."""
+    max_offset: int
+    """The queue's end."""
+    changes: int
+    """How often what the store has of its files has changed otherwise than by growing."""
+    openings: int
+    """How many openings of the store by writers have been seen."""
+    removed_up_to: int | None
+    """Up to where the log's messages of it are those of a queue that was removed."""
 
 
 class ProcessQueue:
@@ -38,6 +57,7 @@ class ProcessQueue:
         """Where the next pull begins, and where the log ended at most when what stands before it was pulled."""
         self.is_dropped = False
         """Whether it is another member's, as soon as nothing of it is in hand any more."""
+        self._empty: tuple[QueueState, float] | None = None
         self._which = 0
         self._kept: dict[int, int] = {}
         """Of those before it that are the same queue, whose end was cut off: up to which offset they are."""
@@ -101,6 +121,14 @@ class ProcessQueue:
     def read_offset(self) -> ReadOffset:
         """That, as it is kept."""
         return ReadOffset(self.consume_offset, self.log_end)
+
+    def found_empty(self, state: QueueState) -> None:
+        """A pull has found nothing, and the queue ended there."""
+        self._empty = (state, time.monotonic() + _LOOKED_AT_EVERY) if state.max_offset <= self.next_offset else None
+
+    def is_empty_still(self, state: QueueState) -> bool:
+        """Whether that was a moment ago, and nothing has changed."""
+        return self._empty is not None and self._empty[0] == state and time.monotonic() < self._empty[1]
 
     def attempts(self, place: Place) -> int:
         """How often a message was given back here."""

@@ -7,7 +7,7 @@ import enum
 import time
 from typing import TYPE_CHECKING
 
-from mqstore.consumer.process_queue import ProcessQueue
+from mqstore.consumer.process_queue import ProcessQueue, QueueState
 from mqstore.store.follower import where_to_go_on
 from mqstore.store.read_offset import ReadOffset, log_end_behind
 
@@ -44,14 +44,16 @@ class Puller:
         """Pulls until there is something that is wanted, or what is there is passed over, or it is so late."""
         subscription = queue.subscription
         while True:
-            changes = self._store._settled_changes()
+            state = self._state_of(queue)
+            if queue.is_empty_still(state):
+                return Pulled.NOTHING
             self._begin_anew_if_changed(queue)
             before = queue.next_offset
             found = self._store.get_message(
                 queue.topic, queue.queue_id, before, self._settings.pull_batch_size, subscription.asked
             )
             # What was found beside a writer that came meanwhile may stand where that has cut the log.
-            if self._store._settled_changes() != changes:
+            if self._store._settled_changes() != state.changes:
                 continue
             messages = [message for message in found.messages if subscription.wants(message)]
             # A slave's get leaves an offset as it is that has gone with its messages.
@@ -70,11 +72,23 @@ class Puller:
                 figures.get_size += sum(message.store_size for message in messages)
                 return Pulled.FOUND
             if queue.next_offset == before:
+                queue.found_empty(state)
                 return Pulled.NOTHING
             # Nothing of it was wanted, or the queue is another one now: that is done with too.
             self._offsets.update_offset(queue.topic, queue.queue_id, queue.read_offset, queue.openings)
             if time.monotonic() >= until:
                 return Pulled.NOT_THROUGH
+
+    def _state_of(self, queue: ProcessQueue) -> QueueState:
+        store, topic, queue_id = self._store, queue.topic, queue.queue_id
+        store._catch_up()
+        return QueueState(
+            queue.next_offset,
+            store.get_max_offset_in_queue(topic, queue_id),
+            store._settled_changes(),
+            store._openings_seen(),
+            store._removed_up_to(topic, queue_id),
+        )
 
     def _begin_anew_if_changed(self, queue: ProcessQueue) -> None:
         """Of a queue that was removed and has come as far again, or whose end was cut off."""
