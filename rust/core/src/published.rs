@@ -192,14 +192,12 @@ pub fn distrust_disk(fs: &dyn FileSystem, own_dir: &Path) -> Result<()> {
     write_at(fs, own_dir, num::offset(FLUSH_FAILED_AT), &1u64.to_be_bytes())
 }
 
-/// Has what a writer published say no more than that the log is on the disk up to an offset, behind which it is about to be cut.
+/// Has what a writer published say no more than that the log is on the disk up to an offset, also behind a power cut: behind there it
+/// is about to be cut, or was lost.
 ///
 /// # Errors
-/// Where the file is there and can't be read or written.
+/// Where the file can't be written.
 pub fn lower_flushed(fs: &dyn FileSystem, own_dir: &Path, to: u64) -> Result<()> {
-    if Progress::read(fs, own_dir)?.flushed() <= to {
-        return Ok(());
-    }
     write_at(fs, own_dir, num::offset(FLUSHED_AT), &to.to_be_bytes())?;
     let path = path(own_dir);
     let handle = fs.open(&path, OpenMode::Write).map_err(Error::io("open", &path))?;

@@ -81,8 +81,10 @@ impl LogView {
     /// Where it can't be read or written.
     pub(crate) fn lower_positions(&self) -> Result<()> {
         let (checkpoint, positions) = self.checkpoint()?;
-        let log = self.end.offset;
-        published::lower_flushed(&*self.fs, &self.config.own_dir(), log)?;
+        let (log, own_dir) = (self.end.offset, self.config.own_dir());
+        if Progress::read(&*self.fs, &own_dir)?.flushed() > log {
+            published::lower_flushed(&*self.fs, &own_dir, log)?;
+        }
         let owes = checkpoint.owed().is_some();
         let Some(known) = positions.known().filter(|known| known.log > log || owes) else { return Ok(()) };
         checkpoint.set_owed(None);

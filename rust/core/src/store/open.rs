@@ -306,6 +306,9 @@ fn make_writable(fs: &dyn FileSystem, of: Recovered<'_>, recovery: &Recovery) ->
     let owes_else = before != owed;
     of.checkpoint.set_owed(owed);
     let was_refused = published::has_flush_failed(fs, &own_dir)?;
+    if of.flushed > recovery.log_end {
+        published::lower_flushed(fs, &own_dir, recovery.log_end)?;
+    }
     if recovery.must_trim {
         of.log.give_back_next_file(recovery.log_end);
         published::distrust_disk(fs, &own_dir)?;
