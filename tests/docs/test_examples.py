@@ -5,6 +5,7 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 
 from mqstore.cli.main import main
@@ -32,7 +33,9 @@ def test_calls_of_the_command_can_be_made(document: str) -> None:
     assert len(calls) >= 10
     for call in calls:
         name, *arguments = itertools.takewhile(lambda word: word != "|", shlex.split(call, comments=True))
-        main.commands[name].make_context(name, arguments)
+        command = main.get_command(click.Context(main), name)
+        assert command is not None, call
+        command.make_context(name, arguments)
 
 
 def test_every_link_leads_somewhere() -> None:
