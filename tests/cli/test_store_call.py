@@ -128,18 +128,20 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, command: str) -> Non
 
 @pytest.mark.parametrize("command", ["verify", "repair", "recover", "ls"])
 def test_the_log_of_the_original_is_not_taken_for_a_copys(tmp_path: Path, command: str) -> None:
-    with StoreCall.parse(str(tmp_path / "original"), SMALL[1::2]).open("rw") as store:
+    # A copy's files take all of their size.
+    small = [*SMALL, "-o", "mappedFileSizeCommitLog=65536"]
+    with StoreCall.parse(str(tmp_path / "original"), small[1::2]).open("rw") as store:
         store.put("t", b"")
     shutil.copytree(tmp_path / "original", tmp_path / "copy")
     conf = tmp_path / "broker.conf"
     conf.write_text(f"storePathCommitLog={tmp_path}/original/commitlog\n")
     how = ["--in-place"] if command == "repair" else []
-    result = run(command, tmp_path / "copy", "-c", conf, *how, *SMALL)
+    result = run(command, tmp_path / "copy", "-c", conf, *how, *small)
     assert result.exit_code == 1
     assert f"option storePathCommitLog={tmp_path}/original/commitlog: by {conf} it lies elsewhere" in result.stderr
     own = f"storePathCommitLog={tmp_path}/copy/commitlog"
-    assert run(command, tmp_path / "copy", "-c", conf, *how, *SMALL, "-o", own).exit_code == 0
-    assert run(command, tmp_path / "original", "-c", conf, *how, *SMALL).exit_code == 0
+    assert run(command, tmp_path / "copy", "-c", conf, *how, *small, "-o", own).exit_code == 0
+    assert run(command, tmp_path / "original", "-c", conf, *how, *small).exit_code == 0
 
 
 def test_a_check_goes_by_the_brokers_delay_levels(tmp_path: Path) -> None:
