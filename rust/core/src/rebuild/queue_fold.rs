@@ -196,6 +196,53 @@ mod tests {
         assert!(taken_back_count > 100, "{taken_back_count}");
     }
 
+    /// One unit after another, each with a part in the extension, by the offsets that their records say.
+    fn folded(rule: PlaceRule, offsets: &[u64]) -> (QueueFold, Changes) {
+        let (mut queue, mut changes) = (QueueFold::default(), Changes::default());
+        for (first, &cq_offset) in (0..).zip(offsets) {
+            let run = Run { cq_offset, count: 1, with_ext: true, repeats: false };
+            queue.put(rule, true, part(first, run), &mut changes);
+        }
+        (queue, changes)
+    }
+
+    /// Which of them go where.
+    #[test]
+    fn a_unit_that_passed_over_others_goes_where_those_come() {
+        type Case = (&'static [u64], &'static [(u64, u64)]);
+        let cases: [Case; 10] = [
+            // The queue goes on where it ended, or right behind that, or two follow each other further on.
+            (&[0, 1, 9, 2], &[(0, 0), (1, 1), (3, 2)]),
+            (&[0, 1, 9, 3], &[(0, 0), (1, 1), (3, 3)]),
+            (&[0, 1, 9, 5, 6], &[(0, 0), (1, 1), (3, 5), (4, 6)]),
+            (&[0, 1, 9, 8, 9, 10], &[(0, 0), (1, 1), (3, 8), (4, 9), (5, 10)]),
+            // A single one in between says nothing, nor does what follows it, or what was there before.
+            (&[0, 1, 9, 5, 10], &[(0, 0), (1, 1), (2, 9), (4, 10)]),
+            (&[0, 1, 9, 10, 2, 3], &[(0, 0), (1, 1), (2, 9), (3, 10)]),
+            (&[0, 1, 2, 9, 1, 2], &[(0, 0), (1, 1), (2, 2), (3, 9)]),
+            (&[0, 1, 9, 0], &[(0, 0), (1, 1), (2, 9), (3, 10)]),
+            // Of a queue's first one those before it tell, too.
+            (&[9, 2, 3], &[(1, 2), (2, 3)]),
+            (&[9, 2, 4], &[(0, 9)]),
+        ];
+        for (offsets, expected) in cases {
+            let (queue, changes) = folded(RULE, offsets);
+            assert_eq!(placed(&changes), expected, "{offsets:?}");
+            assert_eq!(queue.ext_count, num::offset(expected.len()), "{offsets:?}");
+            let (_, as_4_9_3) = folded(PlaceRule { compat: true, ..RULE }, offsets);
+            assert!(as_4_9_3.taken_back.is_empty(), "{offsets:?}");
+        }
+    }
+
+    #[test]
+    fn a_unit_elsewhere_than_its_record_says_is_told() {
+        let (_, changes) = folded(RULE, &[0, 1, 5000, 3, 0]);
+        assert_eq!(placed(&changes), [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]);
+        assert_eq!(changes.displaced.iter().map(|(_, place)| place.index).collect::<Vec<_>>(), [2]);
+        let (_, as_4_9_3) = folded(PlaceRule { compat: true, ..RULE }, &[0, 1, 5000, 9]);
+        assert!(as_4_9_3.displaced.is_empty());
+    }
+
     #[test]
     fn a_record_that_names_a_queue_twice_has_one_unit_in_it() {
         let (mut queue, mut changes) = (QueueFold::default(), Changes::default());
