@@ -1058,7 +1058,7 @@ class Store:
     def _queues(self) -> list[tuple[str, int, int, int, int]]:
         """Topic, queue, first offset, end, bytes of units in memory, of every queue."""
     def _queue_ids(self, topic: str) -> list[int]:
-        """The queues of a topic, in no order."""
+        """The queues of a topic, by number."""
     def _units(self, topic: str, queue_id: int, first: int, count: int) -> list[tuple[int, int, int]]:
         """Units of a queue from a number on, to the end of their file: log offset, size, tags code as stored."""
     def _ext_units(self, topic: str, queue_id: int, first: int, count: int) -> list[tuple[int, int, bytes]]:

@@ -58,6 +58,7 @@ class ProcessQueue:
         self.is_dropped = False
         """Whether it is another member's, as soon as nothing of it is in hand any more."""
         self._empty: tuple[QueueState, float] | None = None
+        """How it was when a pull found nothing, and until when that is believed."""
         self._which = 0
         self._kept: dict[int, int] = {}
         """Of those before it that are the same queue, whose end was cut off: up to which offset they are."""

@@ -64,7 +64,7 @@ class Puller:
             last = found.messages[-1] if len(found) else None
             if last is not None and last.logics_offset == behind - 1:
                 queue.log_end = last.commit_log_offset + 1
-            elif last is not None or behind != before or queue.log_end < 0:
+            else:
                 queue.log_end = log_end_behind(self._store, queue.topic, queue.queue_id, behind)
             if messages:
                 figures = self._manager.figures_of(self._settings.group, queue.topic)

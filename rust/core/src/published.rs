@@ -132,8 +132,8 @@ pub struct Withheld(Before);
 /// What was there before something was withheld.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// What a writer had published, and it is to be believed again.
-    Published,
+    /// What a writer had published, and it is to be believed again; up to where that said that the log is on the disk.
+    Published { flushed: u64 },
     /// No file; of the folder is said whether it was there.
     Nothing { has_folder: bool },
     /// What nobody believes anyway.
@@ -147,8 +147,8 @@ impl Withheld {
     /// Where the file is there and can't be written, or is not there and can't be made.
     pub fn begin(fs: &dyn FileSystem, own_dir: &Path) -> Result<Self> {
         let look = |path: &Path| fs.metadata(path).map_err(Error::io("look at", path));
-        let before = if Progress::read(fs, own_dir)?.published().is_some() {
-            Before::Published
+        let before = if let Some(published) = Progress::read(fs, own_dir)?.published() {
+            Before::Published { flushed: published.flushed }
         } else if look(&path(own_dir))?.is_none() {
             let has_folder = look(own_dir)?.is_some();
             fs.create_dir_all(own_dir).map_err(Error::io("make the folder", own_dir))?;
@@ -158,7 +158,7 @@ impl Withheld {
         };
         let withheld = Self(before);
         let written = match before {
-            Before::Published => write_at(fs, own_dir, 0, &[0; MAGIC.len()]),
+            Before::Published { .. } => write_at(fs, own_dir, 0, &[0; MAGIC.len()]),
             Before::Nothing { .. } => write_at(fs, own_dir, 0, &[0; OPENINGS_AT]),
             Before::Other => Ok(()),
         };
@@ -171,10 +171,16 @@ impl Withheld {
         }
     }
 
+    /// Up to where the writer before had published that the log is on the disk; 0 where it had not.
+    #[must_use]
+    pub const fn flushed(&self) -> u64 {
+        if let Before::Published { flushed } = self.0 { flushed } else { 0 }
+    }
+
     /// Leaves the file as it was: the store is not opened.
     pub fn undo(self, fs: &dyn FileSystem, own_dir: &Path) {
         let _opening_fails_with_its_own_error = match self.0 {
-            Before::Published => write_at(fs, own_dir, 0, &MAGIC).is_ok(),
+            Before::Published { .. } => write_at(fs, own_dir, 0, &MAGIC).is_ok(),
             Before::Nothing { has_folder } => {
                 fs.remove_file(&path(own_dir)).is_ok() && (has_folder || fs.remove_dir(own_dir).is_ok())
             }
@@ -192,16 +198,28 @@ pub fn distrust_disk(fs: &dyn FileSystem, own_dir: &Path) -> Result<()> {
     write_at(fs, own_dir, num::offset(FLUSH_FAILED_AT), &1u64.to_be_bytes())
 }
 
+/// Up to where the last writer published that the log is on the disk; 0 where nothing tells, and of a store elsewhere, where each
+/// look is a request.
+///
+/// # Errors
+/// Where the file is there and can't be read.
+pub fn flushed(fs: &dyn FileSystem, own_dir: &Path) -> Result<u64> {
+    if fs.is_remote() {
+        return Ok(0);
+    }
+    Ok(Progress::read(fs, own_dir)?.published().map_or(0, |published| published.flushed))
+}
+
 /// Has what a writer published say no more than that the log is on the disk up to an offset, also behind a power cut: behind there it
 /// is about to be cut, or was lost.
 ///
 /// # Errors
 /// Where the file can't be written.
 pub fn lower_flushed(fs: &dyn FileSystem, own_dir: &Path, to: u64) -> Result<()> {
-    write_at(fs, own_dir, num::offset(FLUSHED_AT), &to.to_be_bytes())?;
     let path = path(own_dir);
     let handle = fs.open(&path, OpenMode::Write).map_err(Error::io("open", &path))?;
-    handle.sync_data().map_err(Error::io("flush", &path))
+    let written = handle.write_at(&to.to_be_bytes(), num::offset(FLUSHED_AT));
+    written.and_then(|()| handle.sync_data()).map_err(Error::io("write", &path))
 }
 
 fn write_at(fs: &dyn FileSystem, own_dir: &Path, at: u64, bytes: &[u8]) -> Result<()> {
@@ -338,12 +356,6 @@ impl Progress {
             flushed: offset(FLUSHED_AT),
             dispatched: offset(DISPATCHED_AT),
         }))
-    }
-
-    /// Up to where it published that the log is on the disk; 0 where it did not.
-    #[must_use]
-    pub fn flushed(self) -> u64 {
-        self.published().map_or(0, |positions| positions.flushed)
     }
 
     /// What it published, if it did.

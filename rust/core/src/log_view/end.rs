@@ -32,8 +32,7 @@ impl LogView {
         let writer = self.writer()?;
         let is_written = writer.is_some();
         let (checkpoint, positions) = self.checkpoint()?;
-        let flushed =
-            if self.fs.is_remote() { 0 } else { Progress::read(&*self.fs, &config.own_dir())?.flushed() };
+        let flushed = published::flushed(&*self.fs, &config.own_dir())?;
         let abort = config.abort_file();
         let state = match writer.map(|writer| writer.progress) {
             Some(Progress::Published(published)) => {
@@ -82,7 +81,7 @@ impl LogView {
     pub(crate) fn lower_positions(&self) -> Result<()> {
         let (checkpoint, positions) = self.checkpoint()?;
         let (log, own_dir) = (self.end.offset, self.config.own_dir());
-        if Progress::read(&*self.fs, &own_dir)?.flushed() > log {
+        if published::flushed(&*self.fs, &own_dir)? > log {
             published::lower_flushed(&*self.fs, &own_dir, log)?;
         }
         let owes = checkpoint.owed().is_some();

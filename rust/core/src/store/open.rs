@@ -22,7 +22,7 @@ use crate::locked_folder::LockedFolder;
 use crate::mmap::mapped_file::Access;
 use crate::num;
 use crate::poison::Poison;
-use crate::published::{self, Progress, Published, PublishedPositions, Unchanged, Withheld};
+use crate::published::{self, Published, PublishedPositions, Unchanged, Withheld};
 use crate::recovery::cut_short;
 use crate::recovery::layout::Layout;
 use crate::recovery::{self, Recovered, Recovery};
@@ -249,9 +249,8 @@ fn open_for_writing(
     // The positions before there is a file of this writer: that there was none says that RocketMQ wrote last.
     let left = StoreCheckpoint::load(Arc::clone(&fs), config.store_checkpoint(), &own_dir);
     let opened = left.and_then(|(_, positions)| {
-        let flushed = Progress::read(&*fs, &own_dir)?.flushed();
         let withheld = Withheld::begin(&*fs, &own_dir)?;
-        find_out(positions, flushed).inspect_err(|_| withheld.undo(&*fs, &own_dir))
+        find_out(positions, withheld.flushed()).inspect_err(|_| withheld.undo(&*fs, &own_dir))
     });
     let (parts, recovery) = match opened {
         Ok(opened) => opened,

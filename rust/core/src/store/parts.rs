@@ -16,7 +16,7 @@ use crate::lock::{self, Writer};
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions};
 use crate::mmap::map_budget::MapBudget;
 use crate::mmap::mapped_file::Access;
-use crate::published::Progress;
+use crate::published::{self, Progress};
 use crate::recovery::layout::{Layout, check_exists};
 use crate::recovery::{self, Recovered, StoreState};
 
@@ -27,7 +27,7 @@ pub(super) struct Parts {
     pub(super) index: Option<IndexService>,
     pub(super) checkpoint: StoreCheckpoint,
     pub(super) positions: LastPositions,
-    /// As that of what is recovered.
+    /// As that of what is recovered; for a writer by what it has withheld.
     pub(super) flushed: u64,
     pub(super) closed: Option<Arc<Closed>>,
     pub(super) notes: Notes,
@@ -70,14 +70,13 @@ pub(super) fn load(
     };
     let (checkpoint, positions) =
         StoreCheckpoint::load(Arc::clone(fs), config.store_checkpoint(), &config.own_dir())?;
-    let flushed = if fs.is_remote() { 0 } else { Progress::read(&**fs, &config.own_dir())?.flushed() };
     // From elsewhere the end is found by the queues, and nothing dispatched that they lack.
     let closed = if is_live || fs.is_remote() {
         None
     } else {
         Closed::load(&**fs, &config.own_dir(), notes.closed_cleanly)?.map(Arc::new)
     };
-    Ok(Parts { log, queues, index, checkpoint, positions, flushed, closed, notes })
+    Ok(Parts { log, queues, index, checkpoint, positions, flushed: 0, closed, notes })
 }
 
 /// The options of what reads log and queues alone.
@@ -95,7 +94,8 @@ pub(super) fn load_to_read(
     check_exists(&**fs, config)?;
     let layout = Layout::read_part(&**fs, config, topics)?;
     let access = if config.pread { Access::Read } else { Access::MapRead };
-    load(config, fs, clock, &layout, access, is_live)
+    let flushed = published::flushed(&**fs, &config.own_dir())?;
+    Ok(Parts { flushed, ..load(config, fs, clock, &layout, access, is_live)? })
 }
 
 pub(super) fn recovered<'a>(
