@@ -162,7 +162,7 @@ fn other_stores_of(fs: &dyn FileSystem, config: &StoreConfig) -> Result<BTreeSet
 }
 
 /// A path without links; `None` where nothing is there yet.
-fn real_path(fs: &dyn FileSystem, path: &Path) -> Result<Option<PathBuf>> {
+pub(crate) fn real_path(fs: &dyn FileSystem, path: &Path) -> Result<Option<PathBuf>> {
     match fs.real_path(path) {
         Ok(real) => Ok(Some(real)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -12,6 +12,7 @@ mod hooked;
 mod ahead;
 mod another_log;
 mod by_queues;
+mod folders_apart;
 mod index;
 mod last_time;
 mod layout;
