@@ -7,9 +7,10 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -20,6 +21,7 @@ from mqstore.store.figures import StoreFigures, StoreRates
 
 if TYPE_CHECKING:
     from wsgiref.simple_server import WSGIServer
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
     from prometheus_client import Metric
 
@@ -238,6 +240,30 @@ class StoreCollector(Collector):
             yield self._one("rocketmq_broker_qps", "BrokerGetNums", rates.get_transfered_tps)
 
 
+class _Answers:
+    """The figures as a server gives them: an error where they can't be read, which is told once, not at each scrape."""
+
+    def __init__(self, figures: "WSGIApplication", path: Path) -> None:
+        self._figures, self._path = figures, path
+        self._lock = threading.Lock()
+        self._told: str | None = None
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        reason, answer = None, None
+        try:
+            answer = self._figures(environ, start_response)
+        except (MQStoreError, OSError) as error:
+            reason = str(error)
+        with self._lock:
+            before, self._told = self._told, reason
+        if answer is not None:
+            return answer
+        if reason != before:
+            _log.error("%s: there are no figures: %s", self._path, reason)
+        start_response("500 Internal Server Error", [("Content-Type", "text/plain; charset=utf-8")])
+        return [b"the store cannot be read: the server's log says why\n"]
+
+
 def serve(
     store: "MessageStore",
     port: int,
@@ -247,6 +273,9 @@ def serve(
     broker: str | None = None,
 ) -> tuple["WSGIServer", threading.Thread]:
     """Serves a store's figures over HTTP, from a thread of its own.
+
+    Where the store can't be read, as one that was closed, the answer is an error of the server, and a line of logging
+    says so once.
 
     Args:
         store: The store.
@@ -268,4 +297,6 @@ def serve(
     checked_text("address", address)
     registry = CollectorRegistry()
     registry.register(collector)
-    return start_http_server(port, address, registry)
+    server, thread = start_http_server(port, address, registry)
+    server.set_app(_Answers(make_wsgi_app(registry), store.path))
+    return server, thread

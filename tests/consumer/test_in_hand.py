@@ -236,6 +236,29 @@ def test_a_message_costs_the_same_whatever_else_is_in_hand(messages: list[mqstor
     assert cost(400) == cost(40)
 
 
+def test_a_message_costs_the_same_however_many_queues_have_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rebalance, "_CHECK_INTERVAL", 3600.0)
+
+    def cost(queue_count: int) -> int:
+        with open_rw(tmp_path / str(queue_count)) as store:
+            for queue_id in range(queue_count):
+                store.put_many("t", [b""] * 4, queue_id=queue_id)
+            consumer = store.consumer("g", "t", from_where="first")
+
+            def one() -> None:
+                message = consumer.poll(30)
+                assert message is not None
+                consumer.ack(message)
+
+            one()
+            # Some pull messages as well, or look for some that come again.
+            return min(steps(one) for _ in range(2 * queue_count))
+
+    assert cost(30) == cost(3)
+
+
 def test_what_went_back_of_a_dropped_queue_is_not_passed_over_for_what_is_in_hand(
     messages: list[mqstore.Message],
 ) -> None:

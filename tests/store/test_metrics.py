@@ -184,15 +184,39 @@ def test_groups_have_figures_again_once_their_file_is_restored(
             assert scrape(port)["rocketmq_group_diff", ("g", "t")] == 1
 
 
-def test_another_failure_stays_one(open_store: Opener, caplog: pytest.LogCaptureFixture) -> None:
+def test_another_failure_stays_one_and_is_told_once(
+    open_store: Opener, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
     """What the system refuses to read is no damage, and may be there again at the next scrape."""
     store = open_store()
     store.put("t", b"x", queue_id=0)
+    offsets = store.path / "config" / "consumerOffset.json"
     with served(open_store(mode="r")) as port:
-        (store.path / "config" / "consumerOffset.json").mkdir()
-        with pytest.raises(urllib.error.HTTPError, match="500"):
-            scrape(port)
-        assert not caplog.records
+        for number in range(1, 3):
+            offsets.mkdir()
+            for _ in range(2):
+                with pytest.raises(urllib.error.HTTPError, match="500"):
+                    scrape(port)
+            told = [record.getMessage() for record in caplog.records]
+            assert len(told) == number
+            assert told[-1].startswith(f"{store.path}: there are no figures: ")
+            assert str(offsets) in told[-1]
+            offsets.rmdir()
+            assert scrape(port)["rocketmq_producer_offset", ("t",)] == 1
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_store_that_is_closed_has_no_figures(
+    store: mqstore.MessageStore, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with served(store) as port:
+        store.close()
+        for _ in range(2):
+            with pytest.raises(urllib.error.HTTPError, match="500"):
+                scrape(port)
+    (told,) = [record.getMessage() for record in caplog.records if "no figures" in record.getMessage()]
+    assert told.endswith("the store is closed")
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_the_command_tells_once_that_groups_have_no_figures(open_store: Opener) -> None:

@@ -204,6 +204,11 @@ def fail(_: object) -> None:
     raise ZeroDivisionError
 
 
+def fail_at_once() -> None:
+    """What nobody calls."""
+    raise AssertionError
+
+
 def test_listeners_see_what_arrived(store: mqstore.MessageStore) -> None:
     seen: list[tuple[str, int, int]] = []
     remove = store.add_listener(lambda arrivals: seen.extend((a.topic, a.queue_id, a.max_offset) for a in arrivals))
@@ -218,6 +223,29 @@ def test_listeners_see_what_arrived(store: mqstore.MessageStore) -> None:
     store.put("t", b"", queue_id=0)
     store.wait_for_message("t", 0, 3, timeout=30)
     assert len(seen) == 5
+
+
+def test_who_waits_is_asked_for_what_came_at_once_and_not_for_each(store: mqstore.MessageStore) -> None:
+    seen: list[mqstore.Arrival] = []
+    store.add_listener(seen.extend)
+    store.put_many("t", [b""] * 300, queue_id=0)
+    wait_until(lambda: len(seen) == 300)
+    asked: list[int] = []
+    woken: list[bool] = []
+
+    def wanted(end: int) -> bool:
+        asked.append(end)
+        return end == 1
+
+    with store._message_waiters.waiting("t", 0, wanted, lambda: woken.append(True)):
+        asked.clear()
+        store._message_waiters._arrived(seen)
+    assert len(asked) <= 2
+    assert woken == [True]
+    with store._message_waiters.waiting("t", 0, lambda end: wanted(end) and False, fail_at_once):
+        asked.clear()
+        store._message_waiters._arrived(seen)
+    assert sorted(asked) == [1, 300]
 
 
 def test_a_listener_that_comes_while_the_last_one_goes_is_told(

@@ -21,6 +21,7 @@ from mqstore.consumer.pull import Pulled, Puller
 from mqstore.consumer.rebalance import Rebalance
 from mqstore.consumer.send_back import comes_again_here, is_given_up, seconds_until_again, send_message_back
 from mqstore.consumer.settings import ConsumerSettings, Subscription, retry_topic
+from mqstore.consumer.steps import Steps
 from mqstore.errors import MessageIllegalError, MQStoreError, PutError, StoreClosedError
 from mqstore.option_error import bad_argument
 from mqstore.store.arguments import INT_MAX, check_function, check_timeout, checked_integer
@@ -88,6 +89,7 @@ class Consumer:
         if settings.is_clustering:
             self._subscriptions += (Subscription(retry_topic(settings.group)),)
         self._handed: dict[int, _Hand] = {}
+        self._steps = Steps()
         self._turn = 0
         self._changes = 0
         """Messages that were taken back from the user: a queue that waited for that may give its next one."""
@@ -283,7 +285,7 @@ class Consumer:
             StoreClosedError: the store was closed meanwhile; the message comes again.
             ValueError: it is not in hand: it was acked or given back, or another consumer gave it.
         """
-        with self._lock:
+        with self._lock, self._steps:
             queue, place = self._taken(message)
             self._manager.figures_of(self.settings.group, queue.topic).ack_nums += 1
             self._done(queue, place)
@@ -307,7 +309,7 @@ class Consumer:
             ValueError: it is not in hand; or the level is out of bounds, and it stays there.
         """
         delay_level = checked_integer("delay_level", delay_level, -INT_MAX - 1, INT_MAX)
-        with self._lock:
+        with self._lock, self._steps:
             queue, place = self._taken(message)
             self._manager.figures_of(self.settings.group, queue.topic).send_back_nums += 1
             if not self.settings.is_clustering:
@@ -345,36 +347,41 @@ class Consumer:
 
     def _take_back_what_nobody_has(self) -> None:
         """What Ctrl-C took out of a queue, or out of the user's hands, and left there comes again."""
-        if len(self._handed) == sum(len(queue.in_hand) for queue in self._rebalance.queues.values()):
+        if not self._steps.may_be_half_done:
             return
         known = {(id(hand.queue), hand.place) for hand in self._handed.values()}
         for queue in list(self._rebalance.queues.values()):
             for place in [place for place in queue.in_hand if (id(queue), place) not in known]:
                 queue.give_again(place, 0, orderly=False, is_attempt=False)
             self._rebalance.release_if_free(queue)
+        self._steps.are_made_good()
 
     def _poll_now(self, given: list[_Hand]) -> Pulled:
         """Puts a message that is there into the list; gives whether there is one, or may be."""
         with self._lock:
             self._take_back_what_nobody_has()
             self._look_around()
-            until = time.monotonic() + _PASSED_OVER_AT_ONCE
-            queues = list(self._rebalance.queues.values())
-            for turn in range(len(queues)):
-                queue, pulled = queues[(self._turn + turn) % len(queues)], Pulled.NOTHING
-                taken = queue.take(orderly=self.settings.orderly)
-                if taken is None and queue.wants_pull:
-                    pulled = self._puller.pull(queue, until)
-                    taken = queue.take(orderly=self.settings.orderly) if pulled is Pulled.FOUND else None
-                if taken is not None:
-                    place, message = taken
-                    self._handed[id(message)] = hand = _Hand(message, queue, place)
-                    given.append(hand)
-                    pulled = Pulled.FOUND
-                if taken is not None or pulled is Pulled.NOT_THROUGH:
-                    # Queues take turns, as the threads of 4.9.3's consumer give them.
-                    self._turn = (self._turn + turn + 1) % len(queues)
-                    return pulled
+            with self._steps:
+                return self._take_next(given)
+
+    def _take_next(self, given: list[_Hand]) -> Pulled:
+        until = time.monotonic() + _PASSED_OVER_AT_ONCE
+        queues = list(self._rebalance.queues.values())
+        for turn in range(len(queues)):
+            queue, pulled = queues[(self._turn + turn) % len(queues)], Pulled.NOTHING
+            taken = queue.take(orderly=self.settings.orderly)
+            if taken is None and queue.wants_pull:
+                pulled = self._puller.pull(queue, until)
+                taken = queue.take(orderly=self.settings.orderly) if pulled is Pulled.FOUND else None
+            if taken is not None:
+                place, message = taken
+                self._handed[id(message)] = hand = _Hand(message, queue, place)
+                given.append(hand)
+                pulled = Pulled.FOUND
+            if taken is not None or pulled is Pulled.NOT_THROUGH:
+                # Queues take turns, as the threads of 4.9.3's consumer give them.
+                self._turn = (self._turn + turn + 1) % len(queues)
+                return pulled
         return Pulled.NOTHING
 
     def persist(self) -> None:
@@ -457,7 +464,7 @@ class Consumer:
 
     def _give_back(self, hand: _Hand | None) -> None:
         """A loop was left: its last message comes again."""
-        with self._lock:
+        with self._lock, self._steps:
             if hand is not None and self._has(hand):
                 queue, place = self._taken(hand.message)
                 queue.give_again(place, 0, orderly=False, is_attempt=False)

@@ -94,8 +94,15 @@ class MessageWaiters:
         return self._arrived if self._waiting else None
 
     def _arrived(self, arrivals: list[Arrival]) -> None:
-        ends = [((arrival.topic, arrival.queue_id), arrival.max_offset) for arrival in arrivals]
-        self._wake(lambda: (waiter for queue, end in ends for waiter in self._of(queue) if waiter.wanted(end)))
+        # However many came to a queue, who waits for it is asked for two of its ends and not for each: between
+        # them it may have begun anew.
+        ends: dict[tuple[str, int], set[int]] = {}
+        for arrival in arrivals:
+            ends.setdefault((arrival.topic, arrival.queue_id), set()).add(arrival.max_offset)
+        bounds = [(queue, {min(those), max(those)}) for queue, those in ends.items()]
+        self._wake(
+            lambda: (waiter for queue, those in bounds for waiter in self._of(queue) if any(map(waiter.wanted, those)))
+        )
 
     def wake_all(self) -> None:
         """The store is closed: whoever waits looks again, and finds that."""

@@ -1,7 +1,8 @@
 //! How many slots and entries an index file has, when the options do not say it.
 //!
 //! Neither number is in the file. What holds for the right ones, and hardly for others: the newest
-//! entry's slot names just that entry, and every entry's chain leads to older entries of its slot.
+//! entry's slot leads to just that entry, and every entry's chain to older entries of its slot. The header may be behind
+//! the entries, as while keys are put.
 
 use crate::error::Result;
 use crate::format::index::{
@@ -16,6 +17,10 @@ const DEFAULT_HASH_SLOT_NUM: u32 = 5_000_000;
 const TRIED_AT_ONCE: u32 = 1 << 16;
 /// How many of the newest entries have to agree.
 const CHECKED_ENTRY_COUNT: u32 = 64;
+/// So many do by no accident.
+const ENOUGH_ENTRIES: u32 = 8;
+/// Behind one with which fewer agree so many numbers of slots are tried for a better one.
+const MOST_TRIED_FOR_A_BETTER: u32 = 1 << 20;
 
 /// The shape of a file with these bytes; `None` where none agrees with its entries. Of one that was made
 /// behind another one and has none yet, with which any agrees, one that gives its size.
@@ -44,6 +49,7 @@ pub(super) fn infer_shape_of(
     let Some(room) = len.checked_sub(INDEX_HEADER_SIZE) else { return Ok(None) };
     let Ok(most_slots) = u32::try_from(room / HASH_SLOT_SIZE) else { return Ok(None) };
     let file = File { index_count, entry_at, word_at };
+    let mut best: Option<(u32, IndexShape)> = None;
     for hash_slot_num in std::iter::once(DEFAULT_HASH_SLOT_NUM).chain(1..=most_slots) {
         if hash_slot_num.is_multiple_of(TRIED_AT_ONCE) {
             interrupt::check()?;
@@ -51,11 +57,22 @@ pub(super) fn infer_shape_of(
         let Some(entries) = room.checked_sub(hash_slot_num as usize * HASH_SLOT_SIZE) else { continue };
         let Ok(index_num) = u32::try_from(entries / INDEX_SIZE) else { continue };
         let shape = IndexShape { hash_slot_num, index_num };
-        if entries.is_multiple_of(INDEX_SIZE) && index_num >= index_count && file.agrees(shape)? {
-            return Ok(Some(shape));
+        if !entries.is_multiple_of(INDEX_SIZE) || index_num < index_count {
+            continue;
+        }
+        match (file.agreeing(shape)?, best) {
+            (Some(count), _) if count >= ENOUGH_ENTRIES => return Ok(Some(shape)),
+            (Some(count), None) => best = Some((count, shape)),
+            (Some(count), Some((most, _))) if count > most => best = Some((count, shape)),
+            (_, Some((_, found)))
+                if hash_slot_num.saturating_sub(found.hash_slot_num) > MOST_TRIED_FOR_A_BETTER =>
+            {
+                break;
+            }
+            _ => {}
         }
     }
-    Ok(None)
+    Ok(best.map(|(_, shape)| shape))
 }
 
 struct File<E, W> {
@@ -69,22 +86,34 @@ where
     E: Fn(usize) -> Result<Option<[u8; INDEX_SIZE]>>,
     W: Fn(usize) -> Result<Option<[u8; HASH_SLOT_SIZE]>>,
 {
-    fn agrees(&self, shape: IndexShape) -> Result<bool> {
+    /// With how many entries a shape agrees; `None` where one of the newest does not.
+    fn agreeing(&self, shape: IndexShape) -> Result<Option<u32>> {
         let newest = self.index_count - 1;
         let oldest_checked = newest.saturating_sub(CHECKED_ENTRY_COUNT).max(1);
         for number in (oldest_checked..=newest).rev() {
-            let Some(slot) = self.entry(shape, number)?.and_then(|entry| slot_of(shape, &entry)) else {
-                return Ok(false);
-            };
-            let head = (self.word_at)(shape.slot_at(slot))?.map(i32::from_be_bytes);
-            let head = head.and_then(num::from_java_int).unwrap_or(0);
-            // The chain leads from the slot's newest entry down to this one.
-            let may_be = if number == newest { head == newest } else { head >= number && head <= newest };
-            if !may_be || !self.leads_to(shape, slot, head, number)? {
-                return Ok(false);
+            if !self.is_linked(shape, number)? {
+                return Ok(None);
             }
         }
-        Ok(true)
+        let known_count = (newest + 1).saturating_sub(oldest_checked);
+        if known_count >= ENOUGH_ENTRIES {
+            return Ok(Some(known_count));
+        }
+        // Those that the header does not know yet, but for one on its way, to which its slot does not lead yet.
+        let mut behind = newest + 1;
+        while behind < newest + ENOUGH_ENTRIES && self.is_linked(shape, behind)? {
+            behind += 1;
+        }
+        Ok(Some(known_count + behind - (newest + 1)))
+    }
+
+    /// Whether the chain of an entry's slot leads down to it.
+    fn is_linked(&self, shape: IndexShape, number: u32) -> Result<bool> {
+        let Some(slot) = self.entry(shape, number)?.and_then(|entry| slot_of(shape, &entry)) else {
+            return Ok(false);
+        };
+        let head = (self.word_at)(shape.slot_at(slot))?.map(i32::from_be_bytes);
+        self.leads_to(shape, slot, head.and_then(num::from_java_int).unwrap_or(0), number)
     }
 
     fn leads_to(&self, shape: IndexShape, slot: u32, from: u32, number: u32) -> Result<bool> {

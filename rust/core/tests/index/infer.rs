@@ -1,6 +1,6 @@
 //! The shape of a file that does not say it.
 
-use mqstore_core::format::index::IndexShape;
+use mqstore_core::format::index::{IndexEntry, IndexShape};
 use mqstore_core::index::file::{IndexFile, PutKey};
 use mqstore_core::index::infer::infer_shape;
 use mqstore_core::mmap::mapped_file::Access;
@@ -10,12 +10,18 @@ use crate::SHAPE;
 use crate::stores::fs;
 
 fn file_of(shape: IndexShape, hashes: impl IntoIterator<Item = u32>) -> (tempfile::TempDir, IndexFile) {
+    let (root, file) = unflushed(shape, hashes);
+    file.flush().unwrap();
+    (root, file)
+}
+
+/// Its header has the first key and no more, as while a writer puts the others, or where it is killed then.
+fn unflushed(shape: IndexShape, hashes: impl IntoIterator<Item = u32>) -> (tempfile::TempDir, IndexFile) {
     let root = tempfile::tempdir().unwrap();
     let file = IndexFile::create(&fs(), &root.path().join("20260101000000000"), shape, None, None).unwrap();
     for (offset, hash) in (0..).zip(hashes) {
         assert_eq!(file.put_key(hash, offset * 100, 1000).unwrap(), PutKey::Put);
     }
-    file.flush().unwrap();
     (root, file)
 }
 
@@ -45,6 +51,25 @@ fn a_file_without_entries_has_any_shape_of_its_size() {
     for len in 0..60 {
         assert_eq!(infer_shape(&vec![0xff; len]), None);
         assert_eq!(infer_shape(&vec![0; len]), None);
+    }
+}
+
+/// Slots lead past the last entry that the header knows: their chains come back to it.
+#[test]
+fn a_header_may_be_behind_its_entries() {
+    let shape = IndexShape { hash_slot_num: 101, index_num: 3000 };
+    for keys in [20, 70, 2000_u32] {
+        let (_root, file) =
+            unflushed(shape, (1..=keys).map(|number| number.wrapping_mul(2_654_435_761) >> 1));
+        let mut bytes = std::fs::read(file.path()).unwrap();
+        assert_eq!(bytes[36..40], 2_u32.to_be_bytes(), "one key");
+        assert_eq!(infer_shape(&bytes), Some(shape), "{keys} keys");
+        bytes[36..40].copy_from_slice(&(keys / 2 + 1).to_be_bytes());
+        assert_eq!(infer_shape(&bytes), Some(shape), "{keys} keys, half of them in the header");
+        let last = IndexEntry { key_hash: 77, phy_offset: 1, time_diff: 1, prev_index: 0 };
+        let at = shape.entry_at(keys + 1);
+        bytes[at..at + 20].copy_from_slice(&last.to_bytes());
+        assert_eq!(infer_shape(&bytes), Some(shape), "{keys} keys, and one that no slot leads to yet");
     }
 }
 
