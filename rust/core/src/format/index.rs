@@ -28,6 +28,8 @@ use super::java_string::hash_more;
 
 /// Bytes of the header.
 pub const INDEX_HEADER_SIZE: usize = 40;
+/// Where the index count stands.
+pub const INDEX_COUNT_AT: usize = INDEX_HEADER_SIZE - 4;
 /// Bytes of a slot.
 pub const HASH_SLOT_SIZE: usize = 4;
 /// Bytes of an entry.

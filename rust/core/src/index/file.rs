@@ -110,6 +110,13 @@ impl IndexFile {
         Ok(Self { is_live, is_foreign, ..Self::over(path.into(), shape, content, header) })
     }
 
+    /// Whether a file is only just being made, by whoever writes the store: it has its size and no header yet.
+    pub(crate) fn is_being_made(fs: &dyn FileSystem, path: &Path) -> bool {
+        let mut header = [0; INDEX_HEADER_SIZE];
+        let read = fs.open(path, OpenMode::Read).and_then(|handle| handle.read_at(&mut header, 0));
+        read.is_ok_and(|count| count == INDEX_HEADER_SIZE) && header == [0; INDEX_HEADER_SIZE]
+    }
+
     /// Makes a file. Its header takes over the end of the file before it, as in 4.9.3. It stays open until it is full
     /// and flushed.
     ///
@@ -163,6 +170,11 @@ impl IndexFile {
     /// From here on another process may put keys into it, where it is on the disk.
     pub(super) fn follow(&self) {
         self.is_live.store(self.content.file().is_some(), Ordering::Relaxed);
+    }
+
+    /// Whether it is of other options, and has no entries to tell by how many slots and entries they made it.
+    pub(super) fn has_any_shape(&self) -> bool {
+        self.is_foreign && self.index_count() <= 1
     }
 
     /// Its slots and entries.

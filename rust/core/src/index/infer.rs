@@ -6,7 +6,7 @@
 
 use crate::error::Result;
 use crate::format::index::{
-    HASH_SLOT_SIZE, INDEX_HEADER_SIZE, INDEX_SIZE, IndexEntry, IndexHeader, IndexShape,
+    HASH_SLOT_SIZE, INDEX_COUNT_AT, INDEX_HEADER_SIZE, INDEX_SIZE, IndexEntry, IndexHeader, IndexShape,
 };
 use crate::interrupt;
 use crate::num;
@@ -22,8 +22,8 @@ const ENOUGH_ENTRIES: u32 = 8;
 /// Behind one with which fewer agree so many numbers of slots are tried for a better one.
 const MOST_TRIED_FOR_A_BETTER: u32 = 1 << 20;
 
-/// The shape of a file with these bytes; `None` where none agrees with its entries. Of one that was made
-/// behind another one and has none yet, with which any agrees, one that gives its size.
+/// The shape of a file with these bytes; `None` where none agrees with its entries. Of one that was made and has none yet,
+/// with which any agrees, one that gives its size.
 #[must_use]
 pub fn infer_shape(bytes: &[u8]) -> Option<IndexShape> {
     fn at<const N: usize>(bytes: &[u8], at: usize) -> Result<Option<[u8; N]>> {
@@ -43,7 +43,9 @@ pub(super) fn infer_shape_of(
     entry_at: impl Fn(usize) -> Result<Option<[u8; INDEX_SIZE]>>,
     word_at: impl Fn(usize) -> Result<Option<[u8; HASH_SLOT_SIZE]>>,
 ) -> Result<Option<IndexShape>> {
-    let is_new = header.index_count == 1 && header.hash_slot_count == 0 && header.begin_timestamp > 0;
+    // Of zeros the header says one entry more than none as well; whoever made the file wrote it.
+    let is_made = header.begin_timestamp > 0 || word_at(INDEX_COUNT_AT)? == Some(1_u32.to_be_bytes());
+    let is_new = header.index_count == 1 && header.hash_slot_count == 0 && is_made;
     let index_count = num::from_java_int(header.index_count).filter(|&count| count > 1 || is_new);
     let Some(index_count) = index_count else { return Ok(None) };
     let Some(room) = len.checked_sub(INDEX_HEADER_SIZE) else { return Ok(None) };

@@ -138,7 +138,10 @@ impl IndexService {
             let shape = files.last().filter(|_| is_live).and_then(as_before).unwrap_or(self.shape);
             let budget = Some(Arc::clone(&self.budget));
             match IndexFile::open(&self.fs, &path, shape, self.access, is_live, budget) {
+                // Once it has keys they tell its shape: then it is looked at again.
+                Ok(file) if is_live && file.has_any_shape() => {}
                 Ok(file) => files.push(Arc::new(file)),
+                Err(Error::Layout { path, .. }) if is_live && IndexFile::is_being_made(&*self.fs, &path) => {}
                 Err(Error::Layout { path, expected, found }) => {
                     load.faults.push(Stray { path, expected, found });
                 }

@@ -238,6 +238,34 @@ fn files_that_are_written_meanwhile_have_the_shape_of_those_before() {
     assert_eq!(reader.load(false).unwrap().faults.len(), 1, "nobody is about to write to it");
 }
 
+/// A first file of other options that has no keys, or not even a header, is none of a reader's before it has some.
+#[test]
+fn a_first_file_without_keys_is_left_out_beside_its_writer() {
+    let root = tempfile::tempdir().unwrap();
+    let (index, clock) = service(root.path(), Access::MapWrite);
+    let other = IndexShape { hash_slot_num: 50, index_num: 200 };
+    let reader = || {
+        IndexService::new(crate::stores::fs(), clock.clone(), root.path().join("index"), other, Access::Read)
+    };
+    let outcome = |is_live| {
+        let reader = reader();
+        let faults = reader.load(is_live).unwrap().faults.len();
+        (faults, reader.files().len())
+    };
+    build(&index, &[1], 10);
+    let file = index.files()[0].path().to_path_buf();
+    assert_eq!(outcome(true), (0, 1));
+    let bytes = std::fs::read(&file).unwrap();
+    let made = IndexHeader { index_count: 1, ..IndexHeader::default() }.to_bytes();
+    for (header, at_rest) in [(made, (0, 1)), ([0; 40], (1, 0))] {
+        let mut bytes = vec![0; bytes.len()];
+        bytes[..40].copy_from_slice(&header);
+        std::fs::write(&file, &bytes).unwrap();
+        assert_eq!(outcome(true), (0, 0));
+        assert_eq!(outcome(false), at_rest);
+    }
+}
+
 /// One over a file system with a function that is called before some of its calls.
 fn hooked(root: &Path, access: Access, hook: Hook) -> IndexService {
     let (fs, clock) = (Arc::new(HookedFileSystem::new(hook)), Arc::new(ManualClock::at(1_000_000)));
