@@ -4,6 +4,8 @@
 //! entry's slot leads to just that entry, and every entry's chain to older entries of its slot. The header may be behind
 //! the entries, as while keys are put.
 
+use std::cell::Cell;
+
 use crate::error::Result;
 use crate::format::index::{
     HASH_SLOT_SIZE, INDEX_COUNT_AT, INDEX_HEADER_SIZE, INDEX_SIZE, IndexEntry, IndexHeader, IndexShape,
@@ -21,6 +23,8 @@ const CHECKED_ENTRY_COUNT: u32 = 64;
 const ENOUGH_ENTRIES: u32 = 8;
 /// Behind one with which fewer agree so many numbers of slots are tried for a better one.
 const MOST_TRIED_FOR_A_BETTER: u32 = 1 << 20;
+/// So many steps are gone in chains of any shapes: a file can be made in which those of many shapes hold and are long.
+const MOST_STEPS: u32 = 1 << 24;
 
 /// The shape of a file with these bytes; `None` where none agrees with its entries. Of one that was made and has none yet,
 /// with which any agrees, one that gives its size.
@@ -50,7 +54,7 @@ pub(super) fn infer_shape_of(
     let Some(index_count) = index_count else { return Ok(None) };
     let Some(room) = len.checked_sub(INDEX_HEADER_SIZE) else { return Ok(None) };
     let Ok(most_slots) = u32::try_from(room / HASH_SLOT_SIZE) else { return Ok(None) };
-    let file = File { index_count, entry_at, word_at };
+    let file = File { index_count, entry_at, word_at, steps_left: Cell::new(MOST_STEPS) };
     let mut best: Option<(u32, IndexShape)> = None;
     for hash_slot_num in std::iter::once(DEFAULT_HASH_SLOT_NUM).chain(1..=most_slots) {
         if hash_slot_num.is_multiple_of(TRIED_AT_ONCE) {
@@ -81,6 +85,7 @@ struct File<E, W> {
     index_count: u32,
     entry_at: E,
     word_at: W,
+    steps_left: Cell<u32>,
 }
 
 impl<E, W> File<E, W>
@@ -121,6 +126,8 @@ where
     fn leads_to(&self, shape: IndexShape, slot: u32, from: u32, number: u32) -> Result<bool> {
         let mut current = from;
         while current > number {
+            let Some(steps_left) = self.steps_left.get().checked_sub(1) else { return Ok(false) };
+            self.steps_left.set(steps_left);
             let entry = self.entry(shape, current)?;
             let Some(entry) = entry.filter(|entry| slot_of(shape, entry) == Some(slot)) else {
                 return Ok(false);

@@ -75,6 +75,24 @@ fn a_header_may_be_behind_its_entries() {
     }
 }
 
+/// One chain leads through all entries, by as many steps for each of those that are looked at.
+#[test]
+fn a_file_in_which_chains_are_long_takes_no_longer_for_it() {
+    let shape = IndexShape { hash_slot_num: 1, index_num: 1_000_000 };
+    let mut bytes = vec![0; shape.file_size()];
+    bytes[36..40].copy_from_slice(&65_u32.to_be_bytes());
+    bytes[40..44].copy_from_slice(&999_999_u32.to_be_bytes());
+    for number in 1..1_000_000_u32 {
+        let entry =
+            IndexEntry { key_hash: 0, phy_offset: 1, time_diff: 0, prev_index: number.cast_signed() - 1 };
+        let at = shape.entry_at(number);
+        bytes[at..at + 20].copy_from_slice(&entry.to_bytes());
+    }
+    assert_eq!(infer_shape(&bytes), None, "the header is too far behind");
+    bytes[36..40].copy_from_slice(&1_000_000_u32.to_be_bytes());
+    assert_eq!(infer_shape(&bytes), Some(shape));
+}
+
 /// With six slots, or one, the newest entry's slot names it too, but the other's chain does not lead to it.
 #[test]
 fn a_shape_counts_where_every_chain_holds() {
