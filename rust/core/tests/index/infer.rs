@@ -47,7 +47,9 @@ fn a_file_without_entries_has_any_shape_of_its_size() {
         assert_eq!(found.shape().file_size(), shape.file_size());
         assert!(found.is_write_full(), "it takes no keys by numbers that may be others");
     }
-    let written = std::fs::read(second.path()).unwrap();
+    let mut written = std::fs::read(second.path()).unwrap();
+    written[36..40].fill(0);
+    assert!(infer_shape(&written).is_some(), "4.9.3 writes no number of entries before there is one");
     assert_eq!(infer_shape(&vec![0; written.len()]), None, "it says nothing at all");
     assert_eq!(infer_shape(&written[..written.len() - 1]), None);
     for len in 0..60 {
