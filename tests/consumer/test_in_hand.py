@@ -1,6 +1,8 @@
 """What a consumer has in hand, and what is in nobody's hands."""
 
 import asyncio
+import contextlib
+import heapq
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -78,6 +80,82 @@ def test_what_ctrl_c_left_in_nobodys_hands_comes_again(tmp_path: Path, monkeypat
         with pytest.raises(KeyboardInterrupt):
             consumer.poll(30)
         assert consumer.poll(30) is not None
+
+
+def test_a_signals_handler_in_the_middle_of_a_poll_finds_nothing_and_acks_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_rw(tmp_path / "s") as store:
+        store.put_many("t", [b"%d" % number for number in range(6)], queue_id=0)
+        consumer = store.consumer("g", "t", from_where="first")
+        first = consumer.poll(30)
+        assert first is not None
+        handled: list[object] = []
+
+        def handler(heap: list[Place], place: Place) -> None:
+            monkeypatch.undo()
+            handled.append(consumer.poll(30))
+            with pytest.raises(mqstore.MQStoreError, match="would wait for ever"):
+                consumer.poll()
+            consumer.ack(first)
+            heappush(heap, place)
+
+        heappush = heapq.heappush
+        monkeypatch.setattr(heapq, "heappush", handler)
+        given = [consumer.poll(30)]
+        assert handled == [None]
+        with pytest.raises(ValueError, match="is not in the hands"):
+            consumer.ack(first)
+        given += [consumer.poll(0) for _ in range(5)]
+        assert [bytes(message.body) for message in given if message is not None] == [b"1", b"2", b"3", b"4", b"5"]
+        assert store.consumers.consume_stats("g", ["t"])[0].consumer_offset == 1
+
+
+@pytest.mark.parametrize("mode", ["r", "rw"])
+def test_ctrl_c_anywhere_in_a_poll_gives_nothing_twice_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    # What was broken off while queues were taken over is made up for at the next look.
+    monkeypatch.setattr(rebalance, "_CHECK_INTERVAL", 0.0)
+    with open_rw(tmp_path / "s") as writer:
+        writer.put_many("t", [b""] * 4, queue_id=0)
+        at = 0
+        while True:
+            with contextlib.ExitStack() as closing:
+                store = writer if mode == "rw" else closing.enter_context(mqstore.open(tmp_path / "s", **SMALL))
+                consumer = closing.enter_context(store.consumer(f"g{at}", "t", from_where="first"))
+                if not broken_off_at(at, lambda: consumer.poll(0)):  # noqa: B023 - it is called at once
+                    break
+                given = [message.queue_offset for message in iter(lambda: consumer.poll(0), None)]  # noqa: B023
+                assert sorted(given) == [0, 1, 2, 3], at
+            at += 1 if mode == "r" else 7
+    assert at > 50
+
+
+def broken_off_at(number: int, call: Callable[[], object]) -> bool:
+    """Calls with a Ctrl-C before one of the lines of what consumers are made of; whether there are as many."""
+    left = number
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal left
+        name = frame.f_globals.get("__name__", "")
+        # What `poll` itself has, its caller has as good as got; `make` is proof against signals, not against this.
+        if name.startswith("mqstore.consumer.") and event == "line" and frame.f_code.co_name not in {"poll", "make"}:
+            left -= 1
+            if left < 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
 
 
 def test_a_removed_queue_that_has_come_as_far_again_is_read_from_its_beginning(tmp_path: Path) -> None:
@@ -219,7 +297,7 @@ def steps(call: Callable[[], object]) -> int:
 def test_a_message_costs_the_same_whatever_else_is_in_hand(messages: list[mqstore.Message]) -> None:
     def cost(count: int) -> tuple[int, ...]:
         queue = ProcessQueue(Subscription("t"), 0, ReadOffset(0), None)
-        queue.put(messages[:count], count)
+        queue.put(messages[:count], count, -1)
         places = [taken[0] for _ in range(count) if (taken := queue.take(orderly=False)) is not None]
         assert len(places) == count
         for place in places[: count // 2]:
@@ -263,7 +341,7 @@ def test_what_went_back_of_a_dropped_queue_is_not_passed_over_for_what_is_in_han
     messages: list[mqstore.Message],
 ) -> None:
     queue = ProcessQueue(Subscription("t"), 0, ReadOffset(0), None)
-    queue.put(messages[:3], 3)
+    queue.put(messages[:3], 3, -1)
     for place in [taken[0] for _ in range(2) if (taken := queue.take(orderly=False)) is not None]:
         if place == (0, 0):
             queue.give_again(place, 3600, orderly=False)
@@ -308,7 +386,7 @@ def test_a_queue_goes_on_at_the_first_message_that_is_not_done(
     for step, number in steps:
         if step == "pull" and queue.wants_pull:
             begin, end = queue.next_offset, min(queue.next_offset + number, len(messages))
-            queue.put(messages[begin:end], end)
+            queue.put(messages[begin:end], end, -1)
             pulled, pulled_to = [(which, offset) for offset in range(begin, end)], end
         elif step == "anew" and queue.wants_pull:
             which, pulled_to = which + 1, 0

@@ -39,6 +39,7 @@ _PAUSE = 0.0001
 """For how many seconds they have it: a lock that is asked for again at once is had again, whoever waits for it."""
 _AGAIN_AFTER_FAILED_PUT = 5.0
 _Waking = TypeVar("_Waking", Waking, TaskWaking)
+_Outcome = TypeVar("_Outcome")
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +110,7 @@ class Consumer:
     def queues(self) -> list[tuple[str, int]]:
         """The topics and queues that it reads now."""
         with self._lock:
-            return sorted(name for name, queue in self._rebalance.queues.items() if not queue.is_dropped)
+            return sorted(name for name, queue in list(self._rebalance.queues.items()) if not queue.is_dropped)
 
     def close(self) -> None:
         """Writes the offsets and leaves the group; a second call does nothing.
@@ -134,6 +135,7 @@ class Consumer:
         self._is_closed = True
         # Who holds it may be a thread of the other process alone.
         self._lock = threading.RLock()
+        self._steps = Steps()
         self._handed = {}
 
     def __enter__(self) -> Self:
@@ -198,22 +200,36 @@ class Consumer:
 
         Raises:
             StoreClosedError: the store is closed, or was while this waited.
-            MQStoreError: the consumer is closed.
+            MQStoreError: the consumer is closed; or a signal's handler asks without a timeout in the middle of another
+                call of this consumer, where it finds nothing.
             OptionError: the timeout is no number of seconds.
         """
         check_timeout(timeout)
         hand = self._poll(timeout, is_loop=False)
         return None if hand is None else hand.message
 
+    def _poll_at_once(self, timeout: float | None, given: list[_Hand]) -> bool:
+        """Puts a message that is there into the list; gives whether there is nothing to wait for.
+
+        So it is where a signal's handler polls in the middle of another call, which finds nothing.
+        """
+        with self._lock:
+            if not self._steps.are_under_way:
+                return self._poll_now(given) is Pulled.FOUND
+            if timeout is None:
+                raise MQStoreError("a signal's handler would wait for ever for a call that it has interrupted")
+            return True
+
     def _poll(self, timeout: float | None, *, is_loop: bool) -> _Hand | None:
         given: list[_Hand] = []
-        polling = self._polling(timeout, given, is_loop=is_loop)
-        woken = self._woken_with(Waking())
         try:
-            held, left = next(polling)
-            while True:
-                held, left = polling.send(self._hold.wait(held, left, woken))
-        except StopIteration:
+            if not self._poll_at_once(timeout, given):
+                polling = self._polling(timeout, given, is_loop=is_loop)
+                woken = self._woken_with(Waking())
+                with contextlib.suppress(StopIteration):
+                    held, left = next(polling)
+                    while True:
+                        held, left = polling.send(self._hold.wait(held, left, woken))
             return given[0] if given else None
         except BaseException:  # Ctrl-C came before the user had it
             for hand in given:
@@ -222,14 +238,14 @@ class Consumer:
 
     async def _poll_async(self, timeout: float | None) -> _Hand | None:
         given: list[_Hand] = []
-        polling = self._polling(timeout, given, is_loop=True)
-        woken = self._woken_with(TaskWaking())
-        try:
-            held, left = next(polling)
-            while True:
-                held, left = polling.send(await self._hold.wait_async(held, left, woken))
-        except StopIteration:
-            return given[0] if given else None
+        if not self._poll_at_once(timeout, given):
+            polling = self._polling(timeout, given, is_loop=True)
+            woken = self._woken_with(TaskWaking())
+            with contextlib.suppress(StopIteration):
+                held, left = next(polling)
+                while True:
+                    held, left = polling.send(await self._hold.wait_async(held, left, woken))
+        return given[0] if given else None
 
     def _woken_with(self, waking: _Waking) -> _Waking:
         """Has somebody who is about to poll woken, as long as there is what wakes him."""
@@ -267,7 +283,8 @@ class Consumer:
                     return
                 yield None, _PAUSE
                 continue
-            held, until = self._held(), time.monotonic() + self._hold.longest
+            with self._lock:
+                held, until = self._step(self._held), time.monotonic() + self._hold.longest
             while not self._is_hold_over(held, until, changes):
                 left = self._seconds_to_wait(end, until)
                 if left is None:
@@ -285,10 +302,7 @@ class Consumer:
             StoreClosedError: the store was closed meanwhile; the message comes again.
             ValueError: it is not in hand: it was acked or given back, or another consumer gave it.
         """
-        with self._lock, self._steps:
-            queue, place = self._taken(message)
-            self._manager.figures_of(self.settings.group, queue.topic).ack_nums += 1
-            self._done(queue, place)
+        self._change(message, self._acked)
 
     def reconsume_later(self, message: Message, delay_level: int = 0) -> None:
         """A message could not be consumed: it comes again later.
@@ -309,18 +323,7 @@ class Consumer:
             ValueError: it is not in hand; or the level is out of bounds, and it stays there.
         """
         delay_level = checked_integer("delay_level", delay_level, -INT_MAX - 1, INT_MAX)
-        with self._lock, self._steps:
-            queue, place = self._taken(message)
-            self._manager.figures_of(self.settings.group, queue.topic).send_back_nums += 1
-            if not self.settings.is_clustering:
-                _log.warning("%r: a broadcast message is not consumed again: %s", self, message.msg_id)
-                self._done(queue, place)
-            elif comes_again_here(self._store, self.settings, message, queue.attempts(place)):
-                rest = seconds_until_again(self._store, self.settings, delay_level, queue.attempts(place))
-                queue.give_again(place, rest, orderly=self.settings.orderly)
-                self._rebalance.release_if_free(queue)
-            else:
-                self._send_back(queue, place, message, delay_level)
+        self._change(message, lambda queue, place: self._reconsumed_later(queue, place, message, delay_level))
 
     def run(self, listener: Callable[[Message], object]) -> None:
         """Gives every message to a function; one for which it raises comes again later.
@@ -347,24 +350,23 @@ class Consumer:
 
     def _take_back_what_nobody_has(self) -> None:
         """What Ctrl-C took out of a queue, or out of the user's hands, and left there comes again."""
-        if not self._steps.may_be_half_done:
-            return
         known = {(id(hand.queue), hand.place) for hand in self._handed.values()}
         for queue in list(self._rebalance.queues.values()):
+            queue.settle()
             for place in [place for place in queue.in_hand if (id(queue), place) not in known]:
                 queue.give_again(place, 0, orderly=False, is_attempt=False)
             self._rebalance.release_if_free(queue)
-        self._steps.are_made_good()
+
+    def _step(self, change: Callable[[], _Outcome]) -> _Outcome:
+        return self._steps.make(change, self._take_back_what_nobody_has)
 
     def _poll_now(self, given: list[_Hand]) -> Pulled:
         """Puts a message that is there into the list; gives whether there is one, or may be."""
         with self._lock:
-            self._take_back_what_nobody_has()
-            self._look_around()
-            with self._steps:
-                return self._take_next(given)
+            return self._step(lambda: self._take_next(given))
 
     def _take_next(self, given: list[_Hand]) -> Pulled:
+        self._look_around()
         until = time.monotonic() + _PASSED_OVER_AT_ONCE
         queues = list(self._rebalance.queues.values())
         for turn in range(len(queues)):
@@ -375,8 +377,8 @@ class Consumer:
                 taken = queue.take(orderly=self.settings.orderly) if pulled is Pulled.FOUND else None
             if taken is not None:
                 place, message = taken
-                self._handed[id(message)] = hand = _Hand(message, queue, place)
-                given.append(hand)
+                given.append(_Hand(message, queue, place))
+                self._handed[id(message)] = given[-1]
                 pulled = Pulled.FOUND
             if taken is not None or pulled is Pulled.NOT_THROUGH:
                 # Queues take turns, as the threads of 4.9.3's consumer give them.
@@ -410,24 +412,27 @@ class Consumer:
     def _is_hold_over(self, held: Held, until: float, changes: int) -> bool:
         """Whether pulls are to be made again: they were held long enough, or are not the same any more."""
         with self._lock:
-            self._look_around()
-            again = [queue.seconds_until_again() for queue in self._rebalance.queues.values()]
-            is_changed = self._changes != changes or self._held() != held
-        return is_changed or 0 in again or time.monotonic() >= until
+            return self._step(lambda: self._is_due(held, changes)) or time.monotonic() >= until
+
+    def _is_due(self, held: Held, changes: int) -> bool:
+        self._look_around()
+        return self._changes != changes or self._held() != held or 0 in self._seconds_until_again()
+
+    def _seconds_until_again(self) -> list[float]:
+        until_again = [queue.seconds_until_again() for queue in self._rebalance.queues.values()]
+        return [wait for wait in until_again if wait is not None]
 
     def _held(self) -> Held:
-        with self._lock:
-            return {
-                name: (queue.next_offset, queue.subscription.codes)
-                for name, queue in self._rebalance.queues.items()
-                if queue.wants_pull
-            }
+        return {
+            name: (queue.next_offset, queue.subscription.codes)
+            for name, queue in self._rebalance.queues.items()
+            if queue.wants_pull
+        }
 
     def _seconds_to_wait(self, end: float | None, until: float) -> float | None:
         """How long to wait until something is due; ``None`` where the time is up."""
         with self._lock:
-            until_again = [queue.seconds_until_again() for queue in self._rebalance.queues.values()]
-            waits = [wait for wait in until_again if wait is not None]
+            waits = self._step(self._seconds_until_again)
             waits += [self._rebalance.seconds_until_check(), max(0.0, until - time.monotonic())]
         if end is not None:
             left = end - time.monotonic()
@@ -443,15 +448,31 @@ class Consumer:
         if self._is_closed:
             raise MQStoreError("the consumer is closed")
 
-    def _taken(self, message: Message) -> tuple[ProcessQueue, Place]:
-        taken = self._handed.pop(id(message), None)
-        if taken is None:
-            # What it had in hand when it was closed comes again.
-            self._check_open()
-            raise ValueError(f"{message!r} is not in the hands of {self!r}")
+    def _change(self, message: Message, change: Callable[[ProcessQueue, Place], None]) -> None:
+        """Takes a message out of the user's hands, for good or to be given again.
+
+        Where a signal's handler asks for it in the middle of another change it comes behind that.
+        """
+        with self._lock:
+            hand = self._handed.get(id(message))
+            if hand is None:
+                # What it had in hand when it was closed comes again.
+                self._check_open()
+                raise ValueError(f"{message!r} is not in the hands of {self!r}")
+            if self._steps.are_under_way:
+                self._steps.defer(lambda: self._take_if_in_hand(hand, change))
+            else:
+                self._step(lambda: self._take(hand, change))
+
+    def _take_if_in_hand(self, hand: _Hand, change: Callable[[ProcessQueue, Place], None]) -> None:
+        if self._has(hand):
+            self._take(hand, change)
+
+    def _take(self, hand: _Hand, change: Callable[[ProcessQueue, Place], None]) -> None:
+        del self._handed[id(hand.message)]
         self._changes += 1
         self._wake_all()
-        return taken.queue, taken.place
+        change(hand.queue, hand.place)
 
     def _has(self, hand: _Hand) -> bool:
         """Whether it is in hand still: not done with, nor given back and given to somebody else by now."""
@@ -464,11 +485,29 @@ class Consumer:
 
     def _give_back(self, hand: _Hand | None) -> None:
         """A loop was left: its last message comes again."""
-        with self._lock, self._steps:
+        with self._lock:
             if hand is not None and self._has(hand):
-                queue, place = self._taken(hand.message)
-                queue.give_again(place, 0, orderly=False, is_attempt=False)
-                self._rebalance.release_if_free(queue)
+                self._change(hand.message, self._given_back)
+
+    def _given_back(self, queue: ProcessQueue, place: Place) -> None:
+        queue.give_again(place, 0, orderly=False, is_attempt=False)
+        self._rebalance.release_if_free(queue)
+
+    def _acked(self, queue: ProcessQueue, place: Place) -> None:
+        self._manager.figures_of(self.settings.group, queue.topic).ack_nums += 1
+        self._done(queue, place)
+
+    def _reconsumed_later(self, queue: ProcessQueue, place: Place, message: Message, delay_level: int) -> None:
+        self._manager.figures_of(self.settings.group, queue.topic).send_back_nums += 1
+        if not self.settings.is_clustering:
+            _log.warning("%r: a broadcast message is not consumed again: %s", self, message.msg_id)
+            self._done(queue, place)
+        elif comes_again_here(self._store, self.settings, message, queue.attempts(place)):
+            rest = seconds_until_again(self._store, self.settings, delay_level, queue.attempts(place))
+            queue.give_again(place, rest, orderly=self.settings.orderly)
+            self._rebalance.release_if_free(queue)
+        else:
+            self._send_back(queue, place, message, delay_level)
 
     def _done(self, queue: ProcessQueue, place: Place) -> None:
         queue.done(place)

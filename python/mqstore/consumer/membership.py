@@ -106,9 +106,12 @@ class FileLock:
 class QueueLock:
     """A lock on a queue, held until it is released, or dropped, or the process ends."""
 
+    # Of one that Ctrl-C ends before it is made.
+    _is_held = False
+
     def __init__(self, file: LockFile, place: int) -> None:
         """Of a queue that has a place in a member's open file, which nobody else's has: not locked yet."""
-        self._file, self._place, self._is_held = file, place, False
+        self._file, self._place = file, place
 
     def take(self) -> bool:
         """Takes it; gives whether nobody else has it."""

@@ -38,6 +38,21 @@ class QueueState(NamedTuple):
     """Up to where the log's messages of it are those of a queue that was removed."""
 
 
+class _Ahead(NamedTuple):
+    """What comes next in a queue. Another takes its place by one step, since Ctrl-C can come between any two."""
+
+    which: int
+    """How many queues had its number before."""
+    kept: dict[int, int]
+    """Of those before it that are the same queue, whose end was cut off: up to which offset they are."""
+    next_offset: int
+    """Where the next pull begins."""
+    log_end: int
+    """Where the log ended at most when what stands before it was pulled."""
+    pulled: deque[tuple[Place, Message]]
+    """What was pulled and not given yet."""
+
+
 class ProcessQueue:
     """A queue in one consumer's hands."""
 
@@ -53,16 +68,11 @@ class ProcessQueue:
         self.subscription, self.queue_id, self.lock = subscription, queue_id, lock
         self.openings = openings
         """How many openings of the store by writers had been seen when it was looked whether it is still this queue."""
-        self.next_offset, self.log_end = read
-        """Where the next pull begins, and where the log ended at most when what stands before it was pulled."""
+        self._ahead = _Ahead(0, {}, *read, deque())
         self.is_dropped = False
         """Whether it is another member's, as soon as nothing of it is in hand any more."""
         self._empty: tuple[QueueState, float] | None = None
         """How it was when a pull found nothing, and until when that is believed."""
-        self._which = 0
-        self._kept: dict[int, int] = {}
-        """Of those before it that are the same queue, whose end was cut off: up to which offset they are."""
-        self._pulled: deque[tuple[Place, Message]] = deque()
         self._in_hand: dict[Place, Message] = {}
         self._again: dict[Place, tuple[float, Message]] = {}
         self._attempts: dict[Place, int] = {}
@@ -79,6 +89,16 @@ class ProcessQueue:
         return self.subscription.topic
 
     @property
+    def next_offset(self) -> int:
+        """Where the next pull begins."""
+        return self._ahead.next_offset
+
+    @property
+    def log_end(self) -> int:
+        """Where the log ended at most when what stands before that was pulled."""
+        return self._ahead.log_end
+
+    @property
     def is_in_hand(self) -> bool:
         """Whether the user has messages of it that are neither done nor given back."""
         return bool(self._in_hand)
@@ -91,7 +111,7 @@ class ProcessQueue:
     @property
     def wants_pull(self) -> bool:
         """Whether there is nothing left of what was pulled."""
-        return not self.is_dropped and not self._pulled
+        return not self.is_dropped and not self._ahead.pulled
 
     @property
     def consume_offset(self) -> int:
@@ -99,8 +119,8 @@ class ProcessQueue:
         while self._given and not self._is_open(self._given[0]):
             heapq.heappop(self._given)
         first = self._given[:1]
-        if self._pulled:
-            first.append(self._pulled[0][0])
+        if self._ahead.pulled:
+            first.append(self._ahead.pulled[0][0])
         open_at = self._first_of(first)
         # What a dropped queue had and the user does not may stand before what he has.
         return min(open_at, self.next_offset) if self.is_dropped else open_at
@@ -112,7 +132,7 @@ class ProcessQueue:
     def _is_own(self, place: Place) -> bool:
         """Whether a place is of this queue, and not of another that had its number or of an end that was cut off."""
         which, offset = place
-        return which == self._which or offset < self._kept.get(which, 0)
+        return which == self._ahead.which or offset < self._ahead.kept.get(which, 0)
 
     def _first_of(self, places: Iterable[Place]) -> int:
         """The first offset of some places that are this queue's."""
@@ -137,36 +157,40 @@ class ProcessQueue:
 
     def begin_anew(self, offset: int) -> None:
         """The queue was removed, and another one has its number; what is left of the old one is the user's still."""
-        self._which += 1
-        self._kept.clear()
-        self.next_offset, self.log_end = offset, -1
+        self._ahead = _Ahead(self._ahead.which + 1, {}, offset, -1, self._ahead.pulled)
 
     def end_was_cut_off(self, offset: int, log_end: int) -> None:
         """Others have the offsets from there on. What the user has of those before comes again unless it is done."""
-        self._kept = {which: min(end, offset) for which, end in self._kept.items()} | {self._which: offset}
-        self._which += 1
-        self.next_offset, self.log_end = offset, log_end
+        ahead = self._ahead
+        kept = {which: min(end, offset) for which, end in ahead.kept.items()} | {ahead.which: offset}
+        self._ahead = _Ahead(ahead.which + 1, kept, offset, log_end, ahead.pulled)
 
-    def put(self, messages: list[Message], next_offset: int) -> None:
+    def put(self, messages: list[Message], next_offset: int, log_end: int) -> None:
         """What a pull gave."""
+        pulled = self._ahead.pulled.copy()
         for message in messages:
             # What came by a queue always has its offset there.
             offset = message.logics_offset
-            self._pulled.append(((self._which, message.queue_offset if offset is None else offset), message))
-        self.next_offset = next_offset
+            pulled.append(((self._ahead.which, message.queue_offset if offset is None else offset), message))
+        self._ahead = self._ahead._replace(next_offset=next_offset, log_end=log_end, pulled=pulled)
 
     def take(self, *, orderly: bool) -> tuple[Place, Message] | None:
         """The next message for the user; ``None`` where there is none, or the queue rests."""
         if self.is_dropped or (orderly and (self._in_hand or time.monotonic() < self._suspended_until)):
             return None
         found = self._take_again(orderly=orderly)
-        if found is None and self._pulled and not (orderly and self._again):
-            found = self._pulled[0]
+        if found is None and self._ahead.pulled and not (orderly and self._again):
+            found = self._ahead.pulled[0]
             heapq.heappush(self._given, found[0])
             # Ctrl-C can come between any two steps: it is never in neither place.
             self._in_hand[found[0]] = found[1]
-            self._pulled.popleft()
+            self._ahead.pulled.popleft()
         return found
+
+    def settle(self) -> None:
+        """Where Ctrl-C came between these steps it is in both places."""
+        if self._ahead.pulled and self._ahead.pulled[0][0] in self._in_hand:
+            self._ahead.pulled.popleft()
 
     def _take_again(self, *, orderly: bool) -> tuple[Place, Message] | None:
         place = min(self._again, default=None) if orderly else self._first_due()
@@ -227,9 +251,8 @@ class ProcessQueue:
     def drop(self) -> None:
         """It is another member's: what the user does not have yet goes back."""
         self.is_dropped = True
-        places = [*self._again, *(place for place, _ in self._pulled)]
-        self.next_offset = min(self._first_of(places), self.next_offset)
-        self._pulled.clear()
+        places = [*self._again, *(place for place, _ in self._ahead.pulled)]
+        self._ahead = self._ahead._replace(next_offset=min(self._first_of(places), self.next_offset), pulled=deque())
         self._again.clear()
 
     def release(self) -> None:

@@ -60,12 +60,12 @@ class Puller:
             behind = max(found.next_begin_offset, found.min_offset)
             if behind < before:
                 queue.begin_anew(behind)
-            queue.put(messages, behind)
             last = found.messages[-1] if len(found) else None
             if last is not None and last.logics_offset == behind - 1:
-                queue.log_end = last.commit_log_offset + 1
+                log_end = last.commit_log_offset + 1
             else:
-                queue.log_end = log_end_behind(self._store, queue.topic, queue.queue_id, behind)
+                log_end = log_end_behind(self._store, queue.topic, queue.queue_id, behind)
+            queue.put(messages, behind, log_end)
             if messages:
                 figures = self._manager.figures_of(self._settings.group, queue.topic)
                 figures.get_nums += len(messages)

@@ -1,39 +1,51 @@
-"""Whether a change of what is in the user's hands was broken off, as Ctrl-C does between any two of its steps."""
+"""The changes of what a consumer has, one at a time: Ctrl-C and signals' handlers come between any of their steps."""
 
-from types import TracebackType
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
 
 __all__ = ["Steps"]
 
+_Outcome = TypeVar("_Outcome")
+
 
 class Steps:
-    """A change is made in a ``with`` block of it. Whoever has it has its consumer's lock.
+    """Whoever makes a change, or asks for one, has its consumer's lock.
 
-    A signal's handler may make one within another. Ctrl-C that comes while a block is entered or left counts as a
-    change that stays under way: then what is left over is looked for each time, and nothing is overlooked.
+    While a change is under way only its own thread comes here again: in a signal's handler, or where a function of the
+    user's that is asked for something asks the consumer.
     """
 
     def __init__(self) -> None:
         """All is whole."""
-        self._under_way = 0
-        self._is_broken_off = False
+        self._is_under_way = False
+        self._is_whole = True
+        self._deferred: deque[Callable[[], object]] = deque()
 
     @property
-    def may_be_half_done(self) -> bool:
-        """Whether a change is under way, or ended before its last step."""
-        return self._is_broken_off or self._under_way > 0
+    def are_under_way(self) -> bool:
+        """Whether this thread is in the middle of a change."""
+        return self._is_under_way
 
-    def are_made_good(self) -> None:
-        """What changes that were broken off have left over was taken back."""
-        self._is_broken_off = False
+    def make(self, change: Callable[[], _Outcome], mend: Callable[[], None]) -> _Outcome:
+        """Makes a change, and those that were asked for meanwhile.
 
-    def __enter__(self) -> None:
-        """A change begins."""
-        self._under_way += 1
+        Where one before it was broken off, what that has left over is mended first.
+        """
+        # Ctrl-C comes behind calls and as a loop goes round: before the block and at its end there is neither.
+        self._is_under_way = True
+        try:
+            if not self._is_whole:
+                mend()
+            self._is_whole = False
+            outcome = change()
+            while self._deferred:
+                self._deferred.popleft()()
+            self._is_whole = True
+            return outcome
+        finally:
+            self._is_under_way = False
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
-        """It has ended, or was broken off."""
-        if kind is not None:
-            self._is_broken_off = True
-        self._under_way -= 1
+    def defer(self, change: Callable[[], object]) -> None:
+        """A change that is made behind the one that is under way, or, where that is broken off, behind the next one."""
+        self._deferred.append(change)

@@ -464,6 +464,8 @@ fn first_byte() -> libc::flock {
 /// # Errors
 /// Where one can't be made or synced.
 pub fn make_folder(fs: &dyn FileSystem, path: &Path) -> Result<()> {
+    // The system makes none of which the last name is `.`, not even where it is made with its parents.
+    let path: &Path = &path.components().collect::<PathBuf>();
     let mut missing = Vec::new();
     for folder in path.ancestors().filter(|folder| !folder.as_os_str().is_empty()) {
         if fs.metadata(folder).map_err(Error::io("look at", folder))?.is_some() {
