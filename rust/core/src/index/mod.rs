@@ -59,6 +59,13 @@ struct HalfMade {
     paths: Vec<PathBuf>,
 }
 
+impl HalfMade {
+    fn add(&mut self, path: PathBuf, before: usize) {
+        self.first.get_or_insert(before);
+        self.paths.push(path);
+    }
+}
+
 /// What loading found beside the files it loaded.
 #[derive(Debug, Default)]
 pub struct IndexLoad {
@@ -116,6 +123,7 @@ impl IndexService {
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         let mut files = Vec::new();
         let mut half_made = HalfMade::default();
+        let newest = entries.last().map(|entry| entry.name.clone());
         for entry in entries {
             let path = self.folder.join(&entry.name);
             if entry.is_dir || !file_name::is_index_name(&entry.name) {
@@ -126,8 +134,7 @@ impl IndexService {
             }
             let found = self.fs.metadata(&path).map_err(Error::io("look at", &path))?;
             if found.is_some_and(|found| found.len == 0) {
-                half_made.first.get_or_insert(files.len());
-                half_made.paths.push(path);
+                half_made.add(path, files.len());
                 continue;
             }
             // One that is written meanwhile may not tell its shape yet. That it is as long as the one before tells it.
@@ -142,6 +149,11 @@ impl IndexService {
                 Ok(file) if is_live && file.has_any_shape() => {}
                 Ok(file) => files.push(Arc::new(file)),
                 Err(Error::Layout { path, .. }) if is_live && IndexFile::is_being_made(&*self.fs, &path) => {}
+                Err(Error::Layout { path, .. })
+                    if newest.as_ref() == Some(&entry.name) && IndexFile::is_being_made(&*self.fs, &path) =>
+                {
+                    half_made.add(path, files.len());
+                }
                 Err(Error::Layout { path, expected, found }) => {
                     load.faults.push(Stray { path, expected, found });
                 }
