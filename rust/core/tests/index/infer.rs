@@ -77,6 +77,23 @@ fn a_header_may_be_behind_its_entries() {
     }
 }
 
+/// Few entries agree with fewer slots as well by accident, as that of each first key here, but not as many of them.
+#[test]
+fn of_shapes_with_which_few_entries_agree_the_one_with_the_most_counts() {
+    let shape = IndexShape { hash_slot_num: 101, index_num: 300 };
+    for first in [35, 101, 122, 124, 188, 223, 229, 293_u32] {
+        for keys in [3, 5, 7_u32] {
+            let hashes = (1..=keys).map(|number| (number * 7919 + first).wrapping_mul(2_654_435_761) >> 1);
+            let (_root, file) = unflushed(shape, hashes);
+            assert_eq!(
+                infer_shape(&std::fs::read(file.path()).unwrap()),
+                Some(shape),
+                "{first}, {keys} keys"
+            );
+        }
+    }
+}
+
 /// One chain leads through all entries, by as many steps for each of those that are looked at.
 #[test]
 fn a_file_in_which_chains_are_long_takes_no_longer_for_it() {
