@@ -349,11 +349,13 @@ impl Progress {
         }
         let field = |at| i64_at(&bytes, at).unwrap_or(0);
         let offset = |at| num::from_java_long(field(at)).unwrap_or(0);
+        let wrote = offset(WROTE_AT);
         Ok(Self::Published(PublishedPositions {
             pid: field(PID_AT),
             opened_ms: field(OPENED_AT),
-            wrote: offset(WROTE_AT),
-            flushed: offset(FLUSHED_AT),
+            wrote,
+            // What was not written is not on the disk: a bit that changed would have a sound log miss its end.
+            flushed: offset(FLUSHED_AT).min(wrote),
             dispatched: offset(DISPATCHED_AT),
         }))
     }

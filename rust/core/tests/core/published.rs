@@ -29,6 +29,9 @@ fn followers_read_what_the_writer_set() {
     published.set_dispatched(100);
     let expected = PublishedPositions { wrote: 300, flushed: 200, dispatched: 100, ..FIRST };
     assert_eq!(Progress::read(&*fs(), root.path()).unwrap().published(), Some(expected));
+    published.set_flushed(1 << 40);
+    let expected = PublishedPositions { flushed: 300, ..expected };
+    assert_eq!(Progress::read(&*fs(), root.path()).unwrap().published(), Some(expected), "a bit has changed");
     let again = open(root.path(), 2000, 300, 300);
     again.set_wrote(900);
     let expected = PublishedPositions { opened_ms: 2000, wrote: 900, ..FIRST };
