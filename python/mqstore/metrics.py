@@ -59,6 +59,20 @@ _Labels = tuple[str, ...]
 _Values = dict[_Labels, float]
 
 
+class _Told:
+    """Why something has no figures, so that it is told once and not at each scrape."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reason: str | None = None
+
+    def is_new(self, reason: str | None) -> bool:
+        """Whether it has none for a reason, and had some or another reason before."""
+        with self._lock:
+            before, self._reason = self._reason, reason
+        return reason not in {None, before}
+
+
 class StoreCollector(Collector):
     """Gives a store's figures each time it is asked; rates are those since the time before."""
 
@@ -79,8 +93,7 @@ class StoreCollector(Collector):
         self._names = (cluster, broker or f"{store.options.broker_ip1}:{store.options.listen_port}")
         self._lock = threading.Lock()
         self._before: StoreFigures | None = None
-        self._told: str | None = None
-        """Why groups have no figures, as it was said."""
+        self._told_of_groups = _Told()
 
     def collect(self) -> Iterator["Metric"]:
         """The figures now; those of groups are left out where a file of their offsets is damaged."""
@@ -143,9 +156,7 @@ class StoreCollector(Collector):
             if type(error) is not MQStoreError:
                 raise
             reason = str(error)
-        with self._lock:
-            before, self._told = self._told, reason
-        if reason is not None and reason != before:
+        if self._told_of_groups.is_new(reason):
             _log.warning("%s: groups have no figures: %s", self._store.path, reason)
         return stats
 
@@ -244,9 +255,7 @@ class _Answers:
     """The figures as a server gives them: an error where they can't be read, which is told once, not at each scrape."""
 
     def __init__(self, figures: "WSGIApplication", path: Path) -> None:
-        self._figures, self._path = figures, path
-        self._lock = threading.Lock()
-        self._told: str | None = None
+        self._figures, self._path, self._told = figures, path, _Told()
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         reason, answer = None, None
@@ -254,12 +263,10 @@ class _Answers:
             answer = self._figures(environ, start_response)
         except (MQStoreError, OSError) as error:
             reason = str(error)
-        with self._lock:
-            before, self._told = self._told, reason
+        if self._told.is_new(reason):
+            _log.error("%s: there are no figures: %s", self._path, reason)
         if answer is not None:
             return answer
-        if reason != before:
-            _log.error("%s: there are no figures: %s", self._path, reason)
         start_response("500 Internal Server Error", [("Content-Type", "text/plain; charset=utf-8")])
         return [b"the store cannot be read: the server's log says why\n"]
 

@@ -204,11 +204,6 @@ def fail(_: object) -> None:
     raise ZeroDivisionError
 
 
-def fail_at_once() -> None:
-    """What nobody calls."""
-    raise AssertionError
-
-
 def test_listeners_see_what_arrived(store: mqstore.MessageStore) -> None:
     seen: list[tuple[str, int, int]] = []
     remove = store.add_listener(lambda arrivals: seen.extend((a.topic, a.queue_id, a.max_offset) for a in arrivals))
@@ -242,7 +237,7 @@ def test_who_waits_is_asked_for_what_came_at_once_and_not_for_each(store: mqstor
         store._message_waiters._arrived(seen)
     assert len(asked) <= 2
     assert woken == [True]
-    with store._message_waiters.waiting("t", 0, lambda end: wanted(end) and False, fail_at_once):
+    with store._message_waiters.waiting("t", 0, lambda end: wanted(end) and False, lambda: fail(None)):
         asked.clear()
         store._message_waiters._arrived(seen)
     assert sorted(asked) == [1, 300]

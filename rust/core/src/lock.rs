@@ -4,12 +4,12 @@
 //! file description, which excludes Java's and that of another opener in this process as well.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
-use crate::fs::{FileSystem, LockOutcome, is_named, open_if_there};
+use crate::fs::{FileSystem, LockOutcome, is_named, open_if_there, real_path_if_there};
 use crate::lock_files::LockFile;
 use crate::published::Progress;
 use crate::sync::Mutex;
@@ -149,9 +149,9 @@ impl StoreLock {
 /// The folders of other stores, which have a lock, that the log lies in.
 fn other_stores_of(fs: &dyn FileSystem, config: &StoreConfig) -> Result<BTreeSet<PathBuf>> {
     let mut stores = BTreeSet::new();
-    let own = real_path(fs, &config.store_path_root_dir)?;
+    let own = real_path_if_there(fs, &config.store_path_root_dir)?;
     for folder in &config.store_path_commit_log {
-        let store = real_path(fs, folder)?.and_then(|real| real.parent().map(Path::to_path_buf));
+        let store = real_path_if_there(fs, folder)?.and_then(|real| real.parent().map(Path::to_path_buf));
         let Some(store) = store.filter(|store| Some(store) != own.as_ref()) else { continue };
         let lock = store.join("lock");
         if fs.metadata(&lock).map_err(Error::io("look at", &lock))?.is_some() {
@@ -159,15 +159,6 @@ fn other_stores_of(fs: &dyn FileSystem, config: &StoreConfig) -> Result<BTreeSet
         }
     }
     Ok(stores)
-}
-
-/// A path without links; `None` where nothing is there yet.
-pub(crate) fn real_path(fs: &dyn FileSystem, path: &Path) -> Result<Option<PathBuf>> {
-    match fs.real_path(path) {
-        Ok(real) => Ok(Some(real)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io("look at", path)(error)),
-    }
 }
 
 /// Who has the lock, as far as it can be found out.

@@ -459,6 +459,15 @@ fn first_byte() -> libc::flock {
     }
 }
 
+/// A path without links; `None` where nothing is there yet.
+pub(crate) fn real_path_if_there(fs: &dyn FileSystem, path: &Path) -> Result<Option<PathBuf>> {
+    match fs.real_path(path) {
+        Ok(real) => Ok(Some(real)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("look at", path)(error)),
+    }
+}
+
 /// Makes a folder and those above it, and brings the entry of each that was not there to the disk.
 ///
 /// # Errors

@@ -111,7 +111,7 @@ impl IndexFile {
     }
 
     /// Whether a file is only just being made, by whoever writes the store: it has its size and no header yet.
-    pub(crate) fn is_being_made(fs: &dyn FileSystem, path: &Path) -> bool {
+    pub(super) fn is_being_made(fs: &dyn FileSystem, path: &Path) -> bool {
         let mut header = [0; INDEX_HEADER_SIZE];
         let read = fs.open(path, OpenMode::Read).and_then(|handle| handle.read_at(&mut header, 0));
         read.is_ok_and(|count| count == INDEX_HEADER_SIZE) && header == [0; INDEX_HEADER_SIZE]

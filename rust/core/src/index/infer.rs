@@ -68,8 +68,9 @@ pub(super) fn infer_shape_of(
         }
         match (file.agreeing(shape)?, best) {
             (Some(count), _) if count >= ENOUGH_ENTRIES => return Ok(Some(shape)),
-            (Some(count), None) => best = Some((count, shape)),
-            (Some(count), Some((most, _))) if count > most => best = Some((count, shape)),
+            (Some(count), best_yet) if best_yet.is_none_or(|(most, _)| count > most) => {
+                best = Some((count, shape));
+            }
             (_, Some((_, found)))
                 if hash_slot_num.saturating_sub(found.hash_slot_num) > MOST_TRIED_FOR_A_BETTER =>
             {
@@ -93,7 +94,7 @@ where
     E: Fn(usize) -> Result<Option<[u8; INDEX_SIZE]>>,
     W: Fn(usize) -> Result<Option<[u8; HASH_SLOT_SIZE]>>,
 {
-    /// With how many entries a shape agrees; `None` where one of the newest does not.
+    /// With how many entries a shape agrees, as far as that is of interest; `None` where one of the newest does not.
     fn agreeing(&self, shape: IndexShape) -> Result<Option<u32>> {
         let newest = self.index_count - 1;
         let oldest_checked = newest.saturating_sub(CHECKED_ENTRY_COUNT).max(1);
@@ -102,16 +103,12 @@ where
                 return Ok(None);
             }
         }
-        let known_count = (newest + 1).saturating_sub(oldest_checked);
-        if known_count >= ENOUGH_ENTRIES {
-            return Ok(Some(known_count));
-        }
         // Those that the header does not know yet, but for one on its way, to which its slot does not lead yet.
-        let mut behind = newest + 1;
-        while behind < newest + ENOUGH_ENTRIES && self.is_linked(shape, behind)? {
-            behind += 1;
+        let mut count = newest;
+        while count < ENOUGH_ENTRIES && self.is_linked(shape, count + 1)? {
+            count += 1;
         }
-        Ok(Some(known_count + behind - (newest + 1)))
+        Ok(Some(count))
     }
 
     /// Whether the chain of an entry's slot leads down to it.

@@ -148,11 +148,13 @@ impl IndexService {
                 // Once it has keys they tell its shape: then it is looked at again.
                 Ok(file) if is_live && file.has_any_shape() => {}
                 Ok(file) => files.push(Arc::new(file)),
-                Err(Error::Layout { path, .. }) if is_live && IndexFile::is_being_made(&*self.fs, &path) => {}
                 Err(Error::Layout { path, .. })
-                    if newest.as_ref() == Some(&entry.name) && IndexFile::is_being_made(&*self.fs, &path) =>
+                    if (is_live || newest.as_ref() == Some(&entry.name))
+                        && IndexFile::is_being_made(&*self.fs, &path) =>
                 {
-                    half_made.add(path, files.len());
+                    if !is_live {
+                        half_made.add(path, files.len());
+                    }
                 }
                 Err(Error::Layout { path, expected, found }) => {
                     load.faults.push(Stray { path, expected, found });

@@ -22,7 +22,6 @@ use crate::format::index::IndexShape;
 use crate::format::message::{Check, Record, RecordFault};
 use crate::fs::FileSystem;
 use crate::index::IndexService;
-use crate::index::file::IndexFile;
 use crate::lock::StoreLock;
 use crate::mmap::file_queue::{FileQueue, FileQueueOptions, Listing, Stray};
 use crate::mmap::map_budget::MapBudget;
@@ -385,9 +384,8 @@ impl LogView {
             self.config.index_shape,
             self.access,
         );
-        let mut faults = index.load(false)?.faults;
-        faults.retain(|stray| !(self.is_live() && IndexFile::is_being_made(&*self.fs, &stray.path)));
-        Ok(Some((index, faults)))
+        let load = index.load(false)?;
+        Ok(Some((index, load.faults)))
     }
 
     /// Bytes of a queue file: what the store's have, else what the options say.

@@ -7,14 +7,13 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::config::StoreConfig;
 use crate::error::{Error, Result};
-use crate::fs::FileSystem;
-use crate::lock::real_path;
+use crate::fs::{FileSystem, real_path_if_there};
 
 /// Refuses a folder of the log that holds another one of the store, or lies in one whose every entry counts.
 ///
 /// # Errors
 /// [`Error::Option`] names both.
-pub(super) fn check(fs: &dyn FileSystem, config: &StoreConfig) -> Result<()> {
+pub(crate) fn check(fs: &dyn FileSystem, config: &StoreConfig) -> Result<()> {
     let of_log: Vec<_> = config.log_folders().into_iter().cloned().collect();
     let root = &config.store_path_root_dir;
     let listed =
@@ -46,7 +45,7 @@ pub(super) fn check(fs: &dyn FileSystem, config: &StoreConfig) -> Result<()> {
 fn place_of(fs: &dyn FileSystem, path: &Path) -> Result<PathBuf> {
     for there in path.ancestors() {
         let named = if there.as_os_str().is_empty() { Path::new(".") } else { there };
-        if let (Some(real), Ok(missing)) = (real_path(fs, named)?, path.strip_prefix(there)) {
+        if let (Some(real), Ok(missing)) = (real_path_if_there(fs, named)?, path.strip_prefix(there)) {
             return Ok(missing.components().fold(real, |mut place, component| {
                 match component {
                     Component::ParentDir => _ = place.pop(),

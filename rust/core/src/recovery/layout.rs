@@ -8,7 +8,7 @@ use crate::consume_queue::listing::QueueListing;
 use crate::error::{Error, Result};
 use crate::fs::{DirEntry, FileSystem};
 use crate::mmap::file_queue::{Listing, Stray};
-use crate::recovery::{cut_short, folders_apart};
+use crate::recovery::cut_short;
 
 /// Names that a RocketMQ store's folder can hold, and ours.
 const KNOWN: [&str; 11] = [
@@ -68,10 +68,8 @@ impl Layout {
     /// Refuses what cannot be opened for writing without loss.
     ///
     /// # Errors
-    /// [`Error::Layout`] for the first thing that is wrong; [`Error::Option`] where the log's folders are not folders of
-    /// their own.
+    /// [`Error::Layout`] for the first thing that is wrong.
     pub fn check_for_writing(&self, fs: &dyn FileSystem, config: &StoreConfig) -> Result<()> {
-        folders_apart::check(fs, config)?;
         if let Some(Stray { path, expected, found }) = self.faults.first().cloned() {
             let is_short = |(_, len, file): &(u64, u64, PathBuf)| *file == path && *len < self.log_file_size;
             let is_cut = self.log.files.iter().any(is_short);

@@ -9,7 +9,7 @@ pub mod ahead;
 mod another_log;
 pub(crate) mod cut_short;
 pub(crate) mod elsewhere;
-mod folders_apart;
+pub(crate) mod folders_apart;
 pub mod index;
 pub mod layout;
 pub mod log_end;

@@ -23,9 +23,9 @@ use crate::mmap::mapped_file::Access;
 use crate::num;
 use crate::poison::Poison;
 use crate::published::{self, Published, PublishedPositions, Unchanged, Withheld};
-use crate::recovery::cut_short;
 use crate::recovery::layout::Layout;
 use crate::recovery::{self, Recovered, Recovery};
+use crate::recovery::{cut_short, folders_apart};
 use crate::recovery::{log_end, lost_end};
 use crate::running_flags::RunningFlags;
 use crate::schedule::timed::TimedMessages;
@@ -226,6 +226,7 @@ fn open_for_writing(
     held: Option<Arc<StoreLock>>,
 ) -> Result<Store> {
     // What can be told without looking at each queue, before anything is made.
+    folders_apart::check(&*fs, &config)?;
     Layout::read_part(&*fs, &config, Some(&[]))?.check_for_writing(&*fs, &config)?;
     let root = &config.store_path_root_dir;
     make_folder(&*fs, root)?;
